@@ -1,3 +1,29 @@
 """Which few original features matter: sparse PCA and feature selection with certified optima."""
 
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
 __version__ = "0.1.0.dev0"
+
+# Loaded when first used, so that importing the package costs next to nothing.
+_HOMES = {
+    "Moments": "jointsparse.moments",
+    "SPCAPSD": "jointsparse.methods.spca_psd",
+}
+_MODULES = {"registry": "jointsparse.methods.registry"}
+
+__all__ = ["Moments", "SPCAPSD", "__version__", "registry"]  # noqa: RUF022 - names of one kind together
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

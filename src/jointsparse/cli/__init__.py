@@ -1,0 +1,1 @@
+"""The ``jointsparse`` command: parsing and printing only."""

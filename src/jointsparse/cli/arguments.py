@@ -1,0 +1,149 @@
+"""From the words of the command line to an unfitted estimator and checked file names."""
+
+import difflib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jointsparse.cli.console import shorten_middle
+from jointsparse.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from jointsparse.methods.registry import Method
+
+_FEATURE_COUNT = "n_features_to_select"
+_TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+_WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
+
+
+def find_method(name: str) -> "Method":
+    """Return the registered method of that name, or suggest the close ones."""
+    from jointsparse.methods import registry
+
+    known = registry.methods()
+    if name in known:
+        return known[name]
+    close = difflib.get_close_matches(name.lower(), known, n=3)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
+    raise CommandError(f"there is no method {quoted(name)}; {hint}")
+
+
+def build_estimator(
+    method: "Method", features: str | None, params: Sequence[str], seed: int | None
+) -> Any:
+    """Make the unfitted estimator that the options describe.
+
+    Parameters
+    ----------
+    method : Method
+        Entry of the registry.
+    features : str or None
+        Text of ``--features``.
+    params : sequence of str
+        Texts of ``--param``, each ``NAME=VALUE``.
+    seed : int or None
+        Number of ``--seed``.
+    """
+    valid = method.make().get_params()
+    wanted = _parse_params(method, params, valid)
+    if features is not None:
+        _add(wanted, _FEATURE_COUNT, parse_features(features), "--features", method, valid)
+    if seed is not None and "random_state" in valid:
+        _add(wanted, "random_state", seed, "--seed", method, valid)
+    try:
+        return method.make(**wanted)
+    except (TypeError, ValueError) as error:
+        raise CommandError(str(error)) from error
+
+
+def _parse_params(method: "Method", params: Sequence[str], valid: dict[str, Any]) -> dict[str, Any]:
+    wanted: dict[str, Any] = {}
+    for text in params:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise CommandError(f"--param takes NAME=VALUE, not {quoted(text)}")
+        _add(wanted, name.strip(), parse_value(value.strip()), "--param", method, valid)
+    return wanted
+
+
+def _add(
+    wanted: dict[str, Any],
+    name: str,
+    value: Any,
+    option: str,
+    method: "Method",
+    valid: dict[str, Any],
+) -> None:
+    if name not in valid:
+        raise CommandError(
+            f"{option}: {method.name} has no parameter {quoted(name)}; "
+            f"it has {', '.join(sorted(valid)) or 'none'}"
+        )
+    if name in wanted:
+        raise CommandError(f"{option}: the parameter {name} is given twice")
+    wanted[name] = value
+
+
+def parse_value(text: str) -> int | float | bool | str | None:
+    """Read a value as the number or word that it spells, else as text."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def parse_features(text: str) -> int | float | str:
+    """Read ``--features``: a count, a share between 0 and 1, or a word that the method knows."""
+    value = parse_value(text)
+    if isinstance(value, bool) or value is None or value == "":
+        raise CommandError(f"--features takes a count or a share such as 0.2, not {quoted(text)}")
+    if isinstance(value, int) and value < 1:
+        raise CommandError(f"--features: {value} is not a count of at least 1")
+    if isinstance(value, float) and not 0 < value < 1:
+        raise CommandError(f"--features: {text} is neither a whole number nor between 0 and 1")
+    return value
+
+
+def check_outputs(table: Path | None, ranking: Path | None, data: str | None) -> None:
+    """Make sure, before any work, that the results will have a place to go.
+
+    Parameters
+    ----------
+    table, ranking : Path or None
+        Where the reduced table and the ranking shall go.
+    data : str or None
+        Name of the input, which must not be overwritten.
+    """
+    from jointsparse.io import TableError, check_writable_format
+
+    taken = {Path(data).resolve()} if data is not None else set()
+    if ranking is not None and not ranking.name.lower().removesuffix(".gz").endswith(
+        _TEXT_SUFFIXES
+    ):
+        raise CommandError(f"--ranking writes text, so {ranking} must end in .csv, .tsv or .txt")
+    for path in (path for path in (table, ranking) if path is not None):
+        try:
+            check_writable_format(path)
+        except TableError as error:
+            raise CommandError(str(error)) from error
+        if path.resolve() in taken:
+            raise CommandError(f"{path} would replace the data or another result")
+        taken.add(path.resolve())
+        _check_permission(path)
+
+
+def _check_permission(path: Path) -> None:
+    # A new file needs a writable folder; so does replacing one atomically.
+    for place in (path, path.parent):
+        if place.exists() and not os.access(place, os.W_OK):
+            raise CommandError(f"{path} cannot be written: {place} is read-only")
+
+
+def quoted(text: str) -> str:
+    """Return the user's text in quotes, short enough for a sentence."""
+    return f"'{shorten_middle(text, 60)}'"

@@ -1,0 +1,147 @@
+"""Printing, as all commands do it.
+
+Names of columns and files are data: they reach Rich only inside :class:`rich.text.Text`, never
+as markup, and without control characters.
+"""
+
+import json
+import math
+import sys
+import unicodedata
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+PROGRAM = "jointsparse"
+
+# Control and format characters, lone surrogates, line and paragraph separators.
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_ZERO_WIDTH_JOINER = "\u200d"  # part of many emoji, harmless
+
+
+@dataclass(frozen=True)
+class Glyphs:
+    """Characters for drawing, in Unicode or in ASCII."""
+
+    full_block: str
+    part_blocks: str  # from one eighth to seven eighths; may be empty
+    tick: str
+    ellipsis: str
+    times: str
+    separator: str
+    arrow: str
+
+    @classmethod
+    def for_console(cls, console: Console) -> "Glyphs":
+        """Choose the characters that the console's encoding can show."""
+        return UNICODE_GLYPHS if console.encoding.lower().startswith("utf") else ASCII_GLYPHS
+
+
+UNICODE_GLYPHS = Glyphs("█", "▏▎▍▌▋▊▉", "✔", "…", "×", " · ", "→")
+ASCII_GLYPHS = Glyphs("#", "", "x", "...", "x", " | ", "->")
+
+
+def output_console() -> Console:
+    """Return the console for results (stdout)."""
+    return _console(sys.stdout)
+
+
+def error_console() -> Console:
+    """Return the console for errors, warnings and progress (stderr)."""
+    return _console(sys.stderr)
+
+
+def _console(stream: TextIO) -> Console:
+    # A name with an emoji must not end a run only because the terminal is an ASCII one.
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
+    return Console(file=stream, highlight=False, markup=False, emoji=False)
+
+
+def print_error(message: str) -> None:
+    """Print one error line on stderr."""
+    sentence = one_line(message)
+    if not sentence.endswith((".", "?", "!")):
+        sentence += "."
+    line = Text.assemble((f"{PROGRAM}: ", "bold red"), sentence)
+    error_console().print(line, soft_wrap=True)
+
+
+def print_warning(message: str) -> None:
+    """Print one warning line on stderr."""
+    error_console().print(
+        Text(f"{PROGRAM}: warning: {one_line(message)}", "yellow"), soft_wrap=True
+    )
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on stdout; infinities and NaN become ``null``."""
+    utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
+    text = json.dumps(_plain(value), ensure_ascii=not utf8, indent=2, allow_nan=False)
+    # A lone surrogate in a name has no encoding; its escape is valid JSON too.
+    _console(sys.stdout).file.write(text + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """Convert to what JSON knows: NumPy scalars and arrays too, other objects by ``repr``."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, str | int):
+        return value
+    return repr(value)
+
+
+def visible(text: str) -> str:
+    """Replace characters that move the cursor or hide by their escapes."""
+    return "".join(
+        character.encode("unicode_escape").decode("ascii")
+        if unicodedata.category(character) in _INVISIBLE and character != _ZERO_WIDTH_JOINER
+        else character
+        for character in text
+    )
+
+
+def one_line(text: str) -> str:
+    """Return the text on one line, safe to print."""
+    return visible(" ".join(text.split()))
+
+
+def shorten_middle(text: str, width: int, ellipsis: str = "…") -> str:
+    """Cut the middle out so that the text takes at most ``width`` terminal cells.
+
+    Long names of one table often differ only at their ends, so both ends stay.
+    """
+    if cell_len(text) <= width:
+        return text
+    room = max(width - cell_len(ellipsis), 0)
+    tail = room // 2
+    return _first_cells(text, room - tail) + ellipsis + _first_cells(text[::-1], tail)[::-1]
+
+
+def _first_cells(text: str, width: int) -> str:
+    taken = 0
+    for position, character in enumerate(text):
+        taken += cell_len(character)
+        if taken > width:
+            return text[:position]
+    return text
+
+
+def bar(share: float, width: int, glyphs: Glyphs) -> str:
+    """Draw a share between 0 and 1 as a bar of at most ``width`` characters."""
+    if not share > 0:
+        return ""
+    steps = len(glyphs.part_blocks) + 1
+    # Anything above zero stays visible: exact zeros are the ones without a bar.
+    units = max(round(min(share, 1.0) * width * steps), 1)
+    whole, part = divmod(units, steps)
+    return glyphs.full_block * whole + (glyphs.part_blocks[part - 1] if part else "")

@@ -1,0 +1,200 @@
+"""Between parsing and printing: read, scale and fit by calling the library, keep the outcome."""
+
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from jointsparse.cli.arguments import quoted
+from jointsparse.cli.console import error_console
+from jointsparse.cli.errors import CommandError
+from jointsparse.cli.progress import solver_progress
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from jointsparse.io import Table
+
+BUNDLED_NAME = "breast cancer (bundled)"
+
+# For developers; a person at the command line cannot act on them.
+_SILENT_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+
+
+class Scale(StrEnum):
+    """How columns are made comparable before the fit."""
+
+    STANDARD = "standard"
+    NONE = "none"
+    ROBUST = "robust"
+
+
+class Impute(StrEnum):
+    """What replaces missing values."""
+
+    MEDIAN = "median"
+    MEAN = "mean"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A finished fit, with what the printing needs to know about it."""
+
+    data: str
+    table: "Table"
+    method: str
+    scale: Scale
+    scaling: str
+    estimator: Any
+    seconds: float
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def scores(self) -> "NDArray[Any]":
+        """Score of each column."""
+        scores: NDArray[Any] = self.estimator.feature_scores_
+        return scores
+
+    @property
+    def kept(self) -> "NDArray[Any]":
+        """Mask of the kept columns."""
+        mask: NDArray[Any] = self.estimator.get_support()
+        return mask
+
+    @property
+    def best_first(self) -> list[int]:
+        """Column numbers, best first."""
+        order: list[int] = self.estimator.ranking_.argsort(kind="stable").tolist()
+        return order
+
+
+def load_table(
+    data: str | None, label: str | None, drop_text: bool, impute: Impute | None
+) -> "Table":
+    """Read the user's table, or the bundled one."""
+    from jointsparse.io import TableError, read_table
+
+    try:
+        if data is not None:
+            filling = cast("Literal['median', 'mean'] | None", impute and impute.value)
+            return read_table(Path(data), label=label, drop_text=drop_text, impute=filling)
+    except (TableError, OSError) as error:
+        raise CommandError(str(error)) from error
+    from jointsparse.datasets import load_breast_cancer_table
+
+    table = load_breast_cancer_table()
+    if label not in (None, table.label_name):
+        raise CommandError(f"the label column of the bundled table is {table.label_name}")
+    return table
+
+
+def check_table(table: "Table", estimator: Any) -> None:
+    """Refuse tables in which what was asked for cannot be selected."""
+    n_features = table.values.shape[1]
+    count = estimator.get_params().get("n_features_to_select")
+    if isinstance(count, int) and not isinstance(count, bool) and count > n_features:
+        raise CommandError(f"cannot keep {count} features: the table has {n_features}")
+    if not _any_column_varies(table.values):
+        raise CommandError("every column is constant, so there is nothing to select")
+
+
+def _any_column_varies(values: Any) -> bool:
+    from scipy.sparse import issparse
+
+    lowest, highest = values.min(axis=0), values.max(axis=0)
+    if issparse(values):
+        lowest, highest = lowest.toarray(), highest.toarray()
+    return bool((lowest != highest).any())
+
+
+def scale_columns(values: Any, scale: Scale) -> tuple[Any, str]:
+    """Scale the columns with scikit-learn; also say in words what was done."""
+    from scipy.sparse import issparse
+    from sklearn.preprocessing import RobustScaler, StandardScaler
+
+    sparse = issparse(values)
+    if scale is Scale.NONE:
+        return values, "not scaled"
+    if scale is Scale.STANDARD and sparse:
+        scaled = StandardScaler(with_mean=False).fit_transform(values)
+        return scaled, "divided by standard deviations"
+    if scale is Scale.STANDARD:
+        return StandardScaler().fit_transform(values), "standardised"
+    if sparse:
+        raise CommandError(
+            "--scale robust needs a dense table; use standard or none for sparse data"
+        )
+    return RobustScaler().fit_transform(values), "scaled by median and quartiles"
+
+
+def fit(
+    estimator: Any, values: Any, defaults: dict[str, Any], show_progress: bool
+) -> tuple[float, list[str]]:
+    """Fit the estimator; return the seconds it took and the warnings it gave.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Unfitted.
+    values : array or sparse matrix
+        Data, scaled.
+    defaults : dict
+        Parameters of the method when none is given.
+    show_progress : bool
+        Whether to show a bar or lines on stderr.
+    """
+    tol = estimator.get_params().get("tol")
+    target = tol if isinstance(tol, float) else None
+    bar = solver_progress(error_console(), target) if show_progress else nullcontext()
+    started = time.perf_counter()
+    with _collect_warnings() as messages, bar:
+        try:
+            estimator.fit(values)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
+        except TypeError as error:
+            _blame_parameter(estimator, defaults, error)
+            raise
+    return time.perf_counter() - started, messages
+
+
+def _blame_parameter(estimator: Any, defaults: dict[str, Any], error: TypeError) -> None:
+    """Report a value of an unsuitable type as the cause; anything else is a bug."""
+    for name, value in estimator.get_params().items():
+        default = defaults.get(name)
+        # A number in place of a word such as "auto" is usual, and 1 will do for 1.0.
+        usual = isinstance(value, int | float) and not isinstance(default, bool | int)
+        if type(value) is not type(default) and not usual:
+            raise CommandError(
+                f"{name}={value!r} does not suit the method; the default is {default!r}"
+            ) from error
+
+
+@contextmanager
+def _collect_warnings() -> Iterator[list[str]]:
+    """Collect each different warning once, as text."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for category in _SILENT_WARNINGS:
+            warnings.simplefilter("ignore", category)
+        yield messages
+    messages.extend(dict.fromkeys(str(warning.message) for warning in caught))
+
+
+def nothing_kept_message(estimator: Any) -> str:
+    """Say that nothing was kept and what to lower."""
+    params = estimator.get_params()
+    penalties = [f"{name} (now {params[name]})" for name in ("alpha", "eta") if name in params]
+    hint = f": lower {' or '.join(penalties)} with --param" if penalties else ""
+    return f"nothing was kept{hint}"
+
+
+def data_name(data: str | None) -> str:
+    """Name of the data in headings."""
+    return BUNDLED_NAME if data is None else quoted(Path(data).name)[1:-1]

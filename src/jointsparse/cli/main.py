@@ -1,0 +1,54 @@
+"""Entry point of the ``jointsparse`` command.
+
+Everything that takes time to import is imported inside the commands, so that ``--help`` is quick.
+"""
+
+from typing import Annotated
+
+import typer
+
+from jointsparse import __version__
+from jointsparse.cli import methods as methods_command
+from jointsparse.cli import select as select_command
+from jointsparse.cli.console import PROGRAM
+from jointsparse.cli.errors import OneSentenceGroup
+
+app = typer.Typer(
+    name=PROGRAM,
+    cls=OneSentenceGroup,
+    help="Which few original features of a table matter: rank and keep them, without labels.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("select", help=select_command.HELP)(select_command.select)
+app.command("methods", help=methods_command.HELP)(methods_command.methods)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"{PROGRAM} {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _top_level(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+        ),
+    ] = False,
+) -> None:
+    """Show the help when no command is given."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name=PROGRAM)
+
+
+if __name__ == "__main__":
+    main()

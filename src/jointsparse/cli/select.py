@@ -1,0 +1,198 @@
+"""``jointsparse select``: rank the features of a table and keep the ones that matter."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from jointsparse.cli import fitting
+from jointsparse.cli.arguments import build_estimator, check_outputs, find_method
+from jointsparse.cli.console import output_console, print_json, print_warning
+from jointsparse.cli.errors import CommandError
+from jointsparse.cli.fitting import Impute, Scale, Selection
+from jointsparse.cli.rendering import SMALLEST_TABLE, as_record, print_selection, ranking_rows
+
+_DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
+
+HELP = "Rank the features of a table and keep the ones that matter."
+
+
+def select(
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="Table: CSV, TSV, Parquet, Arrow, NPY, NPZ or Matrix Market. "
+            "Without it, the bundled breast-cancer table.",
+            show_default=False,
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", metavar="NAME", help="See: jointsparse methods.")
+    ] = "spca-psd",
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features",
+            metavar="K",
+            help="How many to keep: a count, or a share such as 0.2. "
+            "Without it, the method's own default.",
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--label",
+            rich_help_panel=_DATA,
+            metavar="COLUMN",
+            help="Column to keep out of the selection.",
+        ),
+    ] = None,
+    scale: Annotated[
+        Scale,
+        typer.Option(
+            "--scale",
+            rich_help_panel=_DATA,
+            help="How to make columns with different units comparable.",
+        ),
+    ] = Scale.STANDARD,
+    drop_text: Annotated[
+        bool,
+        typer.Option(
+            "--drop-text", rich_help_panel=_DATA, help="Leave out columns that are not numbers."
+        ),
+    ] = False,
+    impute: Annotated[
+        Impute | None,
+        typer.Option("--impute", rich_help_panel=_DATA, help="What replaces missing values."),
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="NAME=VALUE",
+            help="Any parameter of the method, such as alpha=0.2; can be repeated.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed, for methods that use randomness.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            rich_help_panel=_RESULTS,
+            metavar="FILE",
+            help="Write the kept columns, with their original values.",
+        ),
+    ] = None,
+    ranking: Annotated[
+        Path | None,
+        typer.Option(
+            "--ranking",
+            rich_help_panel=_RESULTS,
+            metavar="FILE",
+            help="Write rank, score and kept of all, as CSV.",
+        ),
+    ] = None,
+    top: Annotated[
+        int,
+        typer.Option(
+            "--top",
+            rich_help_panel=_PRINTING,
+            metavar="N",
+            help=f"Rows of the ranking to show (at least {SMALLEST_TABLE}).",
+        ),
+    ] = 15,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", rich_help_panel=_RESULTS, help="Print one JSON object instead of the tables."
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            rich_help_panel=_PRINTING,
+            help="Print only warnings and errors (and --json).",
+        ),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", rich_help_panel=_PRINTING, help="Print diagnostics and parameters too."
+        ),
+    ] = False,
+) -> None:
+    """Read, fit, write, print: in this order, and nothing is written before all is well."""
+    chosen = find_method(method)
+    estimator = build_estimator(chosen, features, param or [], seed)
+    check_outputs(output, ranking, data)
+
+    table = fitting.load_table(data, label, drop_text, impute)
+    fitting.check_table(table, estimator)
+    values, scaling = fitting.scale_columns(table.values, scale)
+    seconds, warnings = fitting.fit(
+        estimator, values, chosen.make().get_params(), show_progress=not quiet
+    )
+    selection = Selection(
+        data=fitting.data_name(data),
+        table=table,
+        method=chosen.name,
+        scale=scale,
+        scaling=scaling,
+        estimator=estimator,
+        seconds=seconds,
+        notes=[*table.notes, *_seed_note(seed, estimator.get_params())],
+        warnings=warnings,
+    )
+    for message in warnings:
+        print_warning(message)
+    written = _write(selection, output, ranking)
+    if as_json:
+        print_json(as_record(selection))
+    elif not quiet:
+        console = output_console()
+        print_selection(console, selection, top, verbose)
+        _print_written(console, written)
+
+
+def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
+    if seed is None or "random_state" in parameters:
+        return []
+    return ["this method uses no randomness, so --seed changes nothing"]
+
+
+def _write(selection: Selection, output: Path | None, ranking: Path | None) -> list[Path]:
+    """Write the files that were asked for; return the ones written."""
+    from jointsparse.io import TableError, write_rows, write_table
+
+    if output is not None and not selection.kept.any():
+        message = fitting.nothing_kept_message(selection.estimator)
+        raise CommandError(f"{message}; {output} was not written")
+    written: list[Path] = []
+    try:
+        if ranking is not None:
+            write_rows(ranking, ("rank", "feature", "score", "kept"), ranking_rows(selection))
+            written.append(ranking)
+        if output is not None:
+            write_table(output, selection.table.select(selection.kept.nonzero()[0]))
+            written.append(output)
+    except (TableError, OSError) as error:
+        raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error
+    except KeyboardInterrupt:
+        # Between two files the usual message, that nothing was written, would be wrong.
+        raise KeyboardInterrupt(f"interrupted{_already(written)}" if written else "") from None
+    return written
+
+
+def _already(written: list[Path]) -> str:
+    return f"; {written[0]} was written before" if written else ""
+
+
+def _print_written(console: Console, written: list[Path]) -> None:
+    for path in written:
+        console.print(Text(f"wrote {path}"), soft_wrap=True)

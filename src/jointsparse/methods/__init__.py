@@ -1,0 +1,1 @@
+"""The methods, one file each; :mod:`jointsparse.methods.registry` lists them."""

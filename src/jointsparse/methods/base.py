@@ -1,0 +1,172 @@
+"""What all selectors share: input, how many features are kept, ranking, fitted attributes."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from jointsparse.moments import Moments
+from jointsparse.solvers.nested_regression import explained_along
+from jointsparse.solvers.solution import Solution
+
+AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
+
+
+class ScatterSelector(SelectorMixin, BaseEstimator):
+    """Base of selectors that need the data only through its :class:`Moments`.
+
+    A subclass has the parameter ``n_features_to_select`` and defines ``_solve(moments)``, which
+    returns a :class:`Solution` and the scores of the features.
+    """
+
+    n_features_to_select: int | float | str
+
+    def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Score and select the features of X.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, one per row. Not modified.
+        y : ignored
+            For compatibility with scikit-learn.
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(
+            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
+        )
+        return self._fit(Moments.from_data(X))
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Score and select features from moments instead of samples.
+
+        Parameters
+        ----------
+        moments : Moments
+            Count, mean and scatter matrix of the samples.
+
+        Returns
+        -------
+        self
+        """
+        self.n_features_in_ = moments.n_features
+        if moments.feature_names is not None:
+            self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self._fit(moments)
+
+    def _fit(self, moments: Moments) -> Self:
+        count = _requested_count(self.n_features_to_select, moments.n_features)
+        if not np.any(np.diagonal(moments.scatter) > 0):
+            raise ValueError(
+                "every feature is constant: there is no variance to explain and nothing to select"
+            )
+        # What this fit may not set must not survive from an earlier one.
+        for stale in ("duality_gap_", "gap_history_", "selection_curve_"):
+            self.__dict__.pop(stale, None)
+        solution, scores = self._solve(moments)
+        if not solution.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge: {solution.reason}. "
+                "Raise max_iter, or tol if that accuracy is not needed.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.feature_scores_ = scores
+        # Best first. Among equal scores (the zeros) more variance comes first, so that constant
+        # features come last, and then the order of the columns.
+        order = np.lexsort((-np.diagonal(moments.scatter), -scores))
+        self.ranking_ = np.empty(scores.size, dtype=np.int64)
+        self.ranking_[order] = np.arange(1, scores.size + 1)
+        self._keep(order, count, moments)
+        self.objective_ = solution.objective
+        self.history_ = np.asarray(solution.history)
+        self.n_iter_ = solution.n_iter
+        self.converged_ = solution.converged
+        self.stopping_reason_ = solution.reason
+        self.diagnostics_ = solution.diagnostics
+        if solution.gap is not None:
+            self.duality_gap_ = solution.gap
+            self.gap_history_ = np.asarray(solution.gap_history)
+        return self
+
+    def _keep(self, order: NDArray[np.int64], count: int | str, moments: Moments) -> None:
+        nonzero = self.feature_scores_ > 0
+        available = int(nonzero.sum())
+        if available == 0:
+            self._warn("no feature has a nonzero score: lower alpha or eta")
+        elif not isinstance(count, str) and count > available:
+            self._warn(
+                f"only {available} features have a nonzero score; the other {count - available} "
+                "kept are those with the largest variance"
+            )
+        chosen = order[nonzero[order]] if isinstance(count, str) else order[:count]
+        if count == "auto":
+            curve = explained_along(moments.scatter, chosen, target=AUTO_R2)
+            self.selection_curve_ = np.asarray(curve)
+            chosen = chosen[: len(curve)]
+        self.support_ = np.zeros(nonzero.size, dtype=bool)
+        self.support_[chosen] = True
+
+    def _warn(self, message: str) -> None:
+        # Attributed to the caller of fit or fit_moments.
+        warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=5)
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self.support_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def check_stopping(tol: Any, max_iter: Any) -> None:
+    """Refuse a tolerance or an iteration limit that makes no sense."""
+    if not is_number(tol) or not 0 < tol < 1:
+        raise ValueError(f"tol={tol!r} is not a number between 0 and 1")
+    if not is_number(max_iter, Integral) or max_iter < 1:
+        raise ValueError(f"max_iter={max_iter!r} is not a whole number of at least 1")
+
+
+def is_number(value: Any, kind: type = Real) -> bool:
+    """Whether a parameter is a number (True and False are not)."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _requested_count(wanted: Any, n_features: int) -> int | str:
+    """Return how many features to keep, or the word that says how to find out."""
+    if isinstance(wanted, str):
+        if wanted in ("auto", "support"):
+            return wanted
+    elif is_number(wanted, Integral):
+        if not 1 <= wanted <= n_features:
+            raise ValueError(
+                f"n_features_to_select={wanted} is not between 1 and the number of features, "
+                f"{n_features}"
+            )
+        return int(wanted)
+    elif is_number(wanted) and 0 < wanted <= 1:
+        return max(1, round(float(wanted) * n_features))
+    raise ValueError(
+        f"n_features_to_select={wanted!r} is neither a number of features, nor a share between "
+        "0 and 1, nor 'auto', nor 'support'"
+    )

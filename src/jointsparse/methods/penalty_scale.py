@@ -1,0 +1,51 @@
+"""Penalties in the unit the user chose → penalties in the units of the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jointsparse.methods.base import is_number
+
+SCALES = ("relative", "trace", "absolute")
+
+
+def check_scale(scale: Any) -> str:
+    """Return the penalty scale, or say which ones there are."""
+    if scale not in SCALES:
+        raise ValueError(f"penalty_scale={scale!r} is not one of {', '.join(map(repr, SCALES))}")
+    return str(scale)
+
+
+def absolute_penalty(
+    name: str, value: Any, *, scale: str, auto: float, largest: float, trace: float
+) -> float:
+    """Convert a penalty.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for messages.
+    value : float or "auto"
+        What the user gave.
+    scale : {"relative", "trace", "absolute"}
+        Unit of ``value``: a fraction of ``largest``, a multiple of ``trace``, or data units.
+    auto : float
+        Meaning of ``"auto"``, always on the relative scale.
+    largest : float
+        A penalty that empties the model.
+    trace : float
+        Total variance tr S.
+    """
+    if isinstance(value, str) and value == "auto":
+        return auto * largest
+    if not is_number(value) or not 0 <= value < float("inf"):
+        raise ValueError(f"{name}={value!r} is neither a number of at least 0 nor 'auto'")
+    if scale == "relative":
+        if value >= 1:
+            raise ValueError(
+                f"{name}={value} empties the model: on the relative scale it is a fraction, below "
+                "1, of the penalty that removes every feature (for the units of the papers set "
+                "penalty_scale='absolute')"
+            )
+        return float(value) * largest
+    return float(value) * (trace if scale == "trace" else 1.0)

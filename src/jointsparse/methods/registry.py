@@ -1,0 +1,57 @@
+"""The list of methods: the command line, the conformance tests and the docs read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jointsparse.methods.spca_psd import SPCAPSD
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method.
+
+    Attributes
+    ----------
+    name : str
+        Name on the command line.
+    kind : {"selector", "components"}
+        Whether ``transform`` keeps columns or projects.
+    make : callable
+        Builds an unfitted estimator from keyword parameters.
+    summary, when, source : str
+        What it does, when to use it, where it comes from; one sentence each.
+    """
+
+    name: str
+    kind: Literal["selector", "components"]
+    make: Callable[..., Any]
+    summary: str
+    when: str
+    source: str
+
+
+_METHODS = (
+    Method(
+        "spca-psd",
+        "selector",
+        SPCAPSD,
+        summary="Convex sparse PCA with a positive semidefinite reconstruction matrix.",
+        when="The first choice: any table, a proven optimum, exact zeros.",
+        source="Zheng et al. 2023, arXiv:2309.06202",
+    ),
+)
+
+
+def methods() -> dict[str, Method]:
+    """Return all methods by name.
+
+    Examples
+    --------
+    >>> from jointsparse import registry
+    >>> registry.methods()["spca-psd"].make(alpha=0.2)
+    SPCAPSD(alpha=0.2)
+    """
+    return {method.name: method for method in _METHODS}

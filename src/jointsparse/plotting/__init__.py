@@ -1,0 +1,9 @@
+"""Pictures of fitted estimators, with scikit-learn's display conventions.
+
+Importing this package does not import matplotlib; drawing does.
+"""
+
+from jointsparse.plotting.convergence import ConvergenceDisplay
+from jointsparse.plotting.feature_scores import FeatureScoresDisplay
+
+__all__ = ["ConvergenceDisplay", "FeatureScoresDisplay"]

@@ -1,0 +1,33 @@
+"""What the displays share: colours, clean axes, names as plain text."""
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Blue and vermilion of the Okabe-Ito palette: distinct for every kind of colour vision.
+STRONG = "#0072B2"
+ACCENT = "#D55E00"
+FAINT = "#BDBDBD"
+QUIET_TEXT = "#595959"
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+
+
+def clean_axes(ax: "Axes") -> None:
+    """Take away the frame lines that carry no information."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_axisbelow(True)
+
+
+def plain_label(name: str, max_length: int) -> str:
+    r"""Return a name that matplotlib draws as it is, on one line.
+
+    ``$`` is escaped, because a pair of them would start a formula; of a long name both ends stay.
+    """
+    text = _UNPRINTABLE.sub(" ", name)
+    if len(text) > max_length:
+        tail = (max_length - 1) // 2
+        text = f"{text[: max_length - 1 - tail]}…{text[len(text) - tail :]}"
+    return text.replace("$", r"\$")

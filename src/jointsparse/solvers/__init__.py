@@ -1,0 +1,1 @@
+"""Kernels: arrays in, :class:`~jointsparse.solvers.solution.Solution` out."""

@@ -1,0 +1,98 @@
+r"""The convex model of source 004, its value and the penalties that empty it.
+
+.. math:: \min_{\Omega \succeq 0}\ \operatorname{tr} S - 2\langle S,\Omega\rangle
+          + \operatorname{tr}(\Omega S \Omega) + \lambda\|\Omega\|_{2,1}
+          + \eta\operatorname{tr}\Omega
+
+(the first three terms are :math:`\|X - X\Omega\|_F^2` for centred X with scatter S = XᵀX).
+
+Kernels hold Ω in the eigenbasis of S: with S = V diag(s) Vᵀ and Ω = V Ω̃ Vᵀ, every smooth term is
+a sum over entries of Ω̃, and since column norms do not change under a rotation from the left,
+:math:`\|\Omega\|_{2,1} = \|\tilde\Omega V^\top\|_{2,1}`: one product instead of two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from array_api_compat import array_namespace
+
+from jointsparse.linalg import Array, Spectrum, column_norms
+from jointsparse.penalties import L21
+
+
+@dataclass(frozen=True)
+class ConvexModel:
+    """SPCA-PSD on data whose scatter matrix has trace 1.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+        Eigenvalues s and eigenvectors V of the scatter matrix.
+    lam, eta : float
+        Penalties in the units of the spectrum (already divided by the trace).
+    """
+
+    spectrum: Spectrum
+    lam: float
+    eta: float
+
+    @classmethod
+    def in_data_units(cls, spectrum: Spectrum, lam: float, eta: float) -> ConvexModel:
+        """Build the model from penalties in the units of the scatter matrix."""
+        return cls(spectrum, lam / spectrum.trace, eta / spectrum.trace)
+
+    @property
+    def penalty(self) -> L21:
+        """The row-sparsity penalty."""
+        return L21(self.lam)
+
+    def smooth_terms(self, rotated: Array) -> tuple[float, float]:
+        """Return ⟨S, Ω⟩ and tr(ΩSΩ) for a symmetric Ω given in the eigenbasis."""
+        xp = array_namespace(rotated)
+        s = self.spectrum.values
+        linear = float(xp.sum(s * xp.linalg.diagonal(rotated)))
+        quadratic = float(xp.sum(s * xp.sum(rotated**2, axis=0)))
+        return linear, quadratic
+
+    def objective(self, rotated: Array, mixed: Array) -> float:
+        """Objective at Ω, given Ω̃ = VᵀΩV and the mixed form VᵀΩ (for the column norms)."""
+        xp = array_namespace(rotated)
+        linear, quadratic = self.smooth_terms(rotated)
+        trace = float(xp.linalg.trace(rotated))
+        return 1 - 2 * linear + quadratic + self.penalty.value(mixed) + self.eta * trace
+
+    def objective_of_factor(self, factor: Array) -> float:
+        """Objective at Ω = UUᵀ."""
+        xp = array_namespace(factor)
+        s, vectors = self.spectrum.values, self.spectrum.vectors
+        gram = factor.T @ factor
+        rotated = vectors.T @ factor
+        inner = (rotated * s[:, None]).T @ rotated  # Uᵀ S U
+        linear = float(xp.linalg.trace(inner))
+        quadratic = float(xp.sum(inner * gram))
+        sparsity = self.lam * float(xp.sum(factor_scores(factor)))
+        return 1 - 2 * linear + quadratic + sparsity + self.eta * float(xp.linalg.trace(gram))
+
+
+def factor_scores(factor: Array) -> Array:
+    """Column norms of Ω = UUᵀ: ‖Ωe_j‖² = u_jᵀ(UᵀU)u_j, without forming Ω."""
+    xp = array_namespace(factor)
+    squared = xp.sum((factor @ (factor.T @ factor)) * factor, axis=1)
+    return xp.sqrt(xp.clip(squared, 0.0, None))
+
+
+def largest_eta(spectrum: Spectrum) -> float:
+    """Smallest eta that empties the model when lam = 0: twice the largest eigenvalue of S."""
+    return 2 * float(spectrum.values[-1]) * spectrum.trace
+
+
+def largest_lam(spectrum: Spectrum, eta: float) -> float:
+    """Return a lam that surely empties the model at this eta: max_j ‖[(2S - eta I)₊]_j‖.
+
+    The exact bound is the value of a semidefinite programme and lies 1.3 to 1.6 times lower.
+    """
+    xp = array_namespace(spectrum.values)
+    excess = xp.clip(2 * spectrum.values - eta / spectrum.trace, 0.0, None)
+    norms = column_norms(excess[:, None] * spectrum.vectors.T)
+    return float(xp.max(norms)) * spectrum.trace

@@ -1,0 +1,110 @@
+"""What every kernel returns, and the one stopping rule they share."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from jointsparse.linalg import Array
+
+logger = logging.getLogger("jointsparse.solvers")
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Result of a kernel.
+
+    Attributes
+    ----------
+    loadings : array of shape (n_features, rank)
+        The solution, one row per feature.
+    objective : float
+        Objective of ``loadings``, in the units of the data.
+    gap : float or None
+        Proven upper bound on (objective - optimum) / objective; None where there is no proof.
+    history, gap_history : list of float
+        Objective and gap known after each iteration. Between two evaluations the last one stands.
+    n_iter : int
+        Iterations made.
+    converged : bool
+        Whether the stopping rule was met (as against the iteration limit).
+    reason : str
+        Why the kernel stopped, in words.
+    diagnostics : dict
+        Whatever else the kernel knows: residuals, step sizes.
+    state : object or None
+        What a later call may start from; None where it was not asked for.
+    """
+
+    loadings: Array
+    objective: float
+    gap: float | None
+    history: list[float]
+    gap_history: list[float]
+    n_iter: int
+    converged: bool
+    reason: str
+    diagnostics: dict[str, float] = field(default_factory=dict)
+    state: Any = None
+
+
+class Trace:
+    """History and stopping rule of one run.
+
+    A kernel calls :meth:`record` whenever it has evaluated its objective. ``measure`` is what has
+    to fall to ``tol``: the certified relative gap where there is one, otherwise the change that
+    the kernel names in ``measure_name``. Every record is logged (logger ``jointsparse.solvers``,
+    level INFO), with the numbers as attributes of the log record, so that a progress bar can
+    follow.
+    """
+
+    def __init__(self, tol: float, max_iter: int, measure_name: str) -> None:
+        self.tol = tol
+        self.max_iter = max_iter
+        self.measure_name = measure_name
+        self.history: list[float] = []
+        self.gap_history: list[float] = []
+        self.measure = float("inf")
+
+    def record(
+        self, iteration: int, objective: float, *, gap: float | None = None, measure: float
+    ) -> bool:
+        """Note the objective after an iteration; return whether the run may stop."""
+        previous = self.history[-1] if self.history else objective
+        skipped = iteration - 1 - len(self.history)
+        self.history += [previous] * skipped + [objective]
+        if gap is not None:
+            previous_gap = self.gap_history[-1] if self.gap_history else 1.0
+            self.gap_history += [previous_gap] * skipped + [gap]
+        self.measure = measure
+        logger.info(
+            "iteration %d: objective %.8g, %s %.2e",
+            iteration,
+            objective,
+            self.measure_name,
+            measure,
+            extra={
+                "iteration": iteration,
+                "max_iter": self.max_iter,
+                "objective": objective,
+                "gap": gap,
+                "tol": self.tol,
+            },
+        )
+        return self.converged
+
+    @property
+    def converged(self) -> bool:
+        """Whether the measure has reached the tolerance."""
+        return self.measure <= self.tol
+
+    @property
+    def reason(self) -> str:
+        """Why the run ended, in words."""
+        if self.converged:
+            return f"{self.measure_name} {self.measure:.1e} reached the tolerance {self.tol:.1e}"
+        return (
+            f"stopped at the iteration limit ({self.max_iter}) with {self.measure_name} "
+            f"{self.measure:.1e} above the tolerance {self.tol:.1e}"
+        )

@@ -1,0 +1,216 @@
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from oracles import planted_problem, spca_psd_optimum
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from jointsparse import SPCAPSD, Moments
+
+FRAME = load_breast_cancer(as_frame=True).data
+X = StandardScaler().fit_transform(FRAME)
+
+
+def test_fitted_attributes():
+    selector = SPCAPSD().fit(X)
+    assert selector.duality_gap_ <= 1e-4
+    assert selector.converged_
+    assert selector.n_iter_ == len(selector.history_) == len(selector.gap_history_)
+    assert np.all(np.diff(selector.history_) <= 0)
+    assert sorted(selector.ranking_) == list(range(1, 31))
+    assert selector.feature_scores_[selector.ranking_ == 1] == selector.feature_scores_.max()
+    omega = selector.loadings_ @ selector.loadings_.T
+    np.testing.assert_allclose(np.linalg.norm(omega, axis=0), selector.feature_scores_, rtol=1e-8)
+    assert "reached the tolerance" in selector.stopping_reason_
+
+
+def test_auto_keeps_the_fewest_that_explain_ninety_percent():
+    selector = SPCAPSD().fit(X)
+    curve = selector.selection_curve_
+    assert len(curve) == selector.support_.sum()
+    assert curve[-1] >= 0.9 > curve[-2]
+    kept = X[:, selector.support_]
+    rest = X - kept @ np.linalg.lstsq(kept, X, rcond=None)[0]
+    assert 1 - (rest**2).sum() / (X**2).sum() == pytest.approx(curve[-1])
+    np.testing.assert_array_equal(selector.support_, selector.ranking_ <= len(curve))
+
+
+@pytest.mark.parametrize(("wanted", "kept"), [(5, 5), (1, 1), (30, 30), (0.2, 6), (1.0, 30)])
+def test_counts_and_shares(wanted, kept):
+    selector = SPCAPSD(n_features_to_select=wanted).fit(X)
+    assert selector.get_support().sum() == kept
+    assert selector.transform(X).shape == (len(X), kept)
+
+
+def test_support_means_the_exact_nonzeros():
+    S, planted = planted_problem(20, 3)
+    selector = SPCAPSD(alpha=0.1, eta=0.05, n_features_to_select="support")
+    selector.fit_moments(Moments.from_scatter(S, n_samples=60))
+    np.testing.assert_array_equal(selector.support_, planted)
+    assert np.all(selector.feature_scores_[~planted] == 0)
+
+
+@pytest.mark.parametrize("scale", ["relative", "trace", "absolute"])
+def test_penalty_scales_agree_with_the_oracle(scale):
+    S, _ = planted_problem(12, 1)
+    S = 40 * S
+    moments = Moments.from_scatter(S, n_samples=60)
+    s1 = np.linalg.eigvalsh(S)[-1]
+    selector = SPCAPSD(alpha=0.03, eta=0.05, penalty_scale=scale, tol=1e-6).fit_moments(moments)
+    expected_eta = {"relative": 0.05 * 2 * s1, "trace": 0.05 * np.trace(S), "absolute": 0.05}
+    assert selector.eta_ == pytest.approx(expected_eta[scale])
+    values, vectors = np.linalg.eigh(2 * S - selector.eta_ * np.eye(12))
+    excess = (vectors * np.maximum(values, 0)) @ vectors.T
+    lam_hi = np.linalg.norm(excess, axis=0).max()
+    expected_lam = {"relative": 0.03 * lam_hi, "trace": 0.03 * np.trace(S), "absolute": 0.03}
+    assert selector.alpha_ == pytest.approx(expected_lam[scale])
+    optimum, _ = spca_psd_optimum(S, selector.alpha_, selector.eta_)
+    assert selector.objective_ == pytest.approx(optimum, rel=1e-6)
+
+
+def test_auto_is_relative_on_every_scale():
+    a = SPCAPSD(penalty_scale="absolute").fit(X)
+    b = SPCAPSD(alpha=0.1, eta=0.03).fit(X)
+    assert (a.alpha_, a.eta_) == (b.alpha_, b.eta_)
+
+
+def test_sparse_frame_and_float32_inputs_agree():
+    rng = np.random.default_rng(0)
+    data = np.where(rng.random((60, 12)) < 0.4, rng.standard_normal((60, 12)), 0)
+    dense = SPCAPSD().fit(data)
+    np.testing.assert_allclose(
+        SPCAPSD().fit(sp.csr_array(data)).feature_scores_, dense.feature_scores_, atol=1e-8
+    )
+    single = SPCAPSD().fit(data.astype(np.float32))
+    np.testing.assert_allclose(single.feature_scores_, dense.feature_scores_, atol=1e-4)
+    assert single.transform(data.astype(np.float32)).dtype == np.float32
+
+
+def test_names_go_in_and_come_out():
+    frame = pd.DataFrame(X, columns=FRAME.columns)
+    selector = SPCAPSD(n_features_to_select=4).set_output(transform="pandas").fit(frame)
+    names = list(FRAME.columns[selector.get_support()])
+    assert list(selector.get_feature_names_out()) == names
+    assert list(selector.transform(frame).columns) == names
+
+
+def test_fit_moments_equals_fit_and_forgets_old_names():
+    frame = pd.DataFrame(X, columns=FRAME.columns)
+    fitted = SPCAPSD().fit(frame)
+    from_moments = SPCAPSD().fit_moments(Moments.from_data(frame))
+    np.testing.assert_allclose(from_moments.feature_scores_, fitted.feature_scores_)
+    assert list(from_moments.feature_names_in_) == list(FRAME.columns)
+    from_moments.fit_moments(Moments.from_data(X))
+    assert not hasattr(from_moments, "feature_names_in_")
+    np.testing.assert_array_equal(from_moments.transform(X), fitted.transform(frame))
+
+
+def test_x_is_never_modified():
+    for data in (X.copy(), np.asfortranarray(X), sp.csr_array(X)):
+        before = data.copy()
+        SPCAPSD().fit(data).transform(data)
+        assert abs(data - before).sum() == 0
+
+
+def test_warm_start():
+    selector = SPCAPSD(warm_start=True, tol=1e-6).fit(X)
+    first = selector.n_iter_
+    assert selector.fit(X).n_iter_ < first
+    assert selector.fit(X[:, :10]).n_features_in_ == 10  # other features: a cold start
+
+
+def test_works_in_a_grid_search():
+    data = load_breast_cancer()
+    pipeline = make_pipeline(
+        StandardScaler(), SPCAPSD(n_features_to_select=5), KNeighborsClassifier()
+    )
+    grid = GridSearchCV(pipeline, {"spcapsd__alpha": [0.05, 0.3]}, cv=3)
+    assert grid.fit(data.data, data.target).best_score_ > 0.85
+
+
+def test_published_solver():
+    selector = SPCAPSD(solver="published").fit(X)
+    exact = SPCAPSD(tol=1e-6).fit(X)
+    assert selector.objective_ > exact.objective_
+    assert not hasattr(selector, "duality_gap_")
+    a, b = (SPCAPSD(solver="published", random_state=3).fit(X) for _ in range(2))
+    np.testing.assert_array_equal(a.feature_scores_, b.feature_scores_)
+    relative = SPCAPSD(solver="published", constants="paper", tol=1e-8).fit(X)
+    np.testing.assert_allclose(relative.feature_scores_, selector.feature_scores_, rtol=1e-3)
+
+
+def test_not_converging_warns():
+    with pytest.warns(ConvergenceWarning, match="iteration limit .* Raise max_iter"):
+        SPCAPSD(max_iter=2, tol=1e-8).fit(X)
+
+
+def test_an_empty_model_warns_and_names_the_penalty():
+    with pytest.warns(UserWarning, match="no feature has a nonzero score: lower alpha or eta"):
+        selector = SPCAPSD(alpha=0.99).fit(X)
+    assert not selector.support_.any()
+
+
+def test_asking_for_more_than_the_nonzero_features_warns():
+    S, planted = planted_problem(20, 3)
+    selector = SPCAPSD(alpha=0.1, eta=0.05, n_features_to_select=12)
+    with pytest.warns(UserWarning, match="only 10 features have a nonzero score; the other 2"):
+        selector.fit_moments(Moments.from_scatter(S, n_samples=60))
+    assert selector.support_.sum() == 12
+    assert selector.support_[planted].all()
+
+
+def test_refitting_leaves_nothing_stale():
+    selector = SPCAPSD().fit(X)
+    selector.set_params(solver="published", n_features_to_select=3).fit(X)
+    for attribute in ("duality_gap_", "gap_history_", "selection_curve_"):
+        assert not hasattr(selector, attribute)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": -1}, "alpha=-1 is neither a number of at least 0 nor 'auto'"),
+        ({"eta": "much"}, "eta='much' is neither"),
+        ({"alpha": float("nan")}, "alpha=nan is neither"),
+        ({"alpha": 10}, "alpha=10 empties the model: on the relative scale"),
+        ({"alpha": 0, "eta": 0}, "alpha and eta cannot both be 0"),
+        ({"alpha": 0, "solver": "published"}, "alpha must be positive"),
+        ({"penalty_scale": "big"}, "penalty_scale='big' is not one of 'relative', 'trace'"),
+        ({"solver": "fast"}, "solver='fast' is neither 'exact' nor 'published'"),
+        ({"constants": "mine"}, "constants='mine' is neither"),
+        ({"tol": 0}, "tol=0 is not a number between 0 and 1"),
+        ({"tol": "small"}, "tol='small' is not a number"),
+        ({"max_iter": 0}, "max_iter=0 is not a whole number of at least 1"),
+        ({"max_iter": 2.5}, "max_iter=2.5 is not a whole number"),
+        ({"n_features_to_select": 31}, "31 is not between 1 and the number of features, 30"),
+        ({"n_features_to_select": 0}, "0 is not between 1 and"),
+        ({"n_features_to_select": 1.5}, "n_features_to_select=1.5 is neither"),
+        ({"n_features_to_select": "most"}, "n_features_to_select='most' is neither"),
+        ({"n_features_to_select": True}, "n_features_to_select=True is neither"),
+    ],
+)
+def test_wrong_parameters_are_named(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SPCAPSD(**parameters).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (np.ones((5, 3)), "every feature is constant"),
+        (np.full((5, 3), 0.1), "every feature is constant"),
+        (X[:1], "minimum of 2 is required"),
+        (np.where(X > 5, np.nan, X), "NaN"),
+        (np.where(X > 5, np.inf, X), "infinity"),
+        (np.ones(5), "2D array"),
+        (np.empty((0, 3)), "0 sample"),
+    ],
+)
+def test_wrong_data_are_refused(data, message):
+    with pytest.raises(ValueError, match=message):
+        SPCAPSD().fit(data)

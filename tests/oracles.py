@@ -1,0 +1,42 @@
+"""Independent answers to compare with: general-purpose solvers and brute force."""
+
+import cvxpy as cp
+import numpy as np
+
+
+def spca_psd_optimum(S, lam, eta):
+    """Optimum of problem (14) of source 004 by an interior-point method: objective and Ω."""
+    p = len(S)
+    values, vectors = np.linalg.eigh(S)
+    F = (vectors * np.sqrt(np.clip(values, 0, None))).T  # FᵀF = S, as good as the data
+    omega = cp.Variable((p, p), PSD=True)
+    objective = (
+        cp.sum_squares(F - F @ omega)
+        + lam * cp.sum(cp.norm(omega, 2, axis=0))
+        + eta * cp.trace(omega)
+    )
+    problem = cp.Problem(cp.Minimize(objective))
+    problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)
+    return problem.value, omega.value
+
+
+def spca_psd_objective(S, omega, lam, eta):
+    """Objective of problem (14), term by term as printed."""
+    return (
+        np.trace(S)
+        - 2 * np.trace(S @ omega)
+        + np.trace(omega @ S @ omega)
+        + lam * np.linalg.norm(omega, axis=0).sum()
+        + eta * np.trace(omega)
+    )
+
+
+def planted_problem(p, seed, n=60, noise=0.05):
+    """Scatter matrix of trace 1 whose first half of the features carries a rank-3 signal."""
+    rng = np.random.default_rng(seed)
+    k = max(2, p // 2)
+    X = noise * rng.standard_normal((n, p))
+    X[:, :k] += rng.standard_normal((n, min(3, k))) @ rng.standard_normal((min(3, k), k))
+    X -= X.mean(axis=0)
+    S = X.T @ X
+    return S / np.trace(S), np.arange(p) < k

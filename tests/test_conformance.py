@@ -1,0 +1,141 @@
+"""What every method of the registry promises."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from jointsparse import registry
+
+METHODS = registry.methods()
+
+
+@parametrize_with_checks([method.make() for method in METHODS.values()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(params=list(METHODS))
+def estimator(request):
+    return METHODS[request.param].make()
+
+
+each_method = pytest.mark.parametrize("name", list(METHODS))
+seeds = st.integers(0, 10_000)
+
+
+def data(seed, n=None, p=None):
+    rng = np.random.default_rng(seed)
+    n, p = n or rng.integers(2, 40), p or rng.integers(1, 15)
+    rank = rng.integers(1, 4)
+    signal = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, p))
+    return signal + 0.3 * rng.standard_normal((n, p))
+
+
+def fitted(name, X):
+    return METHODS[name].make(tol=1e-9).fit(X)
+
+
+def same_scores(one, other, tol=1e-4):
+    np.testing.assert_allclose(one, other, atol=tol * max(one.max(), 1e-300))
+
+
+@each_method
+@given(seed=seeds)
+@settings(max_examples=25)
+def test_permuting_features_permutes_scores(name, seed):
+    X = data(seed)
+    order = np.random.default_rng(seed).permutation(X.shape[1])
+    same_scores(fitted(name, X).feature_scores_[order], fitted(name, X[:, order]).feature_scores_)
+
+
+@each_method
+@given(seed=seeds)
+@settings(max_examples=15)
+def test_permuting_samples_changes_nothing(name, seed):
+    X = data(seed)
+    order = np.random.default_rng(seed).permutation(X.shape[0])
+    same_scores(fitted(name, X).feature_scores_, fitted(name, X[order]).feature_scores_)
+
+
+@each_method
+@given(seed=seeds, shift=st.floats(-1e3, 1e3))
+@settings(max_examples=15)
+def test_shifting_changes_nothing(name, seed, shift):
+    X = data(seed)
+    same_scores(fitted(name, X).feature_scores_, fitted(name, X + shift).feature_scores_)
+
+
+@each_method
+@given(seed=seeds, scale=st.sampled_from([1e-100, 1e-8, 3.0, 1e8, 1e100]))
+@settings(max_examples=15)
+def test_scaling_changes_nothing(name, seed, scale):
+    X = data(seed)
+    same_scores(fitted(name, X).feature_scores_, fitted(name, scale * X).feature_scores_)
+
+
+@each_method
+@given(seed=seeds)
+@settings(max_examples=15)
+def test_duplicated_samples_change_nothing(name, seed):
+    X = data(seed)
+    same_scores(fitted(name, X).feature_scores_, fitted(name, np.vstack([X, X])).feature_scores_)
+
+
+@each_method
+@given(seed=seeds)
+@settings(max_examples=15)
+def test_constant_features_score_zero_and_last(name, seed):
+    X = data(seed, p=6)
+    X[:, 2] = 7.0
+    estimator = fitted(name, X)
+    assert estimator.feature_scores_[2] == 0
+    assert estimator.ranking_[2] == 6
+    assert not estimator.get_support()[2]
+
+
+@each_method
+@given(seed=seeds)
+@settings(max_examples=15)
+def test_duplicated_features_score_alike(name, seed):
+    X = data(seed, n=20, p=6)
+    scores = fitted(name, np.column_stack([X, X[:, 0]])).feature_scores_
+    same_scores(scores[[0]], scores[[6]])
+
+
+@each_method
+@pytest.mark.parametrize(("n", "p"), [(2, 1), (2, 5), (30, 1), (5, 40), (3, 3)])
+def test_extreme_shapes(name, n, p):
+    estimator = fitted(name, data(0, n=n, p=p))
+    assert np.all(np.isfinite(estimator.feature_scores_))
+    assert estimator.feature_scores_.shape == (p,)
+    assert sorted(estimator.ranking_) == list(range(1, p + 1))
+
+
+@each_method
+def test_x_is_not_modified_and_results_repeat(name):
+    X = data(1, n=30, p=8)
+    before = X.copy()
+    estimator = METHODS[name].make()
+    first = estimator.fit(X).feature_scores_
+    np.testing.assert_array_equal(X, before)
+    np.testing.assert_array_equal(clone(estimator).fit(X).feature_scores_, first)
+
+
+def test_fitted_attributes(estimator):
+    estimator.fit(data(0, n=30, p=8))
+    for attribute in ("feature_scores_", "ranking_", "n_iter_", "converged_", "history_"):
+        assert hasattr(estimator, attribute)
+    assert len(estimator.history_) == estimator.n_iter_
+    assert np.isfinite(estimator.objective_)
+
+
+def test_registry_describes_every_method():
+    for name, method in METHODS.items():
+        assert name == method.name == name.lower()
+        assert method.kind in ("selector", "components")
+        assert method.summary.endswith(".")
+        assert method.when.endswith(".")
+        assert method.source
