@@ -111,13 +111,12 @@ class SPCAPSD(ScatterSelector):
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from jointsparse import SPCAPSD
-    >>> X, _ = load_breast_cancer(return_X_y=True, as_frame=True)
-    >>> selector = SPCAPSD(n_features_to_select=3)
-    >>> pipeline = make_pipeline(StandardScaler(), selector).fit(X)
-    >>> pipeline.get_feature_names_out().tolist()
+    >>> data = load_breast_cancer()
+    >>> X = StandardScaler().fit_transform(data.data)
+    >>> selector = SPCAPSD(n_features_to_select=3).fit(X)
+    >>> data.feature_names[selector.get_support()].tolist()
     ['mean texture', 'texture error', 'worst texture']
     >>> bool(selector.duality_gap_ < 1e-4)
     True

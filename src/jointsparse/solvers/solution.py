@@ -56,13 +56,16 @@ class Trace:
     to fall to ``tol``: the certified relative gap where there is one, otherwise the change that
     the kernel names in ``measure_name``. Every record is logged (logger ``jointsparse.solvers``,
     level INFO), with the numbers as attributes of the log record, so that a progress bar can
-    follow.
+    follow. ``known`` is an objective known before the first iteration, if there is one.
     """
 
-    def __init__(self, tol: float, max_iter: int, measure_name: str) -> None:
+    def __init__(
+        self, tol: float, max_iter: int, measure_name: str, *, known: float = float("inf")
+    ) -> None:
         self.tol = tol
         self.max_iter = max_iter
         self.measure_name = measure_name
+        self.known = known
         self.history: list[float] = []
         self.gap_history: list[float] = []
         self.measure = float("inf")
@@ -71,7 +74,7 @@ class Trace:
         self, iteration: int, objective: float, *, gap: float | None = None, measure: float
     ) -> bool:
         """Note the objective after an iteration; return whether the run may stop."""
-        previous = self.history[-1] if self.history else objective
+        previous = self.history[-1] if self.history else self.known
         skipped = iteration - 1 - len(self.history)
         self.history += [previous] * skipped + [objective]
         if gap is not None:
