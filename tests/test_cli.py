@@ -148,7 +148,7 @@ class TestBundledTable:
         assert "✔" in result.stdout
         assert "15 more features" in result.stdout
         assert kept.startswith("kept ")
-        assert kept.endswith("of 30 features")
+        assert kept.endswith("of 30 features, which explain 91.0% of the variance")
         assert certificate.startswith("certified: within ")
         assert "\x1b" not in result.stdout
 
