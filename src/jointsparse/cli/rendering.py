@@ -151,8 +151,8 @@ def _kept_line(selection: Selection) -> Text:
     n_kept, n_features = int(selection.kept.sum()), selection.kept.size
     if n_kept == 0:
         return Text(nothing_kept_message(selection.estimator), "bold yellow")
-    curve = getattr(selection.estimator, "selection_curve_", ())
-    worth = f", which explain {curve[-1]:.1%} of the variance" if len(curve) else ""
+    curve = getattr(selection.estimator, "selection_curve_", None)
+    worth = "" if curve is None else f", which explain {curve[-1]:.1%} of the variance"
     return Text(f"kept {n_kept} of {counted(n_features, 'feature')}{worth}", "bold")
 
 
