@@ -5,7 +5,7 @@ from jointsparse.solvers.acceleration import Anderson
 
 def iterate(g, x, accelerator, n):
     for _ in range(n):
-        x = accelerator.step(x, g(x))
+        (x,) = accelerator.step((x,), (g(x),))
     return x
 
 
@@ -24,9 +24,9 @@ def test_a_step_that_makes_things_worse_is_taken_back():
     accelerator = Anderson(3)
     x = np.array([1.0])
     for value in (0.9, 0.85, 0.8, 0.79):
-        x = accelerator.step(x, np.array([value]))
+        (x,) = accelerator.step((x,), (np.array([value]),))
     plain = np.array([0.79])
-    far = accelerator.step(x, x + 100.0)  # residual 100 after a small one
+    (far,) = accelerator.step((x,), (x + 100.0,))  # residual 100 after a small one
     np.testing.assert_array_equal(far, plain)
 
 

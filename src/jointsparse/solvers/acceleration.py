@@ -12,15 +12,19 @@ need about a third of the iterations with it, on hard problems.
 
 from __future__ import annotations
 
+import math
+
 from array_api_compat import array_namespace
 
 from jointsparse.linalg import Array
 
 GROWTH_ALLOWED = 2.0
 
+Arrays = tuple[Array, ...]
+
 
 class Anderson:
-    """Accelerator for arrays of any shape.
+    """Accelerator for an x made of several arrays.
 
     Parameters
     ----------
@@ -34,25 +38,24 @@ class Anderson:
 
     def reset(self) -> None:
         """Forget everything, as is due when g changes."""
-        self._previous: tuple[Array, Array] | None = None
-        self._steps: list[tuple[Array, Array]] = []
-        self._plain: Array | None = None
-        self._residual_before = float("inf")
+        self._previous: tuple[Arrays, Arrays] | None = None
+        self._steps: list[tuple[Arrays, Arrays]] = []
+        self._plain: Arrays | None = None
+        self._residual_before = math.inf
 
-    def step(self, x: Array, g: Array) -> Array:
+    def step(self, x: Arrays, g: Arrays) -> Arrays:
         """Return the next x, given x and g(x)."""
         if self.memory == 0:
             return g
-        xp = array_namespace(x)
-        f = g - x
-        residual = float(xp.linalg.vector_norm(f))
+        f = _difference(g, x)
+        residual = math.sqrt(_inner(f, f))
         if self._plain is not None and residual > GROWTH_ALLOWED * self._residual_before:
             plain = self._plain
             self.reset()
             return plain
         if self._previous is not None:
-            self._steps.append((g - self._previous[0], f - self._previous[1]))
-            self._steps = self._steps[-self.memory :]
+            step = (_difference(g, self._previous[0]), _difference(f, self._previous[1]))
+            self._steps = [*self._steps, step][-self.memory :]
         self._previous = (g, f)
         if len(self._steps) < 2:
             self._plain = None
@@ -60,14 +63,26 @@ class Anderson:
         self._plain, self._residual_before = g, residual
         return self._combine(g, f)
 
-    def _combine(self, g: Array, f: Array) -> Array:
-        xp = array_namespace(g)
+    def _combine(self, g: Arrays, f: Arrays) -> Arrays:
+        xp = array_namespace(*g)
         changes = [df for _, df in self._steps]
-        normal = xp.stack([xp.stack([xp.sum(a * b) for b in changes]) for a in changes])
-        right = xp.stack([xp.sum(a * f) for a in changes])
+        normal = xp.asarray([[_inner(a, b) for b in changes] for a in changes], dtype=xp.float64)
+        right = xp.asarray([_inner(a, f) for a in changes], dtype=xp.float64)
         # Steps that point the same way make this singular; the shift picks the smallest weights.
-        shift = 1e-10 * xp.linalg.trace(normal) * xp.eye(len(changes), dtype=normal.dtype)
+        shift = 1e-10 * xp.linalg.trace(normal) * xp.eye(len(changes), dtype=xp.float64)
         weights = xp.linalg.solve(normal + shift, right[:, None])[:, 0]
         for weight, (dg, _) in zip(weights, self._steps, strict=True):
-            g = g - weight * dg
+            g = tuple(part - float(weight) * change for part, change in zip(g, dg, strict=True))
         return g
+
+
+def _difference(a: Arrays, b: Arrays) -> Arrays:
+    return tuple(x - y for x, y in zip(a, b, strict=True))
+
+
+def _inner(a: Arrays, b: Arrays) -> float:
+    xp = array_namespace(*a)
+    return sum(
+        float(xp.vecdot(xp.reshape(x, (-1,)), xp.reshape(y, (-1,))))
+        for x, y in zip(a, b, strict=True)
+    )

@@ -19,6 +19,7 @@ from array_api_compat import array_namespace
 
 from jointsparse.linalg import Array, Spectrum, column_norms
 from jointsparse.penalties import L21
+from jointsparse.projections import positive_eigenpairs
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,25 @@ def factor_scores(factor: Array) -> Array:
     xp = array_namespace(factor)
     squared = xp.sum((factor @ (factor.T @ factor)) * factor, axis=1)
     return xp.sqrt(xp.clip(squared, 0.0, None))
+
+
+def factor_on(omega: Array, kept: Array) -> Array:
+    """Return U with UUᵀ = Ω, for a PSD Ω that is zero outside the features ``kept``.
+
+    The columns are orthogonal, the longest first; rows of other features are exactly zero.
+    """
+    xp = array_namespace(omega)
+    p = kept.shape[0]
+    block = omega if omega.shape[0] != p else omega[kept, :][:, kept]
+    if block.shape[0] == 0:
+        return xp.zeros((p, 0), dtype=omega.dtype, device=omega.device)
+    values, vectors = positive_eigenpairs(block)
+    # Eigenvalues at rounding level are zeros of a positive semidefinite matrix.
+    rank = int(xp.sum(values > 1e-14 * xp.max(xp.abs(block))))
+    values, vectors = xp.flip(values)[:rank], xp.flip(vectors, axis=1)[:, :rank]
+    factor = xp.zeros((p, rank), dtype=omega.dtype, device=omega.device)
+    factor[kept, :] = vectors * xp.sqrt(values)
+    return factor
 
 
 def largest_eta(spectrum: Spectrum) -> float:

@@ -1,0 +1,285 @@
+r"""Exact solution of the models whose loss sums over samples: CSPCA and AW-SPCA.
+
+.. math:: \min_{\Omega,\,v}\ \sum_i \|x_i - \Omega x_i - v\|_2 + \lambda\|\Omega\|_{2,1}
+          + \eta\,\|\Omega\|_*
+
+over Ω ⪰ 0 (where the nuclear norm is the trace) or over all Ω. CSPCA has v = 0; AW-SPCA has v free
+and η = 0. A sample far from the rest pulls with a force of 1 instead of with its distance.
+
+In the notation of :mod:`~jointsparse.solvers.splitting` there is one block more than for the
+squared loss: the residuals E = X - XΩᵀ - 1vᵀ, whose proximal step shortens every row. The common
+variable solves a linear system that is diagonal in the eigenbasis of S = XᵀX; weights never appear.
+The multiplier P = ρ_E Y_E of the residuals has rows of norm at most 1 by construction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from array_api_compat import array_namespace
+
+from jointsparse.linalg import Array, Spectrum, column_norms, symmetric_part
+from jointsparse.penalties import L21
+from jointsparse.projections import from_eigenpairs, positive_eigenpairs, shrink_singular_values
+from jointsparse.solvers.acceleration import Arrays
+from jointsparse.solvers.certificate import (
+    dual_value_samples_cone,
+    dual_value_samples_free,
+    relative_gap,
+)
+from jointsparse.solvers.convex_model import factor_on
+from jointsparse.solvers.location import geometric_median, row_norms
+from jointsparse.solvers.solution import Solution, Trace
+from jointsparse.solvers.splitting import Copies, run_splitting
+
+
+@dataclass(frozen=True)
+class SampleModel:
+    """The problem, with the data in the eigenbasis of S and scaled so that Σ‖x_i‖ = 1.
+
+    Attributes
+    ----------
+    data : array of shape (n_samples, n_features)
+        XV, centred; V are the eigenvectors of S.
+    values, vectors : arrays of shape (n_features,) and (n_features, n_features)
+        Eigenvalues s of the scaled S, and V.
+    lam, eta : float
+        Penalties in the units of the scaled data.
+    psd : bool
+        Whether Ω is restricted to the cone.
+    free_mean : bool
+        Whether v is free (AW-SPCA).
+    """
+
+    data: Array
+    values: Array
+    vectors: Array
+    lam: float
+    eta: float
+    psd: bool
+    free_mean: bool
+
+    def residuals(self, rotated: Array) -> tuple[Array, Array]:
+        """Return X - XΩᵀ - 1vᵀ and the best v for this Ω, in the eigenbasis."""
+        xp = array_namespace(rotated)
+        left = self.data - self.data @ rotated.T
+        if not self.free_mean:
+            return left, xp.zeros_like(left[0, :])
+        offset = geometric_median(left, max_iter=50)
+        return left - offset, offset
+
+    def objective(self, omega: Array) -> float:
+        """Return the objective at Ω, given in the coordinates of the features."""
+        xp = array_namespace(omega)
+        residuals, _ = self.residuals(self.vectors.T @ omega @ self.vectors)
+        value = float(xp.sum(row_norms(residuals))) + L21(self.lam).value(omega)
+        if self.eta == 0:
+            return value
+        # On the cone the nuclear norm is the trace.
+        size = xp.linalg.trace(omega) if self.psd else xp.sum(xp.linalg.svdvals(omega))
+        return value + self.eta * float(size)
+
+
+def emptying_matrix(data: Array, *, free_mean: bool) -> Array:
+    """Return Q = Σ (x_i-b)(x_i-b)ᵀ/‖x_i-b‖, whose size decides which penalties empty the model.
+
+    b is 0, or the geometric median where the mean is free.
+    """
+    xp = array_namespace(data)
+    centred = data - geometric_median(data) if free_mean else data
+    norms = row_norms(centred)
+    weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
+    return (centred * weights[:, None]).T @ centred
+
+
+def solve_samples(
+    data: Array,
+    spectrum: Spectrum,
+    lam: float,
+    eta: float,
+    *,
+    psd: bool = True,
+    free_mean: bool = False,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+) -> Solution:
+    """Solve CSPCA or AW-SPCA to a certified relative gap.
+
+    Parameters
+    ----------
+    data : array of shape (n_samples, n_features)
+        X, centred.
+    spectrum : Spectrum
+        Eigendecomposition of XᵀX.
+    lam, eta : float
+        Penalties in the units of the data; lam positive, eta at least 0.
+    psd : bool
+        Whether Ω is restricted to the positive semidefinite cone.
+    free_mean : bool
+        Whether v is free.
+    tol : float
+        Relative duality gap to reach.
+    max_iter : int
+        Iteration limit.
+
+    Returns
+    -------
+    Solution
+        ``loadings`` is U with Ω = UUᵀ on the cone, and Ωᵀ otherwise: one row for each feature,
+        exactly zero for those left out. ``state`` is v.
+    """
+    xp = array_namespace(data)
+    scale = float(xp.sum(row_norms(data)))
+    model = SampleModel(
+        data=(data @ spectrum.vectors) / scale,
+        values=spectrum.values * (spectrum.trace / scale**2),
+        vectors=spectrum.vectors,
+        lam=lam / scale,
+        eta=eta / scale,
+        psd=psd,
+        free_mean=free_mean,
+    )
+    empty = _Candidate.of(model, xp.zeros_like(model.vectors))
+    trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
+    result = run_splitting(_Blocks(model), empty, trace, scale=scale)
+    omega, loadings = result.best.omega, result.best.omega.T
+    if psd:
+        loadings = factor_on(omega, column_norms(omega) > 0)
+        omega = loadings @ loadings.T
+    objective = model.objective(omega)
+    gap = relative_gap(objective, result.lower_bound)
+    trace.measure = gap
+    _, offset = model.residuals(model.vectors.T @ omega @ model.vectors)
+    return Solution(
+        loadings=loadings,
+        objective=objective * scale,
+        gap=gap,
+        history=trace.history,
+        gap_history=trace.gap_history,
+        n_iter=len(trace.history),
+        converged=trace.converged,
+        reason=trace.reason,
+        diagnostics={
+            "rank": float(xp.linalg.matrix_rank(loadings, rtol=1e-10)) if omega.any() else 0.0,
+            "step size of residuals": result.copies.steps[0],
+            "step size of the matrix": result.copies.steps[1],
+        },
+        state=(model.vectors @ offset) * scale,
+    )
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A feasible Ω in the coordinates of the features."""
+
+    objective: float
+    omega: Array
+
+    @classmethod
+    def of(cls, model: SampleModel, omega: Array) -> _Candidate:
+        return cls(model.objective(omega), omega)
+
+
+class _Blocks:
+    """Block 0: residuals. Then the cone or nuclear norm, where there is one. Last: the columns.
+
+    Everything is in the eigenbasis of S, but the columns are mixed (VᵀZ).
+    """
+
+    def __init__(self, model: SampleModel) -> None:
+        self.model = model
+        self.spectral = model.psd or model.eta > 0
+        self.groups: tuple[tuple[int, ...], ...] = ((0,), (1, 2)) if self.spectral else ((0,), (1,))
+
+    def start(self) -> tuple[Arrays, tuple[float, ...]]:
+        """Start at the optimum of the squared loss with one weight for each sample.
+
+        The multipliers satisfy the stationarity of Ω there.
+        """
+        m = self.model
+        xp = array_namespace(m.data)
+        centred = m.data - geometric_median(m.data) if m.free_mean else m.data
+        norms = row_norms(centred)
+        steps = (1 / float(_median(norms)), m.eta + m.lam)
+        values, basis = xp.linalg.eigh(emptying_matrix(m.data, free_mean=m.free_mean))
+        guess = xp.clip(values - m.eta, 0.0, None) / (values + m.lam)
+        omega = (basis * guess) @ basis.T
+        residuals, _ = m.residuals(omega)
+        sizes = row_norms(residuals)
+        forces = residuals / xp.where(sizes > 0, sizes, xp.ones_like(sizes))[:, None]
+        columns = omega @ m.vectors.T
+        norms = column_norms(columns)
+        pull = m.lam * columns / xp.where(norms > 0, norms, xp.ones_like(norms))
+        targets = (residuals + forces / steps[0],)
+        if self.spectral:
+            rest = forces.T @ m.data - pull @ m.vectors
+            targets += (omega + (symmetric_part(rest) if m.psd else rest) / steps[1],)
+        return (*targets, columns + pull / steps[1]), steps
+
+    def split(
+        self, targets: Arrays, steps: tuple[float, ...], rescale: tuple[float, ...]
+    ) -> Copies:
+        """Proximal step of every block, then Ω and v from all of them in closed form."""
+        m = self.model
+        values = self._proximal(targets, steps)
+        factors = (rescale[0],) + (rescale[1],) * (len(targets) - 1)
+        duals = tuple((t - z) / f for t, z, f in zip(targets, values, factors, strict=True))
+        rho_e, rho = (step * factor for step, factor in zip(steps, rescale, strict=True))
+        reflected = [z - y for z, y in zip(values, duals, strict=True)]
+
+        xp = array_namespace(m.data)
+        wanted = m.data - reflected[0]
+        offset = xp.mean(wanted, axis=0) if m.free_mean else 0.0
+        right = rho_e * ((wanted - offset).T @ m.data) + rho * (reflected[-1] @ m.vectors)
+        if self.spectral:
+            right = right + rho * reflected[1]
+        copies = 2 if self.spectral else 1
+        if m.psd:
+            half = m.values / 2
+            omega = symmetric_part(right) / (rho_e * (half[:, None] + half) + copies * rho)
+        else:
+            omega = right / (rho_e * m.values + copies * rho)
+        residuals = m.data - m.data @ omega.T - offset
+        agreed = (residuals, *((omega,) if self.spectral else ()), omega @ m.vectors.T)
+        return Copies(agreed, values, duals, (rho_e, rho))
+
+    def _proximal(self, targets: Arrays, steps: tuple[float, ...]) -> Arrays:
+        m, (rho_e, rho) = self.model, steps
+        residuals = L21(1.0).prox(targets[0].T, 1 / rho_e).T
+        columns = L21(m.lam).prox(targets[-1], 1 / rho)
+        if not self.spectral:
+            return residuals, columns
+        if m.psd:
+            pairs = positive_eigenpairs(symmetric_part(targets[1]), m.eta / rho)
+            return residuals, from_eigenpairs(*pairs), columns
+        return residuals, shrink_singular_values(targets[1], m.eta / rho), columns
+
+    def candidate(self, copies: Copies) -> _Candidate:
+        """Cut the cone's copy down to the kept features; off the cone take the columns' copy."""
+        m, columns = self.model, copies.values[-1]
+        xp = array_namespace(columns)
+        if not m.psd:
+            return _Candidate.of(m, m.vectors @ columns)
+        kept = column_norms(columns) > 0
+        omega = m.vectors @ copies.values[1] @ m.vectors.T
+        return _Candidate.of(m, xp.where(kept[:, None] & kept, omega, xp.zeros_like(omega)))
+
+    def lower_bound(self, copies: Copies) -> float:
+        """Certify with the multipliers of all blocks."""
+        m, (rho_e, rho) = self.model, copies.steps
+        xp = array_namespace(m.data)
+        forces = rho_e * copies.duals[0]
+        if m.free_mean:
+            forces = forces - xp.mean(forces, axis=0)
+        forces = forces / max(1.0, float(xp.max(row_norms(forces))))
+        value, moment = float(xp.sum(forces * m.data)), forces.T @ m.data
+        pull = rho * copies.duals[-1]
+        if m.psd:
+            return dual_value_samples_cone(value, moment - pull @ m.vectors, m.lam, m.eta)
+        spectral = rho * copies.duals[1] if self.spectral else None
+        return dual_value_samples_free(value, moment, pull, spectral, m.vectors, m.lam, m.eta)
+
+
+def _median(values: Array) -> Array:
+    xp = array_namespace(values)
+    return xp.sort(values)[values.shape[0] // 2]

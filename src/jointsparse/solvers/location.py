@@ -1,0 +1,46 @@
+r"""The geometric median, :math:`\arg\min_b \sum_i \|x_i - b\|`: a mean that outliers do not move."""
+
+from __future__ import annotations
+
+from array_api_compat import array_namespace
+
+from jointsparse.linalg import Array
+
+
+def row_norms(points: Array) -> Array:
+    """Euclidean norm of every row."""
+    xp = array_namespace(points)
+    return xp.linalg.vector_norm(points, axis=1)
+
+
+def geometric_median(
+    points: Array, start: Array | None = None, *, tol: float = 1e-10, max_iter: int = 200
+) -> Array:
+    """Return the geometric median of the rows by Weiszfeld's iteration.
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features)
+        Points, one per row.
+    start : array of shape (n_features,) or None
+        Where to start; the mean without.
+    tol : float
+        Movement at which to stop, relative to the mean distance.
+    max_iter : int
+        Iteration limit.
+    """
+    xp = array_namespace(points)
+    centre = xp.mean(points, axis=0) if start is None else start
+    for _ in range(max_iter):
+        distances = row_norms(points - centre)
+        mean_distance = float(xp.mean(distances))
+        if mean_distance == 0:
+            return centre
+        # A point at the centre would get an infinite weight: the floor lets the iteration pass.
+        weights = 1 / xp.clip(distances, 1e-9 * mean_distance, None)
+        new = (weights @ points) / xp.sum(weights)
+        moved = float(xp.linalg.vector_norm(new - centre))
+        centre = new
+        if moved <= tol * mean_distance:
+            break
+    return centre
