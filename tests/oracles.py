@@ -40,3 +40,17 @@ def planted_problem(p, seed, n=60, noise=0.05):
     X -= X.mean(axis=0)
     S = X.T @ X
     return S / np.trace(S), np.arange(p) < k
+
+
+def sample_loss_optimum(X, lam, eta, *, psd, free_mean):
+    """Optimum of CSPCA and AW-SPCA (problems 36 to 39 of source 004): objective and Ω."""
+    p = X.shape[1]
+    omega = cp.Variable((p, p), PSD=True) if psd else cp.Variable((p, p))
+    offset = cp.Variable((1, p)) if free_mean else np.zeros((1, p))
+    residuals = X - X @ omega.T - np.ones((len(X), 1)) @ offset
+    objective = cp.sum(cp.norm(residuals, 2, axis=1)) + lam * cp.sum(cp.norm(omega, 2, axis=0))
+    if eta:
+        objective += eta * (cp.trace(omega) if psd else cp.normNuc(omega))
+    problem = cp.Problem(cp.Minimize(objective))
+    problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)
+    return problem.value, omega.value

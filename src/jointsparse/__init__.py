@@ -9,12 +9,14 @@ __version__ = "0.1.0.dev0"
 
 # Loaded when first used, so that importing the package costs next to nothing.
 _HOMES = {
+    "AWSPCA": "jointsparse.methods.aw_spca",
+    "CSPCA": "jointsparse.methods.cspca",
     "Moments": "jointsparse.moments",
     "SPCAPSD": "jointsparse.methods.spca_psd",
 }
 _MODULES = {"registry": "jointsparse.methods.registry"}
 
-__all__ = ["Moments", "SPCAPSD", "__version__", "registry"]  # noqa: RUF022 - names of one kind together
+__all__ = ["AWSPCA", "CSPCA", "Moments", "SPCAPSD", "__version__", "registry"]  # noqa: RUF022 - names of one kind together
 
 
 def __getattr__(name: str) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from array_api_compat import array_namespace
 
 Array = Any  # an array of any namespace: NumPy, PyTorch, CuPy
+
+BLOCK = 4096  # features converted to float64 at a time where the data are kept in float32
 
 
 @dataclass(frozen=True)
@@ -16,10 +19,10 @@ class Spectrum:
 
     Attributes
     ----------
-    values : array of shape (n_features,)
+    values : array of shape (rank,)
         Eigenvalues in ascending order, at least 0, summing to 1.
-    vectors : array of shape (n_features, n_features)
-        Orthonormal eigenvectors, one per column.
+    vectors : array of shape (n_features, rank)
+        Orthonormal eigenvectors, one per column. All of them, or (thin) those that matter.
     trace : float
         Trace of the scatter matrix before the division.
     """
@@ -35,6 +38,21 @@ class Spectrum:
         trace = float(xp.linalg.trace(scatter))
         values, vectors = xp.linalg.eigh(scatter / trace)
         return cls(xp.clip(values, 0.0, None), vectors, trace)
+
+    @classmethod
+    def thin(cls, data: Array) -> Spectrum:
+        """Decompose S = dataᵀ data through the Gram matrix of the rows: no p × p matrix.
+
+        Only eigenvectors with an eigenvalue above rounding are returned, at most one for each row.
+        """
+        xp = array_namespace(data)
+        gram = xp.astype(data @ data.T, xp.float64)
+        trace = float(xp.linalg.trace(gram))
+        values, rows = xp.linalg.eigh(gram / trace)
+        positive = values > 1e-12 * values[-1]
+        values, rows = values[positive], rows[:, positive]
+        weights = xp.astype(rows / xp.sqrt(values * trace), data.dtype)
+        return cls(values, data.T @ weights, trace)
 
 
 def symmetric_part(matrix: Array) -> Array:
@@ -60,3 +78,57 @@ def largest_eigenvalue(matrix: Array) -> float:
     """Largest eigenvalue of a symmetric matrix, to rounding (no iterative estimate)."""
     xp = array_namespace(matrix)
     return float(xp.linalg.eigvalsh(matrix)[-1])
+
+
+def blocks(length: int) -> Iterator[slice]:
+    """Cut ``range(length)`` into slices of at most ``BLOCK``."""
+    for first in range(0, length, BLOCK):
+        yield slice(first, min(first + BLOCK, length))
+
+
+def double(array: Array) -> Array:
+    """Return the array in float64; itself where it is."""
+    xp = array_namespace(array)
+    return xp.astype(array, xp.float64, copy=False)
+
+
+def long_product(left: Array, right: Array) -> Array:
+    """Return ``left @ right`` in float64 for a long inner axis, block by block."""
+    xp = array_namespace(left)
+    if left.dtype == right.dtype == xp.float64:
+        return left @ right
+    total = xp.zeros((left.shape[0], right.shape[1]), dtype=xp.float64, device=left.device)
+    for part in blocks(left.shape[1]):
+        total += double(left[:, part]) @ double(right[part, :])
+    return total
+
+
+def tall_product(tall: Array, small: Array) -> Array:
+    """Return ``tall @ small`` in the dtype of ``tall``, but computed in float64 by blocks."""
+    xp = array_namespace(tall)
+    if tall.dtype == small.dtype == xp.float64:
+        return tall @ small
+    shape = (tall.shape[0], small.shape[1])
+    result = xp.empty(shape, dtype=tall.dtype, device=tall.device)
+    for part in blocks(shape[0]):
+        result[part, :] = xp.astype(double(tall[part, :]) @ double(small), tall.dtype)
+    return result
+
+
+def sum_of_squares(matrix: Array) -> float:
+    """Sum of the squared entries, in float64."""
+    xp = array_namespace(matrix)
+    return sum(float(xp.sum(double(matrix[:, part]) ** 2)) for part in blocks(matrix.shape[1]))
+
+
+def columns_of(data: Array, mask: Array) -> Array:
+    """Return the columns of a mask; no copy where it is all of them."""
+    xp = array_namespace(data)
+    return data if bool(xp.all(mask)) else data[:, mask]
+
+
+def root_of_scatter(data: Array) -> Array:
+    """Return a p × p root of XᵀX, which is all that the model knows of X."""
+    xp = array_namespace(data)
+    values, vectors = xp.linalg.eigh(double(data.T) @ double(data))
+    return xp.sqrt(xp.clip(values, 0.0, None))[:, None] * vectors.T

@@ -9,12 +9,15 @@ a whole nor changed. All sums are accumulated in float64 whatever the type of th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
+
+from jointsparse.linalg import Spectrum
 
 BLOCK_ENTRIES = 2**22  # 32 MB of float64: larger blocks are no faster, smaller ones are slower
 
@@ -33,10 +36,13 @@ class Moments:
         Number of samples n.
     mean : ndarray of shape (n_features,)
         Mean μ.
-    scatter : ndarray of shape (n_features, n_features)
-        Scatter matrix S (n - 1 times the covariance matrix).
+    scatter : ndarray of shape (n_features, n_features) or None
+        Scatter matrix S (n - 1 times the covariance matrix); None computes it from ``data`` when
+        it is first asked for.
     feature_names : sequence of str or None
         Names of the columns, where the data had any.
+    data : ndarray or sparse matrix of shape (n_samples, n_features) or None
+        The samples themselves, where they are at hand. Kept as a reference, not copied.
 
     Examples
     --------
@@ -53,13 +59,18 @@ class Moments:
         self,
         n_samples: int,
         mean: FloatArray,
-        scatter: FloatArray,
+        scatter: FloatArray | None = None,
         feature_names: Any = None,
+        *,
+        data: Any = None,
     ) -> None:
+        if scatter is None and data is None:
+            raise ValueError("moments need a scatter matrix or samples to compute it from")
         self.n_samples = n_samples
         self.mean = mean
-        self.scatter = scatter
         self.feature_names = feature_names
+        self._scatter = scatter
+        self._data = data
 
     @property
     def n_features(self) -> int:
@@ -67,9 +78,59 @@ class Moments:
         return int(self.mean.shape[0])
 
     @property
+    def scatter(self) -> FloatArray:
+        """Scatter matrix, computed when first asked for: p × p."""
+        if self._scatter is None:
+            self._scatter = _scatter(self._data, self.mean)
+        return self._scatter
+
+    @property
     def total_variance(self) -> float:
         """Trace of the scatter matrix."""
-        return float(np.trace(self.scatter))
+        return float(np.sum(self.variances))
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Diagonal of the scatter matrix, exactly 0 for constant features."""
+        if self._scatter is not None:
+            return np.diagonal(self._scatter).copy()
+        return _variances(self._data, self.mean)
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether the samples themselves are at hand."""
+        return self._data is not None
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """Eigendecomposition of the scatter matrix, all p vectors."""
+        return Spectrum.of(self.scatter)
+
+    def centred_data(self) -> NDArray[Any]:
+        """Return the samples with the mean taken off: a dense n × p copy; float32 stays float32."""
+        if self._data is None:
+            raise ValueError(
+                "this needs the samples themselves, not only their scatter matrix: fit it with "
+                "fit(X), or with moments from Moments.from_data(X)"
+            )
+        dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
+        dtype = np.float32 if dense.dtype == np.float32 else np.float64
+        centred = np.subtract(dense, self.mean, dtype=np.float64).astype(dtype, copy=False)
+        centred[:, self.variances == 0] = 0.0
+        return centred
+
+    def scatter_column(self, feature: int) -> FloatArray:
+        """Return one column of the scatter matrix, without forming all of it."""
+        if self._scatter is not None:
+            return self._scatter[:, feature]
+        column = self._data[:, [feature]]
+        column = column.toarray() if sp.issparse(column) else np.asarray(column)
+        centred = np.subtract(column[:, 0], self.mean[feature], dtype=np.float64)
+        # Σ_i (x_i - μ) c_i = Σ_i x_i c_i - μ Σ_i c_i, and the second sum is rounding only.
+        product = np.asarray(self._data.T @ centred, dtype=np.float64).ravel()
+        product -= self.mean * centred.sum()
+        product[self.variances == 0] = 0.0
+        return product
 
     @classmethod
     def from_data(cls, X: Any) -> Self:
@@ -82,10 +143,7 @@ class Moments:
         """
         names = column_names(X)
         matrix = check_array(X, accept_sparse=("csr", "csc"), dtype="numeric")
-        mean = _mean(matrix)
-        scatter = _sparse_scatter(matrix, mean) if sp.issparse(matrix) else _scatter(matrix, mean)
-        _clear_constant_features(scatter, mean, matrix.shape[0])
-        return cls(matrix.shape[0], mean, scatter, names)
+        return cls(matrix.shape[0], _mean(matrix), None, names, data=matrix)
 
     @classmethod
     def from_scatter(cls, scatter: Any, n_samples: int, feature_names: Any = None) -> Self:
@@ -127,7 +185,10 @@ class Moments:
     def partial_fit(self, X: Any) -> Self:
         """Add more samples, in place."""
         total = self + Moments.from_data(X)
-        self.n_samples, self.mean, self.scatter = total.n_samples, total.mean, total.scatter
+        self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
+        self._data = None
+        for cached in ("variances", "spectrum"):
+            self.__dict__.pop(cached, None)
         return self
 
     def __repr__(self) -> str:
@@ -160,6 +221,15 @@ def _mean(matrix: Any) -> FloatArray:
 
 
 def _scatter(matrix: Any, mean: FloatArray) -> FloatArray:
+    scatter = _sparse_scatter(matrix, mean) if sp.issparse(matrix) else _dense_scatter(matrix, mean)
+    # Rows and columns of features whose spread is nothing but rounding are exactly zero.
+    constant = np.diagonal(scatter) <= _rounding(mean, matrix.shape[0])
+    scatter[constant, :] = 0.0
+    scatter[:, constant] = 0.0
+    return scatter
+
+
+def _dense_scatter(matrix: Any, mean: FloatArray) -> FloatArray:
     p = matrix.shape[1]
     scatter = np.zeros((p, p))
     rest = np.zeros(p)
@@ -174,22 +244,34 @@ def _scatter(matrix: Any, mean: FloatArray) -> FloatArray:
 
 def _sparse_scatter(matrix: Any, mean: FloatArray) -> FloatArray:
     values = matrix.astype(np.float64)
-    n = matrix.shape[0]
     scatter = np.asarray((values.T @ values).todense())
-    scatter -= n * np.outer(mean, mean)
+    scatter -= matrix.shape[0] * np.outer(mean, mean)
     # The diagonal decides which features are constant, so it must not suffer from cancellation.
-    by_column = values.tocsc()
-    stored = np.diff(by_column.indptr)
-    deviation = (by_column.data - np.repeat(mean, stored)) ** 2
-    owner = np.repeat(np.arange(mean.size), stored)
-    variance = np.bincount(owner, weights=deviation, minlength=mean.size)
-    np.fill_diagonal(scatter, variance + (n - stored) * mean**2)
+    np.fill_diagonal(scatter, _sum_of_squares(matrix, mean))
     return scatter
 
 
-def _clear_constant_features(scatter: FloatArray, mean: FloatArray, n: int) -> None:
-    """Set rows and columns of features whose spread is nothing but rounding to exactly zero."""
-    rounding = n * (8 * np.finfo(np.float64).eps * np.abs(mean)) ** 2
-    constant = np.diagonal(scatter) <= rounding
-    scatter[constant, :] = 0.0
-    scatter[:, constant] = 0.0
+def _variances(matrix: Any, mean: FloatArray) -> FloatArray:
+    variances = _sum_of_squares(matrix, mean)
+    variances[variances <= _rounding(mean, matrix.shape[0])] = 0.0
+    return variances
+
+
+def _sum_of_squares(matrix: Any, mean: FloatArray) -> FloatArray:
+    """Σ_i (x_ij - μ_j)² for every feature j."""
+    if sp.issparse(matrix):
+        by_column = matrix.astype(np.float64).tocsc()
+        stored = np.diff(by_column.indptr)
+        owner = np.repeat(np.arange(mean.size), stored)
+        deviation = (by_column.data - mean[owner]) ** 2
+        squares = np.bincount(owner, weights=deviation, minlength=mean.size)
+        return squares + (matrix.shape[0] - stored) * mean**2
+    total = np.zeros(mean.size)
+    for block in _row_blocks(matrix):
+        total += np.sum(np.subtract(block, mean, dtype=np.float64) ** 2, axis=0)
+    return total
+
+
+def _rounding(mean: FloatArray, n: int) -> FloatArray:
+    """Sum of squares that rounding alone may leave of a constant feature."""
+    return n * (8 * np.finfo(np.float64).eps * np.abs(mean)) ** 2

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -150,9 +152,39 @@ def test_not_converging_warns():
 
 
 def test_an_empty_model_warns_and_names_the_penalty():
-    with pytest.warns(UserWarning, match="no feature has a nonzero score: lower alpha or eta"):
+    with pytest.warns(UserWarning, match="alpha=0.99 empties the model; every alpha up to") as w:
         selector = SPCAPSD(alpha=0.99).fit(X)
     assert not selector.support_.any()
+    named = float(re.search(r"up to ([\d.]+)", str(w[0].message)).group(1))
+    assert SPCAPSD(alpha=0.99 * named, tol=1e-5).fit(X).support_.any()
+    # the bound that the relative scale is made of lies at most a factor 1.7 above
+    assert named > 1 / 1.7
+
+
+@pytest.mark.parametrize("wanted", [4, 7, 10])
+def test_count_finds_the_penalty_with_exactly_that_support(wanted):
+    S, _ = planted_problem(20, 3)
+    selector = SPCAPSD(alpha="count", eta=0.05, n_features_to_select=wanted, tol=1e-6)
+    selector.fit_moments(Moments.from_scatter(S, n_samples=60))
+    assert np.count_nonzero(selector.feature_scores_) == wanted
+    assert selector.support_.sum() == wanted
+    again = SPCAPSD(alpha=selector.alpha_, eta=selector.eta_, penalty_scale="absolute", tol=1e-6)
+    again.fit_moments(Moments.from_scatter(S, n_samples=60))
+    assert again.objective_ == pytest.approx(selector.objective_, rel=2e-6)
+
+
+def test_count_says_when_no_penalty_fits():
+    S, _ = planted_problem(20, 3)
+    selector = SPCAPSD(alpha="count", eta=0.05, n_features_to_select=2, tol=1e-6)
+    with pytest.warns(UserWarning, match="exactly 2 features; the nearest has 4"):
+        selector.fit_moments(Moments.from_scatter(S, n_samples=60))
+
+
+def test_eta_alone_can_empty_the_model():
+    moments = Moments.from_scatter(np.diag([3.0, 2.0, 1.0]), n_samples=9)
+    selector = SPCAPSD(alpha=1e-3, eta=6.1, penalty_scale="absolute")
+    with pytest.warns(UserWarning, match="eta=6.1 alone empties the model, lower it"):
+        selector.fit_moments(moments)
 
 
 def test_asking_for_more_than_the_nonzero_features_warns():
@@ -181,7 +213,9 @@ def test_refitting_leaves_nothing_stale():
         ({"alpha": 0, "eta": 0}, "alpha and eta cannot both be 0"),
         ({"alpha": 0, "solver": "published"}, "alpha must be positive"),
         ({"penalty_scale": "big"}, "penalty_scale='big' is not one of 'relative', 'trace'"),
-        ({"solver": "fast"}, "solver='fast' is neither 'exact' nor 'published'"),
+        ({"solver": "fast"}, "solver='fast' is not one of 'exact', 'published'"),
+        ({"alpha": "count"}, "alpha='count' looks for the penalty .* got 'auto'"),
+        ({"alpha": "count", "solver": "published"}, "alpha='count' needs exact zeros"),
         ({"constants": "mine"}, "constants='mine' is neither"),
         ({"tol": 0}, "tol=0 is not a number between 0 and 1"),
         ({"tol": "small"}, "tol='small' is not a number"),

@@ -5,7 +5,7 @@ from jointsparse.solvers.acceleration import Anderson
 
 def iterate(g, x, accelerator, n):
     for _ in range(n):
-        (x,) = accelerator.step((x,), (g(x),))
+        (x,) = accelerator.step((x,), (g(x) - x,))
     return x
 
 
@@ -22,12 +22,12 @@ def test_affine_map_is_solved_in_as_many_steps_as_dimensions():
 
 def test_a_step_that_makes_things_worse_is_taken_back():
     accelerator = Anderson(3)
-    x = np.array([1.0])
-    for value in (0.9, 0.85, 0.8, 0.79):
-        (x,) = accelerator.step((x,), (np.array([value]),))
-    plain = np.array([0.79])
-    (far,) = accelerator.step((x,), (x + 100.0,))  # residual 100 after a small one
-    np.testing.assert_array_equal(far, plain)
+    (first,) = accelerator.step((np.array([1.0]),), (np.array([-0.1]),))
+    (bold,) = accelerator.step((first,), (np.array([-0.05]),))
+    plain = first - 0.05
+    assert not np.allclose(bold, plain)
+    (back,) = accelerator.step((bold,), (np.array([100.0]),))  # a far larger residual than before
+    np.testing.assert_allclose(back, plain)
 
 
 def test_shape_is_kept():

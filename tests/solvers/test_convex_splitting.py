@@ -5,7 +5,7 @@ import pytest
 from oracles import planted_problem, spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers.certificate import dual_value, relative_gap
+from jointsparse.solvers.certificate import dual_value, dual_value_of_cone, relative_gap
 from jointsparse.solvers.convex_model import (
     ConvexModel,
     factor_scores,
@@ -61,7 +61,7 @@ def test_some_oracle_problem_recovers_the_planted_support():
     assert hits >= 5
 
 
-def test_dual_value_is_below_the_optimum_for_any_point():
+def test_dual_values_are_below_the_optimum_for_any_point():
     S, _ = planted_problem(10, 3)
     optimum, _ = spca_psd_optimum(S, 0.02, 0.01)
     spectrum = Spectrum.of(S)
@@ -69,10 +69,24 @@ def test_dual_value_is_below_the_optimum_for_any_point():
     rng = np.random.default_rng(1)
     for scale in (0.0, 0.1, 1.0, 10.0):
         A = rng.standard_normal((10, 10)) * scale
+        omega = (A + A.T) / 2
         V = rng.standard_normal((10, 10))
-        V /= np.linalg.norm(V, axis=0)
-        multiplier = 0.02 * spectrum.vectors.T @ ((V + V.T) / 2) @ spectrum.vectors
-        assert dual_value(model, (A + A.T) / 2, multiplier) <= optimum + 1e-9
+        V *= rng.uniform(0, 1, 10) / np.linalg.norm(V, axis=0)
+        pull = 0.02 * spectrum.vectors.T @ V
+        assert dual_value(model, omega, pull) <= optimum + 1e-9
+        remainder = scale * omega
+        assert dual_value(model, omega, pull, remainder) <= optimum + 1e-9
+        # H = G + R with G ⪯ ηI: any split of H does
+        s = np.diag(spectrum.values)
+        H = (
+            2 * s
+            - s @ omega
+            - omega @ s
+            - (pull @ spectrum.vectors + spectrum.vectors.T @ pull.T) / 2
+        )
+        values, vectors = np.linalg.eigh(H)
+        G = (vectors * np.minimum(values, 0.01)) @ vectors.T
+        assert dual_value_of_cone(model, omega, H - G) <= optimum + 1e-9
 
 
 def test_relative_gap():

@@ -14,7 +14,8 @@ def test_equals_regression_from_scratch(seed):
     )
     X -= X.mean(axis=0)
     order = rng.permutation(8)
-    curve = explained_along(X.T @ X, order)
+    S = X.T @ X
+    curve = explained_along(lambda j: S[j], np.diagonal(S), order)
     for h in range(1, len(curve) + 1):
         kept = X[:, order[:h]]
         rest = X - LinearRegression(fit_intercept=False).fit(kept, X).predict(kept)
@@ -25,5 +26,9 @@ def test_stops_at_the_target_and_ignores_copies():
     S = np.ones((3, 3)) * 2.0
     S[2] = S[:, 2] = 0
     S[2, 2] = 1.0
-    np.testing.assert_allclose(explained_along(S, [0, 1, 2]), [0.8, 0.8, 1.0])
-    np.testing.assert_allclose(explained_along(S, [0, 1, 2], target=0.5), [0.8])
+    np.testing.assert_allclose(
+        explained_along(lambda j: S[j], np.diagonal(S), [0, 1, 2]), [0.8, 0.8, 1.0]
+    )
+    np.testing.assert_allclose(
+        explained_along(lambda j: S[j], np.diagonal(S), [0, 1, 2], target=0.5), [0.8]
+    )

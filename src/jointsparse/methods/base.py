@@ -21,8 +21,8 @@ from jointsparse.solvers.solution import Solution
 AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
 
 
-class ScatterSelector(SelectorMixin, BaseEstimator):
-    """Base of selectors that need the data only through its :class:`Moments`.
+class Selector(SelectorMixin, BaseEstimator):
+    """Base of the selectors; they see the data through its :class:`Moments`.
 
     A subclass has the parameter ``n_features_to_select`` and defines ``_solve(moments)``, which
     returns a :class:`Solution` and the scores of the features.
@@ -73,7 +73,7 @@ class ScatterSelector(SelectorMixin, BaseEstimator):
 
     def _fit(self, moments: Moments) -> Self:
         count = _requested_count(self.n_features_to_select, moments.n_features)
-        if not np.any(np.diagonal(moments.scatter) > 0):
+        if not np.any(moments.variances > 0):
             raise ValueError(
                 "every feature is constant: there is no variance to explain and nothing to select"
             )
@@ -91,7 +91,7 @@ class ScatterSelector(SelectorMixin, BaseEstimator):
         self.feature_scores_ = scores
         # Best first. Among equal scores (the zeros) more variance comes first, so that constant
         # features come last, and then the order of the columns.
-        order = np.lexsort((-np.diagonal(moments.scatter), -scores))
+        order = np.lexsort((-moments.variances, -scores))
         self.ranking_ = np.empty(scores.size, dtype=np.int64)
         self.ranking_[order] = np.arange(1, scores.size + 1)
         self._keep(order, count, moments)
@@ -110,7 +110,7 @@ class ScatterSelector(SelectorMixin, BaseEstimator):
         nonzero = self.feature_scores_ > 0
         available = int(nonzero.sum())
         if available == 0:
-            self._warn("no feature has a nonzero score: lower alpha or eta")
+            self._warn(f"no feature has a nonzero score{self._how_to_keep_some(moments)}")
         elif not isinstance(count, str) and count > available:
             self._warn(
                 f"only {available} features have a nonzero score; the other {count - available} "
@@ -118,11 +118,17 @@ class ScatterSelector(SelectorMixin, BaseEstimator):
             )
         chosen = order[nonzero[order]] if isinstance(count, str) else order[:count]
         if count == "auto":
-            curve = explained_along(moments.scatter, chosen, target=AUTO_R2)
+            curve = explained_along(
+                moments.scatter_column, moments.variances, chosen, target=AUTO_R2
+            )
             self.selection_curve_ = np.asarray(curve)
             chosen = chosen[: len(curve)]
         self.support_ = np.zeros(nonzero.size, dtype=bool)
         self.support_[chosen] = True
+
+    def _how_to_keep_some(self, moments: Moments) -> str:
+        """Advice for a model that came out empty; the subclasses know what to lower."""
+        return ""
 
     def _warn(self, message: str) -> None:
         # Attributed to the caller of fit or fit_moments.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
+from jointsparse.methods.aw_spca import AWSPCA
+from jointsparse.methods.cspca import CSPCA
 from jointsparse.methods.spca_psd import SPCAPSD
 
 
@@ -41,6 +44,38 @@ _METHODS = (
         summary="Convex sparse PCA with a positive semidefinite reconstruction matrix.",
         when="The first choice: any table, a proven optimum, exact zeros.",
         source="Zheng et al. 2023, arXiv:2309.06202",
+    ),
+    Method(
+        "cspca-psd",
+        "selector",
+        CSPCA,
+        summary="The same with residuals that are not squared.",
+        when="Some samples may be outliers.",
+        source="Zheng et al. 2023, arXiv:2309.06202",
+    ),
+    Method(
+        "cspca",
+        "selector",
+        partial(CSPCA, psd=False),
+        summary="Robust convex sparse PCA over all reconstruction matrices.",
+        when="To compare with the original CSPCA; one feature may stand in for others.",
+        source="Chang et al. 2016, ACM TKDD 11(1)",
+    ),
+    Method(
+        "aw-spca-psd",
+        "selector",
+        AWSPCA,
+        summary="Robust convex sparse PCA that also finds a robust mean; no rank penalty.",
+        when="Outlier samples pull the mean itself away.",
+        source="Zheng et al. 2023, arXiv:2309.06202",
+    ),
+    Method(
+        "aw-spca",
+        "selector",
+        partial(AWSPCA, psd=False),
+        summary="The same over all reconstruction matrices.",
+        when="To compare with the original AW-SPCA.",
+        source="Yi et al. 2019, IEEE TNNLS",
     ),
 )
 

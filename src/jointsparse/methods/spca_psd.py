@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from jointsparse.linalg import Spectrum
-from jointsparse.methods.base import ScatterSelector, check_stopping
-from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
+from jointsparse.methods.convex import ConvexSelector
 from jointsparse.moments import Moments
-from jointsparse.solvers.convex_model import factor_scores, largest_eta, largest_lam
-from jointsparse.solvers.convex_published import CONSTANTS, solve_published
+from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE
+from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_splitting import solve_splitting
 from jointsparse.solvers.solution import Solution
 
 
-class SPCAPSD(ScatterSelector):
+class SPCAPSD(ConvexSelector):
     r"""Select features by convex sparse PCA, solved to a proven optimum.
 
     For centred X (n samples × p features) with scatter matrix S = XᵀX, solve
@@ -33,8 +31,10 @@ class SPCAPSD(ScatterSelector):
 
     Parameters
     ----------
-    alpha : float or "auto", default="auto"
+    alpha : float, "auto" or "count", default="auto"
         Sparsity penalty λ on the scale of ``penalty_scale``; "auto" is 0.1 on the relative scale.
+        "count" finds the penalty whose solution has exactly ``n_features_to_select`` nonzero
+        features.
     eta : float or "auto", default="auto"
         Rank penalty η on the scale of ``penalty_scale``; "auto" is 0.03 on the relative scale.
     n_features_to_select : int, float, "auto" or "support", default="auto"
@@ -147,67 +147,42 @@ class SPCAPSD(ScatterSelector):
         self.warm_start = warm_start
         self.random_state = random_state
 
-    def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
-        self._check_parameters()
-        spectrum = Spectrum.of(moments.scatter)
-        self._set_penalties(spectrum)
-        if self.solver == "exact":
-            solution = self._solve_exact(spectrum)
-        else:
-            solution = self._solve_published(spectrum, moments.n_samples)
-        self.loadings_ = solution.loadings
-        return solution, factor_scores(solution.loadings)
+    _loss = "squared"
+    _slope = SQUARED_LOSS_SLOPE
 
-    def _check_parameters(self) -> None:
-        if self.solver not in ("exact", "published"):
-            raise ValueError(f"solver={self.solver!r} is neither 'exact' nor 'published'")
-        if self.constants not in CONSTANTS:
-            raise ValueError(f"constants={self.constants!r} is neither 'authors' nor 'paper'")
-        check_stopping(self.tol, self.max_iter)
+    def _zero_alpha_allowed(self) -> bool:
+        return self.solver != "published"
 
-    def _set_penalties(self, spectrum: Spectrum) -> None:
-        scale = check_scale(self.penalty_scale)
-        trace = spectrum.trace
-        eta_max = largest_eta(spectrum)
-        self.eta_ = absolute_penalty(
-            "eta", self.eta, scale=scale, auto=0.03, largest=eta_max, trace=trace
-        )
-        lam_max = largest_lam(spectrum, self.eta_)
-        self.alpha_ = absolute_penalty(
-            "alpha", self.alpha, scale=scale, auto=0.1, largest=lam_max, trace=trace
-        )
-        if self.alpha_ == 0 and (self.eta_ == 0 or self.solver == "published"):
-            other = "alpha must be positive" if self.eta_ else "alpha and eta cannot both be 0"
-            raise ValueError(f"{other}: without a penalty every feature reconstructs itself")
+    def _slope_data(self, moments: Moments) -> NDArray[Any]:
+        if _is_wide(moments):
+            return moments.centred_data()
+        return np.asarray(factor_of_scatter(moments.spectrum))
 
-    def _solve_exact(self, spectrum: Spectrum) -> Solution:
-        start = getattr(self, "_state", None) if self.warm_start else None
+    def _slope_spectrum(self, moments: Moments) -> Spectrum:
+        return Spectrum.thin(moments.centred_data()) if _is_wide(moments) else moments.spectrum
+
+    def _published_data(self, moments: Moments) -> NDArray[Any]:
+        return self._slope_data(moments)
+
+    def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
+        spectrum = moments.spectrum
+        keep = self.warm_start or self.alpha == "count"
+        start = getattr(self, "_state", None) if keep else None
         if start is not None and start.cone.shape != spectrum.vectors.shape:
             start = None  # other features than last time
         solution = solve_splitting(
             spectrum,
-            self.alpha_,
+            lam,
             self.eta_,
-            tol=self.tol,
+            tol=tol,
             max_iter=self.max_iter,
             start=start,
-            keep_state=self.warm_start,
+            keep_state=keep,
         )
         self._state = solution.state
         return solution
 
-    def _solve_published(self, spectrum: Spectrum, n_samples: int) -> Solution:
-        p = spectrum.values.shape[0]
-        start = np.ones(p)
-        if self.random_state is not None:
-            start = check_random_state(self.random_state).uniform(size=p)
-        return solve_published(
-            spectrum,
-            self.alpha_,
-            self.eta_,
-            n_samples=n_samples,
-            start=start,
-            constants=CONSTANTS[self.constants],
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+
+def _is_wide(moments: Moments) -> bool:
+    """Whether the Gram matrix of the samples is smaller than the scatter matrix."""
+    return moments.has_samples and moments.n_features > moments.n_samples

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from array_api_compat import array_namespace
 
 from jointsparse.linalg import Array
@@ -40,40 +41,51 @@ class Anderson:
         """Forget everything, as is due when g changes."""
         self._previous: tuple[Arrays, Arrays] | None = None
         self._steps: list[tuple[Arrays, Arrays]] = []
+        self._products: list[list[float]] = []  # ⟨Δf_i, Δf_j⟩
         self._plain: Arrays | None = None
         self._residual_before = math.inf
 
-    def step(self, x: Arrays, g: Arrays) -> Arrays:
-        """Return the next x, given x and g(x)."""
+    def step(self, x: Arrays, f: Arrays) -> Arrays:
+        """Return the next x, given x and the residual f = g(x) - x."""
+        g = _sum(x, f)
         if self.memory == 0:
             return g
-        f = _difference(g, x)
         residual = math.sqrt(_inner(f, f))
         if self._plain is not None and residual > GROWTH_ALLOWED * self._residual_before:
             plain = self._plain
             self.reset()
             return plain
         if self._previous is not None:
-            step = (_difference(g, self._previous[0]), _difference(f, self._previous[1]))
-            self._steps = [*self._steps, step][-self.memory :]
+            self._remember(_difference(g, self._previous[0]), _difference(f, self._previous[1]))
         self._previous = (g, f)
-        if len(self._steps) < 2:
+        if not self._steps:
             self._plain = None
             return g
         self._plain, self._residual_before = g, residual
         return self._combine(g, f)
 
+    def _remember(self, dg: Arrays, df: Arrays) -> None:
+        if len(self._steps) == self.memory:
+            self._steps = self._steps[1:]
+            self._products = [row[1:] for row in self._products[1:]]
+        new = [_inner(df, earlier) for _, earlier in self._steps]
+        self._products = [[*row, value] for row, value in zip(self._products, new, strict=True)]
+        self._products.append([*new, _inner(df, df)])
+        self._steps.append((dg, df))
+
     def _combine(self, g: Arrays, f: Arrays) -> Arrays:
-        xp = array_namespace(*g)
-        changes = [df for _, df in self._steps]
-        normal = xp.asarray([[_inner(a, b) for b in changes] for a in changes], dtype=xp.float64)
-        right = xp.asarray([_inner(a, f) for a in changes], dtype=xp.float64)
+        normal = np.asarray(self._products)
+        right = np.asarray([_inner(df, f) for _, df in self._steps])
         # Steps that point the same way make this singular; the shift picks the smallest weights.
-        shift = 1e-10 * xp.linalg.trace(normal) * xp.eye(len(changes), dtype=xp.float64)
-        weights = xp.linalg.solve(normal + shift, right[:, None])[:, 0]
+        shift = 1e-10 * np.trace(normal) + np.finfo(float).tiny  # positive even when nothing moves
+        weights = np.linalg.solve(normal + shift * np.eye(len(right)), right)
         for weight, (dg, _) in zip(weights, self._steps, strict=True):
             g = tuple(part - float(weight) * change for part, change in zip(g, dg, strict=True))
         return g
+
+
+def _sum(a: Arrays, b: Arrays) -> Arrays:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
 
 
 def _difference(a: Arrays, b: Arrays) -> Arrays:

@@ -13,11 +13,12 @@ a sum over entries of Ω̃, and since column norms do not change under a rotatio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, Spectrum, column_norms
+from jointsparse.linalg import Array, Spectrum
 from jointsparse.penalties import L21
 from jointsparse.projections import positive_eigenpairs
 
@@ -102,17 +103,54 @@ def factor_on(omega: Array, kept: Array) -> Array:
     return factor
 
 
-def largest_eta(spectrum: Spectrum) -> float:
-    """Smallest eta that empties the model when lam = 0: twice the largest eigenvalue of S."""
-    return 2 * float(spectrum.values[-1]) * spectrum.trace
+# The loss falls at Ω = 0 with the slope Q: 2S for the squared loss, the matrix of
+# :func:`jointsparse.solvers.convex_samples.emptying_data` for the others.
+SQUARED_LOSS_SLOPE = 2.0
 
 
-def largest_lam(spectrum: Spectrum, eta: float) -> float:
-    """Return a lam that surely empties the model at this eta: max_j ‖[(2S - eta I)₊]_j‖.
+def largest_eta(spectrum: Spectrum, slope: float = SQUARED_LOSS_SLOPE) -> float:
+    """Return the smallest eta that empties the model when lam = 0: λ_max(Q), Q = slope · S."""
+    return slope * float(spectrum.values[-1]) * spectrum.trace
 
-    The exact bound is the value of a semidefinite programme and lies 1.3 to 1.6 times lower.
+
+def largest_lam(spectrum: Spectrum, eta: float, slope: float = SQUARED_LOSS_SLOPE) -> float:
+    """Return a lam that surely empties the model at this eta: max_j ‖[(Q - eta I)₊]_j‖.
+
+    Without the cone and with eta = 0 it is the smallest such lam. On the cone that one is the value
+    of a semidefinite programme and lies 1.3 to 1.6 times lower.
     """
     xp = array_namespace(spectrum.values)
-    excess = xp.clip(2 * spectrum.values - eta / spectrum.trace, 0.0, None)
-    norms = column_norms(excess[:, None] * spectrum.vectors.T)
-    return float(xp.max(norms)) * spectrum.trace
+    excess = xp.clip(slope * spectrum.values - eta / spectrum.trace, 0.0, None)
+    squared = (spectrum.vectors**2) @ xp.astype(excess**2, spectrum.vectors.dtype)
+    return math.sqrt(float(xp.max(squared))) * spectrum.trace
+
+
+def nonempty_lam(data: Array, eta: float, slope: float = SQUARED_LOSS_SLOPE) -> float:
+    r"""Return a lam that surely does not empty the model at this eta.
+
+    A rank-one :math:`\Omega = t\,uu^\top` lowers the objective for small t whenever
+    :math:`u^\top(Q-\eta I)u > \lambda\|u\|_1`, with ‖u‖ = 1. u runs through the leading
+    eigenvectors of principal submatrices of Q on the features with the largest variance; the best
+    of them comes to 0.84–0.97 of the exact bound.
+
+    Parameters
+    ----------
+    data : array of shape (n_rows, n_features)
+        F with FᵀF = S.
+    eta : float
+        Rank penalty, in data units.
+    slope : float
+        Q = slope · S.
+    """
+    xp = array_namespace(data)
+    variances = xp.sum(data**2, axis=0)
+    order = xp.argsort(-variances)
+    best, size = 0.0, 1
+    while True:
+        block = data[:, order[:size]]
+        _, singular, rows = xp.linalg.svd(block, full_matrices=False)
+        gain = slope * float(singular[0]) ** 2 - eta
+        best = max(best, gain / float(xp.sum(xp.abs(rows[0, :]))))
+        if size == data.shape[1]:
+            return max(best, 0.0)
+        size = min(2 * size, data.shape[1])

@@ -14,6 +14,7 @@ The multiplier P = ρ_E Y_E of the residuals has rows of norm at most 1 by const
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from array_api_compat import array_namespace
@@ -80,16 +81,18 @@ class SampleModel:
         return value + self.eta * float(size)
 
 
-def emptying_matrix(data: Array, *, free_mean: bool) -> Array:
-    """Return Q = Σ (x_i-b)(x_i-b)ᵀ/‖x_i-b‖, whose size decides which penalties empty the model.
+def emptying_data(data: Array, *, free_mean: bool) -> Array:
+    """Return F with FᵀF = Q = Σ (x_i-b)(x_i-b)ᵀ/‖x_i-b‖, the slope of the loss at Ω = 0.
 
-    b is 0, or the geometric median where the mean is free.
+    Its size decides which penalties empty the model. b is 0, or the geometric median where the
+    mean is free.
     """
     xp = array_namespace(data)
     centred = data - geometric_median(data) if free_mean else data
     norms = row_norms(centred)
-    weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
-    return (centred * weights[:, None]).T @ centred
+    positive = norms > 0
+    weights = xp.where(positive, 1 / xp.sqrt(xp.where(positive, norms, 1.0)), 0.0)
+    return centred * weights[:, None]
 
 
 def solve_samples(
@@ -201,7 +204,8 @@ class _Blocks:
         centred = m.data - geometric_median(m.data) if m.free_mean else m.data
         norms = row_norms(centred)
         steps = (1 / float(_median(norms)), m.eta + m.lam)
-        values, basis = xp.linalg.eigh(emptying_matrix(m.data, free_mean=m.free_mean))
+        slope = emptying_data(m.data, free_mean=m.free_mean)
+        values, basis = xp.linalg.eigh(slope.T @ slope)
         guess = xp.clip(values - m.eta, 0.0, None) / (values + m.lam)
         omega = (basis * guess) @ basis.T
         residuals, _ = m.residuals(omega)
@@ -210,7 +214,7 @@ class _Blocks:
         columns = omega @ m.vectors.T
         norms = column_norms(columns)
         pull = m.lam * columns / xp.where(norms > 0, norms, xp.ones_like(norms))
-        targets = (residuals + forces / steps[0],)
+        targets: Arrays = (residuals + forces / steps[0],)
         if self.spectral:
             rest = forces.T @ m.data - pull @ m.vectors
             targets += (omega + (symmetric_part(rest) if m.psd else rest) / steps[1],)
@@ -264,8 +268,10 @@ class _Blocks:
         omega = m.vectors @ copies.values[1] @ m.vectors.T
         return _Candidate.of(m, xp.where(kept[:, None] & kept, omega, xp.zeros_like(omega)))
 
-    def lower_bound(self, copies: Copies) -> float:
-        """Certify with the multipliers of all blocks."""
+    def lower_bound(self, copies: Copies, *, thorough: bool) -> float:
+        """Certify with the multipliers of all blocks; there is only one way."""
+        if thorough:
+            return -math.inf
         m, (rho_e, rho) = self.model, copies.steps
         xp = array_namespace(m.data)
         forces = rho_e * copies.duals[0]

@@ -24,12 +24,12 @@ from array_api_compat import array_namespace
 from jointsparse.linalg import Array, Spectrum, add_to_diagonal, column_norms, symmetric_part
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
-from jointsparse.solvers.certificate import dual_value, relative_gap
+from jointsparse.solvers.certificate import dual_value, dual_value_of_cone, relative_gap
 from jointsparse.solvers.convex_model import ConvexModel, factor_on
 from jointsparse.solvers.solution import Solution, Trace
-from jointsparse.solvers.splitting import Copies, run_splitting
+from jointsparse.solvers.splitting import Candidate, Copies, run_splitting
 
-INITIAL_STEP = 2.0  # ρ in units of η + λ; see RELAXATION in the splitting loop for how it was found
+INITIAL_STEP = 3.0  # ρ in units of η + λ: between 2 and 4 the iterations hardly change
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def solve_splitting(
         ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out.
     """
     model = ConvexModel.in_data_units(spectrum, lam, eta)
-    problem = _SquaredLoss(model)
+    problem = SquaredLoss(model)
     trace = Trace(tol, max_iter, "duality gap", known=spectrum.trace)  # that of Ω = 0
     result = run_splitting(
         problem,
@@ -86,8 +86,7 @@ def solve_splitting(
         scale=spectrum.trace,
         start=None if start is None else problem.resume(start),
     )
-    factor = factor_on(result.best.block, result.best.kept)
-    objective = model.objective_of_factor(factor)
+    factor, objective = result.best.finish(model)
     gap = relative_gap(objective, result.lower_bound)
     trace.measure = gap
     return Solution(
@@ -109,14 +108,19 @@ def solve_splitting(
     )
 
 
-class _SquaredLoss:
-    """The blocks: 0 is the cone, in the eigenbasis of S; 1 the columns, mixed (VᵀZ₂)."""
+class SquaredLoss:
+    """The blocks: 0 is the cone, in the eigenbasis of S; 1 the columns, mixed (VᵀZ₂).
+
+    V need not be square: with any p × m orthonormal V such that VᵀSV = diag(s), this is the model
+    restricted to Ω = V Ω̃ Vᵀ. V may be float32 while s is float64; block 1 then is float32 too.
+    """
 
     groups: tuple[tuple[int, ...], ...] = ((0, 1),)
 
     def __init__(self, model: ConvexModel) -> None:
         self.model = model
         self.s, self.vectors = model.spectrum.values, model.spectrum.vectors
+        self._cached_weights: tuple[float, Array] | None = None
 
     def start(self) -> tuple[Arrays, tuple[float, ...]]:
         """Start at the optimum without column norms, with the multipliers that fit it.
@@ -128,7 +132,7 @@ class _SquaredLoss:
         model, s = self.model, self.s
         rho = INITIAL_STEP * (model.eta + model.lam)
         guess = xp.clip(s - model.eta / 2, 0.0, None) / (s + model.lam / 2)
-        columns = guess[:, None] * self.vectors.T
+        columns = self._stored(guess[:, None]) * self.vectors.T
         norms = column_norms(columns)
         directions = columns / xp.where(norms > 0, norms, xp.ones_like(norms))
         columns_dual = directions * (model.lam / rho)
@@ -142,25 +146,41 @@ class _SquaredLoss:
         """Cone and columns from their targets, then Ω from both in closed form."""
         (rho,), (factor,) = steps, rescale
         s, vectors = self.s, self.vectors
-        cone = from_eigenpairs(*positive_eigenpairs(targets[0], self.model.eta / rho))
+        self._cone_pairs = positive_eigenpairs(targets[0], self.model.eta / rho)
+        cone = from_eigenpairs(*self._cone_pairs)
         columns = self.model.penalty.prox(targets[1], 1 / rho)
-        cone_dual = (targets[0] - cone) / factor
-        columns_dual = (targets[1] - columns) / factor
-        rho = rho * factor
-        right = rho * (cone - cone_dual + symmetric_part((columns - columns_dual) @ vectors))
-        smooth = add_to_diagonal(right, 2 * s) / (s[:, None] + s[None, :] + 2 * rho)
-        agreed = (smooth, smooth @ vectors.T)
+        cone_dual, columns_dual = targets[0] - cone, targets[1] - columns
+        if factor != 1:
+            cone_dual, columns_dual, rho = cone_dual / factor, columns_dual / factor, rho * factor
+        right = cone - cone_dual + symmetric_part((columns - columns_dual) @ vectors)
+        smooth = add_to_diagonal(right, (2 / rho) * s) * self._weights(rho)
+        agreed = (smooth, self._stored(smooth) @ vectors.T)
         return Copies(agreed, (cone, columns), (cone_dual, columns_dual), (rho,))
 
-    def lower_bound(self, copies: Copies) -> float:
-        """Certify with Ω and the multiplier of the columns."""
-        multiplier = symmetric_part((copies.steps[0] * copies.duals[1]) @ self.vectors)
-        return dual_value(self.model, copies.agreed[0], multiplier)
+    def _weights(self, rho: float) -> Array:
+        """Return ρ/(s_i + s_j + 2ρ), kept until ρ changes."""
+        if self._cached_weights is None or self._cached_weights[0] != rho:
+            scaled = self.s / rho
+            self._cached_weights = (rho, 1 / (scaled[:, None] + (scaled + 2)[None, :]))
+        return self._cached_weights[1]
 
-    def candidate(self, copies: Copies) -> _Candidate:
+    def _stored(self, array: Array) -> Array:
+        """Return an array in the dtype of the eigenvectors."""
+        return array_namespace(array).astype(array, self.vectors.dtype, copy=False)
+
+    def lower_bound(self, copies: Copies, *, thorough: bool) -> float:
+        """Certify with the multipliers of both blocks."""
+        (rho,), smooth = copies.steps, copies.agreed[0]
+        cone, columns = copies.values
+        remainder = rho * (2 * smooth - cone - symmetric_part(columns @ self.vectors))
+        if thorough:
+            return dual_value(self.model, smooth, rho * copies.duals[1], remainder)
+        return dual_value_of_cone(self.model, smooth, remainder)
+
+    def candidate(self, copies: Copies) -> Candidate:
         """Cut the cone's copy down to the features that the columns' copy keeps."""
         cone, columns = copies.values
-        return _Candidate.of(self.model, cone, column_norms(columns) > 0)
+        return _Candidate.of(self.model, cone, column_norms(columns) > 0, self._cone_pairs)
 
     def save(self, copies: Copies) -> SplittingState:
         """Return the iterate in the coordinates of the features."""
@@ -184,29 +204,42 @@ class _SquaredLoss:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A feasible Ω: the principal submatrix ``block`` on the features ``kept``, zero elsewhere."""
+    """A feasible Ω: the cone's copy cut down to the features ``kept``, zero elsewhere."""
 
     objective: float
-    block: Array
+    cone: Array
     kept: Array
+    pairs: tuple[Array, Array] | None = None  # eigenpairs of the cone's copy, where all are kept
 
     @classmethod
     def empty(cls, model: ConvexModel) -> _Candidate:
         xp = array_namespace(model.spectrum.values)
-        vectors = model.spectrum.vectors
-        return cls(1.0, vectors[:0, :0], xp.zeros(vectors.shape[0], dtype=xp.bool))
+        p, m = model.spectrum.vectors.shape
+        return cls(1.0, xp.zeros((m, m)), xp.zeros(p, dtype=xp.bool))
 
     @classmethod
-    def of(cls, model: ConvexModel, cone: Array, kept: Array) -> _Candidate:
+    def of(
+        cls, model: ConvexModel, cone: Array, kept: Array, pairs: tuple[Array, Array]
+    ) -> _Candidate:
         xp = array_namespace(cone)
-        vectors = model.spectrum.vectors
-        mixed = cone @ vectors.T
-        # Entry (i, j) of Ω lives on kept features only, so the rows of V that belong to dropped
-        # features can be left out of every product.
-        rows = vectors[kept, :]
-        block = symmetric_part(rows @ mixed[:, kept])
         if bool(xp.all(kept)):
-            objective = model.objective(cone, mixed)
-        else:
-            objective = model.objective(rows.T @ block @ rows, block)
-        return cls(objective, block, kept)
+            objective = model.objective(cone, cone @ model.spectrum.vectors.T)
+            return cls(objective, cone, kept, pairs)
+        candidate = cls(1.0, cone, kept)
+        block, rows = candidate.block(model), model.spectrum.vectors[kept, :]
+        return cls(model.objective(rows.T @ block @ rows, block), cone, kept)
+
+    def finish(self, model: ConvexModel) -> tuple[Array, float]:
+        """Return U with Ω = UUᵀ, largest component first, and the objective at this Ω."""
+        if self.pairs is None:
+            factor = factor_on(self.block(model), self.kept)
+            return factor, model.objective_of_factor(factor)
+        xp = array_namespace(self.cone)
+        values, vectors = self.pairs
+        scaled = xp.flip(vectors * xp.sqrt(values), axis=1)
+        return model.spectrum.vectors @ scaled, self.objective
+
+    def block(self, model: ConvexModel) -> Array:
+        """Return Ω on the kept features, in their coordinates."""
+        rows = model.spectrum.vectors[self.kept, :]
+        return symmetric_part(rows @ (self.cone @ rows.T))

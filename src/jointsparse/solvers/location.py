@@ -1,4 +1,4 @@
-r"""The geometric median, :math:`\arg\min_b \sum_i \|x_i - b\|`: a mean that outliers do not move."""
+r"""The geometric median :math:`\arg\min_b \sum_i \|x_i - b\|`: outliers hardly move it."""
 
 from __future__ import annotations
 

@@ -10,32 +10,39 @@ It is a Cholesky factorisation of S with its columns in that order, stopped earl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
+FloatArray = NDArray[np.float64]
+
 
 def explained_along(
-    scatter: NDArray[np.float64], order: Iterable[int], *, target: float = 1.0
+    scatter_column: Callable[[int], FloatArray],
+    variances: FloatArray,
+    order: Iterable[int],
+    *,
+    target: float = 1.0,
 ) -> list[float]:
     """Return R² after each feature of ``order``, until ``target`` is reached.
 
     Parameters
     ----------
-    scatter : ndarray of shape (n_features, n_features)
-        Scatter matrix S.
+    scatter_column : callable
+        Returns a column of the scatter matrix S, given its number.
+    variances : ndarray of shape (n_features,)
+        Diagonal of S.
     order : iterable of int
         Features, first to last.
     target : float
         R² at which to stop.
     """
-    variances = np.diagonal(scatter)
     total = float(np.sum(variances))
-    directions = np.empty((0, scatter.shape[0]))
+    directions = np.empty((0, variances.size))
     explained, curve = 0.0, []
     for feature in order:
-        left = scatter[feature] - directions[:, feature] @ directions
+        left = scatter_column(int(feature)) - directions[:, feature] @ directions
         # A feature that the earlier ones determine adds nothing but rounding errors.
         if left[feature] > 1e-9 * variances[feature]:
             direction = left / np.sqrt(left[feature])

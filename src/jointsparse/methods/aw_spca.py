@@ -1,0 +1,152 @@
+"""AW-SPCA and AW-SPCA-PSD: robust convex sparse PCA that finds its own mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.methods.convex import ConvexSelector
+from jointsparse.moments import Moments
+from jointsparse.solvers.convex_samples import emptying_data, solve_samples
+from jointsparse.solvers.location import geometric_median
+from jointsparse.solvers.solution import Solution
+
+
+class AWSPCA(ConvexSelector):
+    r"""Select features by robust convex sparse PCA with the mean that suits it best.
+
+    Solve
+
+    .. math:: \min_{\Omega,\,v}\ \sum_i\|x_i - \Omega x_i - v\|_2 + \lambda\sum_j\|\omega_j\|_2
+
+    over positive semidefinite Ω (``psd=True``) or over all p × p matrices. With v = (I - Ω)b the
+    residual of a sample is (I - Ω)(x_i - b): b takes the place of the mean, which outlier samples
+    would pull away. There is no rank penalty. The score of feature j is :math:`\|\omega_j\|_2`,
+    the norm of column j of Ω.
+
+    Parameters
+    ----------
+    alpha : float, "auto" or "count", default="auto"
+        Sparsity penalty λ on the scale of ``penalty_scale``; "auto" is 0.1 on the relative scale.
+        "count" finds the penalty whose solution has exactly ``n_features_to_select`` nonzero
+        features.
+    psd : bool, default=True
+        Whether Ω is restricted to the positive semidefinite cone.
+    n_features_to_select : int, float, "auto" or "support", default="auto"
+        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
+        that together explain 90 % of the variance; or "support", all with a nonzero score.
+    solver : {"exact", "published"}, default="exact"
+        "exact" returns the optimum with exact zeros and a certified duality gap; "published" is
+        the reweighting algorithm of the literature, without either.
+    penalty_scale : {"relative", "trace", "absolute"}, default="relative"
+        Unit of ``alpha``. "relative": a fraction of max_j ‖Q_j‖, where
+        :math:`Q = \sum_i (x_i-b)(x_i-b)^\top/\|x_i-b\|` and b is the geometric median. "trace":
+        multiples of the total variance tr S. "absolute": the numbers of the paper.
+    constants : {"authors", "paper"}, default="authors"
+        Smoothing, ridge and stopping rule of the published algorithm.
+    tol : float, default=1e-4
+        Relative duality gap at which the exact solver stops.
+    max_iter : int, default=1000
+        Largest number of iterations.
+    random_state : int, RandomState instance or None, default=None
+        Not used; for symmetry with the other methods.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        The mean b that goes with the solution, in the coordinates of X. Along directions that Ω
+        reconstructs to within 0.1 % any b would do, and that of the geometric median is taken.
+    feature_scores_ : ndarray of shape (n_features,)
+        Column norms of Ω; exactly zero for features that the solution leaves out.
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    support_ : ndarray of shape (n_features,)
+        Which features are kept.
+    loadings_ : ndarray of shape (n_features, rank)
+        U with Ω = UUᵀ where ``psd``; otherwise Ωᵀ, one row for each feature.
+    duality_gap_ : float
+        Proven upper bound on (objective - optimum) / objective. Exact solver only.
+    objective_, history_, gap_history_, n_iter_, converged_, stopping_reason_
+        As in :class:`SPCAPSD`.
+    alpha_ : float
+        λ in the units of the data.
+
+    References
+    ----------
+    Yi, He, Li, Yang (2019). Adaptive Weighted Sparse Principal Component Analysis for Robust
+    Unsupervised Feature Selection. IEEE Transactions on Neural Networks and Learning Systems.
+
+    Zheng, Zhang, Liu, Jiang, Huo, Liu (2023). arXiv:2309.06202, problems (36) and (38).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse import AWSPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((50, 5))
+    >>> X[0] = 1000.0  # pulls the sample mean to 20
+    >>> bool(np.abs(AWSPCA().fit(X).mean_).max() < 1)
+    True
+    """
+
+    _loss = "samples+mean"
+
+    def __init__(
+        self,
+        *,
+        alpha: float | str = "auto",
+        psd: bool = True,
+        n_features_to_select: int | float | str = "auto",
+        solver: str = "exact",
+        penalty_scale: str = "relative",
+        constants: str = "authors",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.psd = psd
+        self.n_features_to_select = n_features_to_select
+        self.solver = solver
+        self.penalty_scale = penalty_scale
+        self.constants = constants
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _slope_data(self, moments: Moments) -> NDArray[Any]:
+        data = moments.centred_data().astype(np.float64, copy=False)
+        return np.asarray(emptying_data(data, free_mean=True))
+
+    def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
+        solution, scores = super()._solve(moments)
+        median = geometric_median(moments.centred_data().astype(np.float64, copy=False))
+        self.mean_ = moments.mean + self._nearest_mean(solution, median)
+        return solution, scores
+
+    def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
+        return solve_samples(
+            moments.centred_data().astype(np.float64, copy=False),
+            moments.spectrum,
+            lam,
+            0.0,
+            psd=self.psd,
+            free_mean=True,
+            tol=tol,
+            max_iter=self.max_iter,
+        )
+
+    def _nearest_mean(self, solution: Solution, median: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the b nearest to the median with (I - Ω)b = v."""
+        offset = solution.state if self.solver == "exact" else solution.state.offset
+        if self.psd:
+            omega = solution.loadings @ solution.loadings.T
+        elif self.solver == "exact" or solution.state.basis is None:
+            omega = solution.loadings.T
+        else:
+            omega = solution.state.basis @ solution.loadings.T
+        left = np.eye(offset.shape[0]) - omega
+        correction = np.linalg.lstsq(left, offset - left @ median, rcond=1e-3)[0]
+        return np.asarray(median + correction)

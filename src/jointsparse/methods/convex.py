@@ -1,0 +1,183 @@
+"""What the convex family shares: penalties, their scales, the choice of a solver."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from jointsparse.linalg import Spectrum
+from jointsparse.methods.base import Selector, check_stopping, is_number
+from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
+from jointsparse.moments import Moments
+from jointsparse.solvers.convex_model import (
+    factor_scores,
+    largest_eta,
+    largest_lam,
+    nonempty_lam,
+)
+from jointsparse.solvers.convex_published import CONSTANTS, solve_published
+from jointsparse.solvers.solution import Solution
+
+AUTO_ALPHA = 0.1
+AUTO_ETA = 0.03
+
+
+class ConvexSelector(Selector):
+    """Base of SPCA-PSD, CSPCA and AW-SPCA.
+
+    A subclass says what its loss is (``_loss``, ``_slope``), how the samples enter it
+    (``_slope_data``) and how it is solved exactly (``_solve_exact``).
+    """
+
+    alpha: float | str
+    penalty_scale: str
+    solver: str
+    constants: str
+    tol: float
+    max_iter: int
+    random_state: Any
+
+    _loss: str
+    _slope = 1.0
+    _solvers: tuple[str, ...] = ("exact", "published")
+
+    @property
+    def _on_cone(self) -> bool:
+        return bool(getattr(self, "psd", True))
+
+    @property
+    def _eta(self) -> float | str:
+        return getattr(self, "eta", 0.0)
+
+    def _slope_data(self, moments: Moments) -> NDArray[Any]:
+        """F with Q = slope · FᵀF, where Q is the slope of the loss at Ω = 0."""
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
+        self._check_parameters()
+        self._set_penalties(moments)
+        if self.solver == "published":
+            solution = self._solve_published(moments)
+        elif self.alpha == "count":
+            solution = self._solve_for_count(moments)
+        else:
+            solution = self._solve_exact(moments, self.alpha_, self.tol)
+        self.loadings_ = solution.loadings
+        return solution, self._scores(solution)
+
+    def _scores(self, solution: Solution) -> NDArray[np.float64]:
+        loadings = solution.loadings
+        if self._on_cone:
+            return np.asarray(factor_scores(loadings), dtype=np.float64)
+        return np.asarray(np.linalg.norm(loadings, axis=1), dtype=np.float64)
+
+    def _check_parameters(self) -> None:
+        if self.solver not in self._solvers:
+            known = ", ".join(map(repr, self._solvers))
+            raise ValueError(f"solver={self.solver!r} is not one of {known}")
+        if self.constants not in CONSTANTS:
+            raise ValueError(f"constants={self.constants!r} is neither 'authors' nor 'paper'")
+        if self.alpha == "count" and self.solver == "published":
+            raise ValueError("alpha='count' needs exact zeros, which solver='published' never has")
+        check_stopping(self.tol, self.max_iter)
+
+    def _set_penalties(self, moments: Moments) -> None:
+        scale = check_scale(self.penalty_scale)
+        trace = moments.total_variance
+        spectrum = self._slope_spectrum(moments)
+        self.eta_ = absolute_penalty(
+            "eta",
+            self._eta,
+            scale=scale,
+            auto=AUTO_ETA,
+            largest=largest_eta(spectrum, self._slope),
+            trace=trace,
+        )
+        self._largest_lam = largest_lam(spectrum, self.eta_, self._slope)
+        self.alpha_ = absolute_penalty(
+            "alpha",
+            "auto" if self.alpha == "count" else self.alpha,
+            scale=scale,
+            auto=AUTO_ALPHA,
+            largest=self._largest_lam,
+            trace=trace,
+        )
+        if self.alpha_ == 0 and not (self.eta_ > 0 and self._zero_alpha_allowed()):
+            both = hasattr(self, "eta") and not self.eta_
+            reason = "alpha and eta cannot both be 0" if both else "alpha must be positive"
+            raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
+
+    def _zero_alpha_allowed(self) -> bool:
+        return False
+
+    def _slope_spectrum(self, moments: Moments) -> Spectrum:
+        data = self._slope_data(moments)
+        return Spectrum.thin(data) if data.shape[0] < data.shape[1] else Spectrum.of(data.T @ data)
+
+    def _solve_for_count(self, moments: Moments) -> Solution:
+        """Find, by bisection, the penalty whose solution has exactly the wanted support."""
+        if not is_number(self.n_features_to_select, Integral):
+            raise ValueError(
+                "alpha='count' looks for the penalty whose solution has n_features_to_select "
+                f"features, so that must be a whole number; got {self.n_features_to_select!r}"
+            )
+        wanted = int(self.n_features_to_select)
+        low, high = 1e-5 * self._largest_lam, self._largest_lam
+        best: tuple[int, float, Solution] | None = None
+        for _ in range(40):
+            lam = float(np.sqrt(low * high))
+            solution = self._solve_exact(moments, lam, self.tol)
+            size = int(np.count_nonzero(self._scores(solution)))
+            # Of two supports equally far from the wanted one the larger loses less.
+            if best is None or (abs(size - wanted), -size) < (abs(best[0] - wanted), -best[0]):
+                best = (size, lam, solution)
+            if size == wanted or high / low < 1 + 1e-6:
+                break
+            low, high = (lam, high) if size > wanted else (low, lam)
+        assert best is not None
+        size, self.alpha_, solution = best
+        if size != wanted:
+            self._warn(
+                f"no penalty was found whose solution has exactly {wanted} features; the nearest "
+                f"has {size}"
+            )
+        return solution
+
+    def _solve_published(self, moments: Moments) -> Solution:
+        p = moments.n_features
+        start = np.ones(p)
+        if self.random_state is not None:
+            start = check_random_state(self.random_state).uniform(size=p)
+        return solve_published(
+            self._published_data(moments),
+            self.alpha_,
+            self.eta_,
+            loss=self._loss,  # type: ignore[arg-type]
+            psd=self._on_cone,
+            n_samples=moments.n_samples,
+            start=start,
+            constants=self.constants,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+
+    def _published_data(self, moments: Moments) -> NDArray[Any]:
+        return moments.centred_data()
+
+    def _how_to_keep_some(self, moments: Moments) -> str:
+        largest = nonempty_lam(self._slope_data(moments), self.eta_, self._slope)
+        units = {"relative": self._largest_lam, "trace": moments.total_variance, "absolute": 1.0}
+        unit = units[self.penalty_scale]
+        if largest == 0:
+            return f": eta={self._eta} alone empties the model, lower it"
+        return (
+            f": alpha={self.alpha} empties the model; every alpha up to "
+            f"{largest / unit:.3g} keeps some"
+        )

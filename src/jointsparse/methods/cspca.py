@@ -1,0 +1,151 @@
+"""CSPCA and CSPCA-PSD: convex sparse PCA with a loss that outlier samples do not rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.methods.convex import ConvexSelector
+from jointsparse.moments import Moments
+from jointsparse.solvers.convex_samples import emptying_data, solve_samples
+from jointsparse.solvers.solution import Solution
+
+
+class CSPCA(ConvexSelector):
+    r"""Select features by robust convex sparse PCA, solved to a proven optimum.
+
+    For centred samples :math:`x_i`, solve
+
+    .. math:: \min_{\Omega}\ \sum_i\|x_i - \Omega x_i\|_2
+              + \lambda\sum_j\|\omega_j\|_2 + \eta\,\|\Omega\|_* ,
+
+    over positive semidefinite Ω (``psd=True``, where the nuclear norm is the trace) or over all
+    p × p matrices. Residuals are not squared, so that one sample far from the rest has no more
+    weight than any other. :math:`\omega_j` is column j of Ω; its norm is the score of feature j.
+
+    Parameters
+    ----------
+    alpha : float, "auto" or "count", default="auto"
+        Sparsity penalty λ on the scale of ``penalty_scale``; "auto" is 0.1 on the relative scale.
+        "count" finds the penalty whose solution has exactly ``n_features_to_select`` nonzero
+        features.
+    eta : float or "auto", default="auto"
+        Rank penalty η on the scale of ``penalty_scale``; "auto" is 0.03 on the relative scale.
+    psd : bool, default=True
+        Whether Ω is restricted to the positive semidefinite cone. The two models have different
+        optima: the claim that the unrestricted optimum lies on the cone anyway does not hold (see
+        Notes).
+    n_features_to_select : int, float, "auto" or "support", default="auto"
+        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
+        that together explain 90 % of the variance; or "support", all with a nonzero score.
+    solver : {"exact", "published"}, default="exact"
+        "exact" returns the optimum with exact zeros and a certified duality gap; "published" is
+        the reweighting algorithm of the literature, without either.
+    penalty_scale : {"relative", "trace", "absolute"}, default="relative"
+        Unit of ``alpha`` and ``eta``. "relative": fractions of values that empty the model, with
+        :math:`Q = \sum_i x_ix_i^\top/\|x_i\|`: η_max = λ_max(Q) and λ_max = max_j ‖[(Q - ηI)₊]_j‖.
+        "trace": multiples of the total variance tr S. "absolute": the numbers of the paper.
+    constants : {"authors", "paper"}, default="authors"
+        Smoothing, ridge and stopping rule of the published algorithm. Those of the authors use η
+        where the derivative of the model has η/2.
+    tol : float, default=1e-4
+        Relative duality gap at which the exact solver stops.
+    max_iter : int, default=1000
+        Largest number of iterations.
+    random_state : int, RandomState instance or None, default=None
+        Random start of the published algorithm; None starts from the identity.
+
+    Attributes
+    ----------
+    feature_scores_ : ndarray of shape (n_features,)
+        Column norms of Ω; exactly zero for features that the solution leaves out.
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    support_ : ndarray of shape (n_features,)
+        Which features are kept.
+    loadings_ : ndarray of shape (n_features, rank)
+        U with Ω = UUᵀ where ``psd``; otherwise Ωᵀ, one row for each feature.
+    duality_gap_ : float
+        Proven upper bound on (objective - optimum) / objective. Exact solver only.
+    objective_, history_, gap_history_, n_iter_, converged_, stopping_reason_
+        As in :class:`SPCAPSD`.
+    alpha_, eta_ : float
+        λ and η in the units of the data.
+
+    Notes
+    -----
+    For X with the rows x and -x, x = (2, 1), λ = 1 and small η, the optimum over all matrices is
+    Ω = [[1, 0], [½, 0]]: not symmetric, and its symmetric part has a negative eigenvalue. Over
+    *symmetric* matrices there is an optimum on the cone.
+
+    References
+    ----------
+    Chang, Nie, Yang, Zhang, Huang (2016). Convex Sparse PCA for Unsupervised Feature Learning. ACM
+    Transactions on Knowledge Discovery from Data 11(1).
+
+    Zheng, Zhang, Liu, Jiang, Huo, Liu (2023). arXiv:2309.06202, problems (37) and (39).
+
+    Examples
+    --------
+    Eight features carry the signal; ten samples of 200 are wild in the other 22.
+
+    >>> import numpy as np
+    >>> from jointsparse import CSPCA, SPCAPSD
+    >>> rng = np.random.default_rng(0)
+    >>> X = 0.3 * rng.standard_normal((200, 30))
+    >>> X[:, :8] += rng.standard_normal((200, 2)) @ rng.standard_normal((2, 8))
+    >>> X[:10, 8:] += 8 * rng.standard_normal((10, 22))
+    >>> robust = CSPCA(alpha=0.3, eta=0.3, n_features_to_select=8).fit(X)
+    >>> np.flatnonzero(robust.get_support()).tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7]
+    >>> squared = SPCAPSD(alpha=0.3, eta=0.3, n_features_to_select=8).fit(X)
+    >>> int(squared.get_support()[:8].sum())
+    2
+    """
+
+    _loss = "samples"
+
+    def __init__(
+        self,
+        *,
+        alpha: float | str = "auto",
+        eta: float | str = "auto",
+        psd: bool = True,
+        n_features_to_select: int | float | str = "auto",
+        solver: str = "exact",
+        penalty_scale: str = "relative",
+        constants: str = "authors",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.eta = eta
+        self.psd = psd
+        self.n_features_to_select = n_features_to_select
+        self.solver = solver
+        self.penalty_scale = penalty_scale
+        self.constants = constants
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _slope_data(self, moments: Moments) -> NDArray[Any]:
+        return np.asarray(emptying_data(_samples(moments), free_mean=False))
+
+    def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
+        return solve_samples(
+            _samples(moments),
+            moments.spectrum,
+            lam,
+            self.eta_,
+            psd=self.psd,
+            tol=tol,
+            max_iter=self.max_iter,
+        )
+
+
+def _samples(moments: Moments) -> NDArray[np.float64]:
+    return moments.centred_data().astype(np.float64, copy=False)

@@ -1,0 +1,220 @@
+r"""All positive eigenpairs of a symmetric operator that is never formed.
+
+Projecting M onto the cone of positive semidefinite matrices needs the eigenpairs
+
+.. math:: M u_i = \theta_i u_i,\qquad \theta_i > 0,
+
+and nothing else. Where M is a matrix of low rank minus a diagonal there are few of them, and block
+Davidson finds them from products MV alone: Rayleigh-Ritz on a growing orthonormal basis V, which
+each step extends by the preconditioned residuals of the pairs that have not converged,
+
+.. math:: t_i = \frac{M u_i - \theta_i u_i}{\theta_i - \delta},
+
+where δ ≤ 0 is the diagonal that M has besides the matrix of low rank. A few further pairs, the
+guards, show where the positive ones end.
+
+Ritz values bound the eigenvalues from below only, so a guard below zero does not prove that no
+positive eigenvalue was missed. A caller that can count the eigenvalues above a number (by the law
+of inertia, say) passes that count, and then the result is proven complete.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from jointsparse.linalg import Array, symmetric_part
+from jointsparse.projections import positive_eigenpairs
+
+GUARDS = 4
+DENSE_UP_TO = 600  # size up to which one dense eigendecomposition is about as fast
+FLOOR = 1e-3  # smallest θ in the preconditioner, as a share of the largest one
+GUARD_TOL = 1e-4  # relative residual at which the sign of a guard is believed without a count
+
+
+@dataclass(frozen=True)
+class PositivePairs:
+    """Positive eigenpairs.
+
+    Attributes
+    ----------
+    values : array of shape (count,)
+        Eigenvalues above zero, in descending order.
+    vectors : array of shape (n, count)
+        Orthonormal eigenvectors.
+    basis : array of shape (n, count + guards)
+        Where to start on a similar operator: the eigenvectors, then the guards.
+    """
+
+    values: Array
+    vectors: Array
+    basis: Array
+
+
+def davidson(
+    apply: Callable[[Array], Array],
+    diagonal: Array,
+    start: Array,
+    *,
+    count_above: Callable[[float], int] | None = None,
+    tol: float = 1e-10,
+    max_steps: int = 200,
+    dense_up_to: int = DENSE_UP_TO,
+) -> PositivePairs:
+    """Find all positive eigenpairs of a symmetric operator.
+
+    Parameters
+    ----------
+    apply : callable
+        Maps an array of shape (n, k) to the operator times this array.
+    diagonal : array of shape (n,)
+        Diagonal part δ of the operator, at most 0. Only speed depends on it.
+    start : array of shape (n, k)
+        Guess of the space that the eigenvectors span; k may be 0.
+    count_above : callable or None
+        Returns how many eigenvalues exceed a given number; None where nobody knows.
+    tol : float
+        Residual norm to reach, relative to the largest eigenvalue. Eigenvalues between 0 and this
+        may be left out.
+    max_steps : int
+        Extensions of the basis after which the operator is formed and decomposed after all.
+    dense_up_to : int
+        Size up to which that is done at once.
+
+    Returns
+    -------
+    PositivePairs
+        Without any pair where no eigenvalue is positive.
+    """
+    n = diagonal.shape[0]
+    if n <= dense_up_to:
+        return _dense(apply, diagonal)
+    search = _Search(apply, diagonal, tol)
+    if start.shape[1] > 0:
+        search.extend(start[:, : n // 4].T)
+    if start.shape[1] == 0 or count_above is None:
+        search.extend(search.random_block())
+    for _ in range(max_steps):
+        search.rayleigh_ritz()
+        if 2 * search.capacity > n:
+            break  # so many positive eigenvalues that nothing is saved
+        # With a count, guards need no work of their own: it says when one of them matters.
+        unfinished = search.unfinished(guard_tol=GUARD_TOL if count_above is None else math.inf)
+        if bool(search.xp.any(unfinished)):
+            search.extend(search.corrections(unfinished))
+        # Twice the resolution: an eigenvalue that lies just there may be found or not.
+        elif count_above is None or count_above(2 * search.resolution) <= search.n_positive:
+            return search.result()
+        else:
+            search.n_guards *= 2
+            search.extend(search.random_block())
+            search.rayleigh_ritz()
+            search.extend(search.corrections(search.unfinished(guard_tol=tol)))
+    return _dense(apply, diagonal)
+
+
+def _dense(apply: Callable[[Array], Array], diagonal: Array) -> PositivePairs:
+    xp = array_namespace(diagonal)
+    identity = xp.eye(diagonal.shape[0], dtype=diagonal.dtype, device=diagonal.device)
+    values, vectors = positive_eigenpairs(symmetric_part(apply(identity)))
+    vectors = xp.flip(vectors, axis=1)
+    return PositivePairs(xp.flip(values), vectors, vectors)
+
+
+class _Search:
+    """The basis V with its products MV, and the Ritz pairs kept: the positive ones, then guards.
+
+    Vectors are rows here, so that the basis grows and shrinks by contiguous pieces.
+    """
+
+    def __init__(self, apply: Callable[[Array], Array], diagonal: Array, tol: float) -> None:
+        self.xp = xp = array_namespace(diagonal)
+        self.apply = apply
+        # Rounding errors in the products limit the residuals that can be reached.
+        self.tol = max(tol, 200 * float(xp.finfo(diagonal.dtype).eps))
+        self.diagonal = xp.clip(diagonal, None, 0.0)
+        self.random = np.random.default_rng(0)
+        self.basis = self.products = diagonal[None, :][:0, :]
+        self.projected = self.basis[:, :0]  # VᵀMV
+        self.n_positive, self.n_guards, self.scale = 0, GUARDS, 0.0
+
+    @property
+    def capacity(self) -> int:
+        """Size at which the basis shrinks to the Ritz vectors kept."""
+        return 3 * (self.n_positive + self.n_guards) + 20
+
+    @property
+    def resolution(self) -> float:
+        """Residual to reach, and the smallest eigenvalue that counts as positive."""
+        return self.tol * self.scale
+
+    def random_block(self) -> Array:
+        """Return directions that no eigenvector is orthogonal to."""
+        block = self.random.standard_normal((self.n_guards, self.diagonal.shape[0]))
+        return self.xp.asarray(block, dtype=self.diagonal.dtype, device=self.diagonal.device)
+
+    def extend(self, block: Array) -> None:
+        """Add directions (rows) to the basis."""
+        xp = self.xp
+        block = self.orthonormal(block)
+        product = self.apply(block.T).T
+        across = self.basis @ product.T
+        corner = symmetric_part(block @ product.T)
+        upper = xp.concat([self.projected, across], axis=1)
+        lower = xp.concat([across.T, corner], axis=1)
+        self.projected = xp.concat([upper, lower], axis=0)
+        self.basis = xp.concat([self.basis, block], axis=0)
+        self.products = xp.concat([self.products, product], axis=0)
+
+    def orthonormal(self, block: Array) -> Array:
+        """Return orthonormal rows that span, together with the basis, the block."""
+        xp = self.xp
+        overlap = block @ self.basis.T
+        for _ in range(3):
+            block = xp.linalg.qr((block - overlap @ self.basis).T)[0].T
+            overlap = block @ self.basis.T
+            # Almost dependent rows bring rounding errors back into the span of the basis. Where
+            # they are small, subtracting them leaves the rows orthonormal to the square of that.
+            if self.basis.shape[0] == 0 or float(xp.max(xp.abs(overlap))) < 1e-8:
+                break
+        return block - overlap @ self.basis
+
+    def rayleigh_ritz(self) -> None:
+        """Update the Ritz pairs, their residuals and, where the basis is full, the basis."""
+        xp = self.xp
+        values, rotation = xp.linalg.eigh(self.projected)
+        values = xp.flip(values)
+        self.scale = float(values[0]) if float(values[0]) > 0 else float(xp.max(xp.abs(values)))
+        self.n_positive = int(xp.sum(values > self.resolution))
+        kept = min(self.n_positive + self.n_guards, values.shape[0])
+        self.values = values[:kept]
+        rotation = xp.flip(rotation, axis=1)[:, :kept].T
+        self.vectors = rotation @ self.basis
+        products = rotation @ self.products
+        self.residuals = products - self.values[:, None] * self.vectors
+        self.residual_norms = xp.linalg.vector_norm(self.residuals, axis=1)
+        if self.basis.shape[0] > self.capacity:
+            self.basis, self.products = self.vectors, products
+            self.projected = xp.eye(kept, dtype=values.dtype, device=values.device) * self.values
+
+    def unfinished(self, *, guard_tol: float) -> Array:
+        """Return which pairs have larger residuals than ``tol`` or, for guards, ``guard_tol``."""
+        xp = self.xp
+        is_guard = xp.arange(self.values.shape[0], device=self.diagonal.device) >= self.n_positive
+        relative = self.residual_norms / self.scale if self.scale > 0 else self.residual_norms
+        return (relative > self.tol) & (~is_guard | (relative > guard_tol))
+
+    def corrections(self, which: Array) -> Array:
+        """Return the preconditioned residuals of some pairs, at length 1."""
+        xp = self.xp
+        theta = xp.clip(self.values[which], FLOOR * self.scale, None)
+        block = self.residuals[which, :] / (theta[:, None] - self.diagonal)
+        return block / xp.linalg.vector_norm(block, axis=1)[:, None]
+
+    def result(self) -> PositivePairs:
+        n = self.n_positive
+        return PositivePairs(self.values[:n], self.vectors[:n, :].T, self.vectors.T)

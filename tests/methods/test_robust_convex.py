@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from jointsparse import AWSPCA, CSPCA, SPCAPSD, Moments
+
+
+def wild_samples(seed, amplitude=8):
+    """Eight features carry a rank-2 signal; ten samples of 200 are wild in the others."""
+    rng = np.random.default_rng(seed)
+    X = 0.3 * rng.standard_normal((200, 30))
+    X[:, :8] += rng.standard_normal((200, 2)) @ rng.standard_normal((2, 8))
+    X[:10, 8:] += amplitude * rng.standard_normal((10, 22))
+    return X
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_outlier_samples_do_not_choose_the_features(seed):
+    X = wild_samples(seed)
+    kept = {
+        name: np.flatnonzero(selector.set_params(n_features_to_select=8).fit(X).support_)
+        for name, selector in {
+            "squared": SPCAPSD(alpha=0.3, eta=0.3),
+            "cspca": CSPCA(alpha=0.3, eta=0.3),
+            "aw-spca": AWSPCA(alpha=0.3),
+        }.items()
+    }
+    assert np.isin(kept["cspca"], range(8)).sum() == 8
+    assert np.isin(kept["aw-spca"], range(8)).sum() == 8
+    assert np.isin(kept["squared"], range(8)).sum() < 4
+
+
+@pytest.mark.parametrize("psd", [True, False])
+@pytest.mark.parametrize("solver", ["exact", "published"])
+def test_the_mean_of_aw_spca_is_not_pulled_away(psd, solver):
+    X = wild_samples(0)
+    X[:5] += 500.0
+    selector = AWSPCA(alpha=0.3, psd=psd, solver=solver, max_iter=300).fit(X)
+    assert np.abs(X.mean(axis=0)).max() > 10
+    assert np.abs(selector.mean_).max() < 2
+
+
+@pytest.mark.parametrize("make", [CSPCA, AWSPCA])
+@pytest.mark.parametrize("psd", [True, False])
+def test_only_the_exact_solver_reaches_the_optimum(make, psd):
+    X = wild_samples(1, amplitude=1)
+    exact = make(psd=psd, alpha=0.2).fit(X)
+    published = make(psd=psd, alpha=0.2, solver="published", constants="paper").fit(X)
+    assert exact.objective_ < published.objective_ * (1 + 1e-6)
+    assert exact.duality_gap_ <= 1e-4
+    assert not hasattr(published, "duality_gap_")
+
+
+def test_losses_over_samples_need_the_samples():
+    moments = Moments.from_scatter(np.eye(3), n_samples=5)
+    with pytest.raises(ValueError, match="needs the samples themselves"):
+        CSPCA().fit_moments(moments)
+
+
+@pytest.mark.parametrize("make", [CSPCA, AWSPCA])
+def test_count(make):
+    X = wild_samples(2, amplitude=0)
+    selector = make(alpha="count", n_features_to_select=7, tol=1e-5).fit(X)
+    assert np.count_nonzero(selector.feature_scores_) == 7
+
+
+def test_alpha_zero_is_refused():
+    with pytest.raises(ValueError, match="alpha must be positive"):
+        AWSPCA(alpha=0).fit(wild_samples(0))
+    with pytest.raises(ValueError, match="alpha and eta cannot both be 0"):
+        CSPCA(alpha=0, eta=0).fit(wild_samples(0))

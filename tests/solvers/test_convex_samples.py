@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+from oracles import sample_loss_optimum
+
+from jointsparse.linalg import Spectrum
+from jointsparse.solvers.convex_model import largest_eta, largest_lam
+from jointsparse.solvers.convex_samples import emptying_data, solve_samples
+from jointsparse.solvers.location import geometric_median
+
+MODELS = [
+    pytest.param(True, False, id="cspca-psd"),
+    pytest.param(False, False, id="cspca"),
+    pytest.param(True, True, id="aw-spca-psd"),
+    pytest.param(False, True, id="aw-spca"),
+]
+
+
+def sample(seed, n=15, p=None):
+    rng = np.random.default_rng(seed)
+    p = p or int(rng.integers(4, 9))
+    X = 0.3 * rng.standard_normal((n, p)) + rng.standard_normal((n, 2)) @ rng.standard_normal(
+        (2, p)
+    )
+    return X - X.mean(axis=0)
+
+
+def penalties(X, e, a, free_mean):
+    slope = emptying_data(X, free_mean=free_mean)
+    spectrum = Spectrum.of(slope.T @ slope)
+    eta = 0.0 if free_mean else e * largest_eta(spectrum, 1.0)
+    return a * largest_lam(spectrum, eta, 1.0), eta
+
+
+def solve(X, lam, eta, psd, free_mean, **options):
+    return solve_samples(X, Spectrum.of(X.T @ X), lam, eta, psd=psd, free_mean=free_mean, **options)
+
+
+def omega_of(solution, psd):
+    return solution.loadings @ solution.loadings.T if psd else solution.loadings.T
+
+
+@pytest.mark.parametrize(("psd", "free_mean"), MODELS)
+@pytest.mark.parametrize("seed", range(10))
+def test_equals_the_interior_point_optimum(seed, psd, free_mean):
+    X = sample(seed)
+    rng = np.random.default_rng(seed)
+    lam, eta = penalties(X, rng.uniform(0.02, 0.4), rng.uniform(0.02, 0.6), free_mean)
+    optimum, _ = sample_loss_optimum(X, lam, eta, psd=psd, free_mean=free_mean)
+    solution = solve(X, lam, eta, psd, free_mean, tol=1e-6, max_iter=5000)
+    assert solution.objective == pytest.approx(optimum, rel=1e-5)
+    assert solution.gap <= 1e-6
+    history, gaps = np.asarray(solution.history), np.asarray(solution.gap_history)
+    assert np.all(history * gaps >= history - optimum - 1e-6 * optimum)
+    assert np.all(np.diff(history) <= 0)
+    # the objective is that of the returned matrix and offset, term by term
+    omega, offset = omega_of(solution, psd), solution.state
+    value = np.linalg.norm(X - X @ omega.T - offset, axis=1).sum()
+    value += lam * np.linalg.norm(omega, axis=0).sum() + eta * np.linalg.norm(omega, "nuc")
+    assert solution.objective == pytest.approx(value, rel=1e-8)
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.5])
+def test_the_optimum_without_the_cone_need_not_lie_on_it(eta):
+    """Appendix A of source 004 claims that it does."""
+    X = np.array([[2.0, 1.0], [-2.0, -1.0]])
+    free = solve(X, 1.0, eta, False, False, tol=1e-7)
+    np.testing.assert_allclose(omega_of(free, False), [[1, 0], [0.5, 0]], atol=1e-3)
+    cone = solve(X, 1.0, eta, True, False, tol=1e-7)
+    assert free.objective < 0.95 * cone.objective
+    if eta == 0:
+        assert free.objective == pytest.approx(np.sqrt(1.25), rel=1e-5)
+        np.testing.assert_allclose(omega_of(cone, True), [[0.8, 0.4], [0.4, 0.2]], atol=1e-3)
+        assert cone.objective == pytest.approx(1.341641, rel=1e-5)
+
+
+@pytest.mark.parametrize(("psd", "free_mean"), MODELS)
+def test_emptying_penalties(psd, free_mean):
+    X = sample(3, n=25, p=8)
+    lam, eta = penalties(X, 0.1, 1.0, free_mean)
+    empty = solve(X, 1.002 * lam, eta, psd, free_mean, tol=1e-6)
+    assert not empty.loadings.any()
+    assert empty.gap <= 1e-6
+    assert solve(X, 0.5 * lam, eta, psd, free_mean, tol=1e-6).loadings.any()
+    if not psd and eta == 0:  # there the bound is exact
+        assert solve(X, 0.98 * lam, eta, psd, free_mean, tol=1e-7).loadings.any()
+
+
+@pytest.mark.parametrize(("psd", "free_mean"), MODELS)
+def test_units_do_not_matter_and_wide_data_work(psd, free_mean):
+    X = sample(1, n=8, p=14)
+    lam, eta = penalties(X, 0.1, 0.2, free_mean)
+    one = solve(X, lam, eta, psd, free_mean)
+    other = solve(1e5 * X, 1e5 * lam, 1e5 * eta, psd, free_mean)
+    np.testing.assert_allclose(omega_of(one, psd), omega_of(other, psd), atol=1e-6)
+    assert one.gap <= 1e-4
+
+
+def test_geometric_median():
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((41, 3))
+    points[0] = 1e6
+    centre = geometric_median(points)
+    assert np.linalg.norm(centre) < 1
+    directions = (points - centre) / np.linalg.norm(points - centre, axis=1)[:, None]
+    np.testing.assert_allclose(directions.sum(axis=0), 0, atol=1e-3)
+    np.testing.assert_array_equal(geometric_median(np.ones((4, 2))), [1, 1])
+    # a point that coincides with the start is passed
+    cross = np.array([[0.0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]])
+    np.testing.assert_allclose(geometric_median(cross), 0, atol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["isolet", "pie", "usps", "yale", "imm40"])
+@pytest.mark.parametrize(("psd", "free_mean"), MODELS)
+def test_benchmark_data_are_certified(benchmark_data, name, psd, free_mean):
+    X = benchmark_data(name)
+    X = X - X.mean(axis=0)
+    lam, eta = penalties(X, 0.1, 0.2, free_mean)
+    assert solve(X, lam, eta, psd, free_mean, tol=1e-3).gap <= 1e-3
