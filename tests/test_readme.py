@@ -23,4 +23,4 @@ def test_every_method_is_in_the_table():
     from jointsparse import registry
 
     for name, method in registry.methods().items():
-        assert f"| `{name}` | `{method.make.__name__}` |" in README
+        assert f"| `{name}` | `{type(method.make()).__name__}` |" in README

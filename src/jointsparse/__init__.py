@@ -13,10 +13,21 @@ _HOMES = {
     "CSPCA": "jointsparse.methods.cspca",
     "Moments": "jointsparse.moments",
     "SPCAPSD": "jointsparse.methods.spca_psd",
+    "RegularizationPath": "jointsparse.model_selection",
+    "regularization_path": "jointsparse.model_selection",
 }
 _MODULES = {"registry": "jointsparse.methods.registry"}
 
-__all__ = ["AWSPCA", "CSPCA", "Moments", "SPCAPSD", "__version__", "registry"]  # noqa: RUF022 - names of one kind together
+__all__ = [
+    "AWSPCA",
+    "CSPCA",
+    "SPCAPSD",
+    "Moments",
+    "RegularizationPath",
+    "__version__",
+    "registry",
+    "regularization_path",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -46,7 +46,7 @@ class Spectrum:
         Only eigenvectors with an eigenvalue above rounding are returned, at most one for each row.
         """
         xp = array_namespace(data)
-        gram = xp.astype(data @ data.T, xp.float64)
+        gram = long_product(data, data.T)
         trace = float(xp.linalg.trace(gram))
         values, rows = xp.linalg.eigh(gram / trace)
         positive = values > 1e-12 * values[-1]

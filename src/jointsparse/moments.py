@@ -106,8 +106,9 @@ class Moments:
         """Eigendecomposition of the scatter matrix, all p vectors."""
         return Spectrum.of(self.scatter)
 
+    @cached_property
     def centred_data(self) -> NDArray[Any]:
-        """Return the samples with the mean taken off: a dense n × p copy; float32 stays float32."""
+        """The samples with the mean taken off: a dense n × p copy; float32 stays float32."""
         if self._data is None:
             raise ValueError(
                 "this needs the samples themselves, not only their scatter matrix: fit it with "
@@ -187,7 +188,7 @@ class Moments:
         total = self + Moments.from_data(X)
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self._data = None
-        for cached in ("variances", "spectrum"):
+        for cached in ("variances", "spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
         return self
 

@@ -146,6 +146,47 @@ def test_published_solver():
     np.testing.assert_allclose(relative.feature_scores_, selector.feature_scores_, rtol=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(40, 60), (60, 30), (20, 450)])
+def test_every_exact_solver_finds_the_same_optimum(shape):
+    rng = np.random.default_rng(1)
+    data = rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
+    data += 0.5 * rng.standard_normal(shape)
+    objectives = []
+    for solver in ("exact", "splitting", "factored"):
+        selector = SPCAPSD(solver=solver, alpha=0.3, tol=1e-5).fit(data)
+        assert selector.duality_gap_ <= 1e-5
+        assert np.all(np.diff(selector.history_) <= 0)
+        assert selector.feature_scores_.shape == (shape[1],)
+        objectives.append(selector.objective_)
+    np.testing.assert_allclose(objectives, objectives[0], rtol=2e-5)
+
+
+def test_proved_zeros_are_zero():
+    S, planted = planted_problem(40, 1)
+    selector = SPCAPSD(alpha=0.1, eta=0.05).fit_moments(Moments.from_scatter(S, n_samples=60))
+    assert selector.proved_zero_.any()
+    assert not selector.feature_scores_[selector.proved_zero_].any()
+    assert not (selector.proved_zero_ & planted).any()
+
+
+def test_wide_data_never_form_a_scatter_matrix(monkeypatch):
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((15, 500)) + 3 * rng.standard_normal((15, 1))
+    monkeypatch.setattr(Moments, "scatter", property(lambda self: pytest.fail("p × p")))
+    selector = SPCAPSD().fit(data)
+    assert selector.support_.any()
+    assert SPCAPSD(solver="published").fit(data).support_.any()
+
+
+def test_wide_warm_start():
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((15, 500)) + 3 * rng.standard_normal((15, 1))
+    selector = SPCAPSD(warm_start=True, alpha=0.2).fit(data)
+    cold = selector.set_params(alpha=0.18).fit(data).objective_
+    assert cold == pytest.approx(SPCAPSD(alpha=0.18).fit(data).objective_, rel=2e-4)
+    selector.fit(data[:, :450])  # other features: a cold start
+
+
 def test_not_converging_warns():
     with pytest.warns(ConvergenceWarning, match="iteration limit .* Raise max_iter"):
         SPCAPSD(max_iter=2, tol=1e-8).fit(X)
@@ -213,7 +254,7 @@ def test_refitting_leaves_nothing_stale():
         ({"alpha": 0, "eta": 0}, "alpha and eta cannot both be 0"),
         ({"alpha": 0, "solver": "published"}, "alpha must be positive"),
         ({"penalty_scale": "big"}, "penalty_scale='big' is not one of 'relative', 'trace'"),
-        ({"solver": "fast"}, "solver='fast' is not one of 'exact', 'published'"),
+        ({"solver": "fast"}, "solver='fast' is not one of 'exact', 'splitting'"),
         ({"alpha": "count"}, "alpha='count' looks for the penalty .* got 'auto'"),
         ({"alpha": "count", "solver": "published"}, "alpha='count' needs exact zeros"),
         ({"constants": "mine"}, "constants='mine' is neither"),

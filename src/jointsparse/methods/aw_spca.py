@@ -117,18 +117,18 @@ class AWSPCA(ConvexSelector):
         self.random_state = random_state
 
     def _slope_data(self, moments: Moments) -> NDArray[Any]:
-        data = moments.centred_data().astype(np.float64, copy=False)
+        data = moments.centred_data.astype(np.float64, copy=False)
         return np.asarray(emptying_data(data, free_mean=True))
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         solution, scores = super()._solve(moments)
-        median = geometric_median(moments.centred_data().astype(np.float64, copy=False))
+        median = geometric_median(moments.centred_data.astype(np.float64, copy=False))
         self.mean_ = moments.mean + self._nearest_mean(solution, median)
         return solution, scores
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         return solve_samples(
-            moments.centred_data().astype(np.float64, copy=False),
+            moments.centred_data.astype(np.float64, copy=False),
             moments.spectrum,
             lam,
             0.0,

@@ -78,7 +78,7 @@ class Selector(SelectorMixin, BaseEstimator):
                 "every feature is constant: there is no variance to explain and nothing to select"
             )
         # What this fit may not set must not survive from an earlier one.
-        for stale in ("duality_gap_", "gap_history_", "selection_curve_"):
+        for stale in ("duality_gap_", "gap_history_", "selection_curve_", "proved_zero_"):
             self.__dict__.pop(stale, None)
         solution, scores = self._solve(moments)
         if not solution.converged:
@@ -104,6 +104,8 @@ class Selector(SelectorMixin, BaseEstimator):
         if solution.gap is not None:
             self.duality_gap_ = solution.gap
             self.gap_history_ = np.asarray(solution.gap_history)
+        if solution.proved_zero is not None:
+            self.proved_zero_ = np.asarray(solution.proved_zero)
         return self
 
     def _keep(self, order: NDArray[np.int64], count: int | str, moments: Moments) -> None:

@@ -72,6 +72,17 @@ class ConvexSelector(Selector):
         self.loadings_ = solution.loadings
         return solution, self._scores(solution)
 
+    def emptying_penalty(self, moments: Moments) -> tuple[float, float]:
+        """Return a λ that surely empties the model, and the η it belongs to, in data units."""
+        self._check_parameters()
+        self._set_penalties(moments)
+        return self._largest_lam, self.eta_
+
+    def solution(self, moments: Moments) -> tuple[NDArray[np.float64], Solution]:
+        """Return the scores and the solution for some moments, without selecting features."""
+        solution, scores = self._solve(moments)
+        return scores, solution
+
     def _scores(self, solution: Solution) -> NDArray[np.float64]:
         loadings = solution.loadings
         if self._on_cone:
@@ -169,7 +180,7 @@ class ConvexSelector(Selector):
         )
 
     def _published_data(self, moments: Moments) -> NDArray[Any]:
-        return moments.centred_data()
+        return moments.centred_data
 
     def _how_to_keep_some(self, moments: Moments) -> str:
         largest = nonempty_lam(self._slope_data(moments), self.eta_, self._slope)

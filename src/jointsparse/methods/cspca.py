@@ -148,4 +148,4 @@ class CSPCA(ConvexSelector):
 
 
 def _samples(moments: Moments) -> NDArray[np.float64]:
-    return moments.centred_data().astype(np.float64, copy=False)
+    return moments.centred_data.astype(np.float64, copy=False)

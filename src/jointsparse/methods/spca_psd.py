@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 from jointsparse.linalg import Spectrum
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.moments import Moments
+from jointsparse.solvers.convex_exact import solve_scatter
 from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE
 from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_splitting import solve_splitting
+from jointsparse.solvers.convex_wide import solve_wide
 from jointsparse.solvers.solution import Solution
+
+SMALLEST_FACTORED = 400  # features; below, p × p matrices cost no more than the overhead
 
 
 class SPCAPSD(ConvexSelector):
@@ -40,10 +44,11 @@ class SPCAPSD(ConvexSelector):
     n_features_to_select : int, float, "auto" or "support", default="auto"
         How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
         that together explain 90 % of the variance; or "support", all with a nonzero score.
-    solver : {"exact", "published"}, default="exact"
-        "exact" returns the optimum with exact zeros and a certified duality gap. "published" is
-        the algorithm printed in the paper: its objective may rise between iterations, it stops
-        above the optimum and has no exact zeros.
+    solver : {"exact", "splitting", "factored", "published"}, default="exact"
+        "exact" returns the optimum with exact zeros and a certified duality gap, by whichever way
+        suits the shape and the rank. "splitting" (p × p matrices) and "factored" (never a p × p
+        matrix) force one. "published" is the algorithm printed in the paper: its objective may
+        rise between iterations, it stops above the optimum and has no exact zeros.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha`` and ``eta``. "relative": fractions of values that empty the model,
         η_max = 2 s₁ (s₁ the largest eigenvalue of S) and, at the given η,
@@ -77,6 +82,9 @@ class SPCAPSD(ConvexSelector):
         kept. With ``n_features_to_select="auto"`` only.
     loadings_ : ndarray of shape (n_features, rank)
         U with Ω = UUᵀ, the columns orthogonal and the longest first.
+    proved_zero_ : ndarray of shape (n_features,)
+        Features that are proved to be zero in *every* optimum; other zeros are zeros of this
+        solution. Where the solver screens.
     duality_gap_ : float
         Proven upper bound on (objective - optimum) / objective. Exact solver only.
     objective_ : float
@@ -149,35 +157,45 @@ class SPCAPSD(ConvexSelector):
 
     _loss = "squared"
     _slope = SQUARED_LOSS_SLOPE
+    _solvers = ("exact", "splitting", "factored", "published")
 
     def _zero_alpha_allowed(self) -> bool:
         return self.solver != "published"
 
     def _slope_data(self, moments: Moments) -> NDArray[Any]:
         if _is_wide(moments):
-            return moments.centred_data()
+            return moments.centred_data
         return np.asarray(factor_of_scatter(moments.spectrum))
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
-        return Spectrum.thin(moments.centred_data()) if _is_wide(moments) else moments.spectrum
+        return Spectrum.thin(moments.centred_data) if _is_wide(moments) else moments.spectrum
 
     def _published_data(self, moments: Moments) -> NDArray[Any]:
         return self._slope_data(moments)
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
-        spectrum = moments.spectrum
+        limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
+        if self.solver == "splitting":
+            return solve_splitting(moments.spectrum, lam, self.eta_, **limits)
         keep = self.warm_start or self.alpha == "count"
         start = getattr(self, "_state", None) if keep else None
-        if start is not None and start.cone.shape != spectrum.vectors.shape:
-            start = None  # other features than last time
-        solution = solve_splitting(
-            spectrum,
+        wide = _is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
+        if self.solver == "factored" or wide:
+            data = self._slope_data(moments)
+            factor = start if isinstance(start, np.ndarray) else None
+            if factor is not None and factor.shape[0] != moments.n_features:
+                factor = None  # other features than last time
+            solution = solve_wide(data, lam, self.eta_, **limits, start=factor)
+            self._state = solution.loadings if keep else None
+            return solution
+        solution = solve_scatter(
+            moments.scatter,
             lam,
             self.eta_,
-            tol=tol,
-            max_iter=self.max_iter,
-            start=start,
+            spectrum=lambda: moments.spectrum,
+            start=None if isinstance(start, np.ndarray) else start,
             keep_state=keep,
+            **limits,
         )
         self._state = solution.state
         return solution

@@ -34,7 +34,7 @@ INITIAL_STEP = 3.0  # ρ in units of η + λ: between 2 and 4 the iterations har
 
 @dataclass(frozen=True)
 class SplittingState:
-    """Copies and multipliers ρY in the coordinates of the features, for a warm start."""
+    """Copies and multipliers ρY, for a warm start: coordinates of the features, data units."""
 
     cone: Array
     columns: Array
@@ -183,23 +183,26 @@ class SquaredLoss:
         return _Candidate.of(self.model, cone, column_norms(columns) > 0, self._cone_pairs)
 
     def save(self, copies: Copies) -> SplittingState:
-        """Return the iterate in the coordinates of the features."""
+        """Return the iterate in the coordinates of the features and the units of the data."""
         (rho,), vectors = copies.steps, self.vectors
+        rho = rho * self.model.spectrum.trace
         return SplittingState(
             cone=vectors @ copies.values[0] @ vectors.T,
             columns=vectors @ copies.values[1],
             cone_multiplier=rho * (vectors @ copies.duals[0] @ vectors.T),
             columns_multiplier=rho * (vectors @ copies.duals[1]),
             rho=rho,
-            lam=self.model.lam,
+            lam=self.model.lam * self.model.spectrum.trace,
         )
 
     def resume(self, start: SplittingState) -> tuple[Arrays, tuple[float, ...]]:
         """Carry an earlier iterate over; multipliers of columns scale with λ, as their bound."""
-        growth = self.model.lam / start.lam if start.lam > 0 else 0.0
+        trace = self.model.spectrum.trace
+        growth = self.model.lam * trace / start.lam if start.lam > 0 else 0.0
         cone = start.cone + start.cone_multiplier / start.rho
         columns = start.columns + start.columns_multiplier * (growth / start.rho)
-        return (self.vectors.T @ cone @ self.vectors, self.vectors.T @ columns), (start.rho,)
+        targets = (self.vectors.T @ cone @ self.vectors, self.vectors.T @ columns)
+        return targets, (start.rho / trace,)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ class Solution:
         Whatever else the kernel knows: residuals, step sizes.
     state : object or None
         What a later call may start from; None where it was not asked for.
+    proved_zero : array of shape (n_features,) or None
+        Features that are zero in *every* optimum, where that is known.
     """
 
     loadings: Array
@@ -47,6 +49,7 @@ class Solution:
     reason: str
     diagnostics: dict[str, float] = field(default_factory=dict)
     state: Any = None
+    proved_zero: Array | None = None
 
 
 class Trace:

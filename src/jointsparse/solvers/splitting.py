@@ -32,7 +32,7 @@ ADAPT_EVERY = 5
 ADAPT_UNTIL = 300
 IMBALANCE = 3.0  # ratio of residuals beyond which a step size is doubled or halved
 FALL_EXPECTED = math.log(5.0)  # of the logarithm of the gap, per iteration, before it is known
-LONGEST_PAUSE = 5  # iterations between two certificates
+LONGEST_PAUSE = 3  # iterations between two certificates
 THOROUGH_WITHIN = 10  # tolerances: from there on a better certificate is worth its price
 ACCELERATION_MEMORY = 5
 ACCELERATION_BYTES = 2**30
@@ -118,11 +118,13 @@ def run_splitting(
     acceleration_bytes : int
         Memory that the accelerator may take.
     """
+    cold = start is None
     targets, steps = problem.start() if start is None else start
+    del start  # the arrays may be large, and are not needed after the first step
     accelerator = Anderson(_memory(targets, acceleration_bytes))
     lower_bound = -math.inf
     # About one iteration for each digit is needed; earlier certificates hardly ever pass.
-    next_check = max(2, round(-math.log10(trace.tol)) - 1) if start is None else 1
+    next_check = max(2, round(-math.log10(trace.tol)) - 1) if cold else 1
     last_check: tuple[int, float] | None = None
     unchanged = (1.0,) * len(steps)
     rescale, previous = unchanged, None
