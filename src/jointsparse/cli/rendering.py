@@ -142,6 +142,13 @@ def _diagnostics(selection: Selection) -> RichTable:
         if value is not None:
             text = f"{value:.6g}" if isinstance(value, float) else str(value)
             table.add_row(Text(title, "dim"), Text(visible(text)))
+    nonzero = int((selection.scores > 0).sum())
+    table.add_row(Text("features with a nonzero score", "dim"), Text(str(nonzero)))
+    if hasattr(estimator, "proved_zero_"):
+        proved = int(estimator.proved_zero_.sum())
+        table.add_row(Text("features proved zero in every optimum", "dim"), Text(str(proved)))
+    for name, value in getattr(estimator, "diagnostics_", {}).items():
+        table.add_row(Text(name, "dim"), Text(f"{value:.6g}"))
     for name, value in estimator.get_params().items():
         table.add_row(Text(f"parameter {name}", "dim"), Text(visible(repr(value))))
     return table

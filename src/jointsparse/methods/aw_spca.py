@@ -75,7 +75,7 @@ class AWSPCA(ConvexSelector):
 
     References
     ----------
-    Yi, He, Li, Yang (2019). Adaptive Weighted Sparse Principal Component Analysis for Robust
+    Yi, He, Jing, Li, Nie (2019). Adaptive Weighted Sparse Principal Component Analysis for Robust
     Unsupervised Feature Selection. IEEE Transactions on Neural Networks and Learning Systems.
 
     Zheng, Zhang, Liu, Jiang, Huo, Liu (2023). arXiv:2309.06202, problems (36) and (38).
