@@ -306,25 +306,14 @@ class _Rounds:
         factor = self.best.factor @ xp.flip(rotation, axis=1)  # orthogonal, the longest first
         inner = factor.T @ (self.scatter @ factor) / trace.total
         objective = _objective(inner, factor, self.lam, self.eta)
-        gap = trace.measure = relative_gap(objective, self.bound)
-        reason = trace.reason
-        if not trace.converged and trace.left > 0:
-            reason = f"{self.obstacle}: {trace.measure_name} {gap:.1e} above {trace.tol:.1e}"
-        return Solution(
-            loadings=factor,
-            objective=objective * trace.total,
-            gap=gap,
-            history=trace.history,
-            gap_history=trace.gap_history,
-            n_iter=len(trace.history),
-            converged=trace.converged,
-            reason=reason,
-            diagnostics={
-                "rank": float(factor.shape[1]),
-                "basis size": float(self.size),
-                "rounds": float(self.count),
-            },
-        )
+        gap = relative_gap(objective, self.bound)
+        sizes = {"rank": factor.shape[1], "basis size": self.size, "rounds": self.count}
+        diagnostics = {name: float(size) for name, size in sizes.items()}
+        solution = trace.solution(factor, objective * trace.total, gap, diagnostics)
+        if solution.converged or trace.left == 0:
+            return solution
+        reason = f"{self.obstacle}: {trace.measure_name} {gap:.1e} above {trace.tol:.1e}"
+        return replace(solution, reason=reason)
 
 
 def _objective(inner: Array, factor: Array, lam: float, eta: float) -> float:

@@ -193,18 +193,8 @@ def solve_published(
             break
         quadratic = model.reweighted(omega, norms, offset)
     loadings, basis = (omega.square_root,) * 2 if psd else (omega.loadings, omega.basis)
-    return Solution(
-        loadings=loadings,
-        objective=objective,
-        gap=None,
-        history=trace.history,
-        gap_history=[],
-        n_iter=iteration,
-        converged=trace.converged,
-        reason=trace.reason,
-        diagnostics={"rank": float(loadings.shape[1])},
-        state=Reconstruction(basis, offset),
-    )
+    diagnostics = {"rank": float(loadings.shape[1])}
+    return trace.solution(loadings, objective, None, diagnostics, Reconstruction(basis, offset))
 
 
 @dataclass(frozen=True)

@@ -151,24 +151,14 @@ def solve_samples(
         omega = loadings @ loadings.T
     objective = model.objective(omega)
     gap = relative_gap(objective, result.lower_bound)
-    trace.measure = gap
     _, offset = model.residuals(model.vectors.T @ omega @ model.vectors)
-    return Solution(
-        loadings=loadings,
-        objective=objective * scale,
-        gap=gap,
-        history=trace.history,
-        gap_history=trace.gap_history,
-        n_iter=len(trace.history),
-        converged=trace.converged,
-        reason=trace.reason,
-        diagnostics={
-            "rank": float(xp.linalg.matrix_rank(loadings, rtol=1e-10)) if omega.any() else 0.0,
-            "step size of residuals": result.copies.steps[0],
-            "step size of the matrix": result.copies.steps[1],
-        },
-        state=(model.vectors @ offset) * scale,
-    )
+    diagnostics = {
+        "rank": float(xp.linalg.matrix_rank(loadings, rtol=1e-10)) if omega.any() else 0.0,
+        "step size of residuals": result.copies.steps[0],
+        "step size of the matrix": result.copies.steps[1],
+    }
+    state = (model.vectors @ offset) * scale
+    return trace.solution(loadings, objective * scale, gap, diagnostics, state)
 
 
 @dataclass(frozen=True)

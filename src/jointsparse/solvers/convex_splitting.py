@@ -88,24 +88,14 @@ def solve_splitting(
     )
     factor, objective = result.best.finish(model)
     gap = relative_gap(objective, result.lower_bound)
-    trace.measure = gap
-    return Solution(
-        loadings=factor,
-        objective=objective * spectrum.trace,
-        gap=gap,
-        history=trace.history,
-        gap_history=trace.gap_history,
-        n_iter=len(trace.history),
-        converged=trace.converged,
-        reason=trace.reason,
-        diagnostics={
-            "rank": float(factor.shape[1]),
-            "step size": result.copies.steps[0],
-            "primal residual": result.residuals[0][0],
-            "dual residual": result.residuals[0][1],
-        },
-        state=problem.save(result.copies) if keep_state else None,
-    )
+    diagnostics = {
+        "rank": float(factor.shape[1]),
+        "step size": result.copies.steps[0],
+        "primal residual": result.residuals[0][0],
+        "dual residual": result.residuals[0][1],
+    }
+    state = problem.save(result.copies) if keep_state else None
+    return trace.solution(factor, objective * spectrum.trace, gap, diagnostics, state)
 
 
 class SquaredLoss:

@@ -286,15 +286,6 @@ def _solution(
 ) -> Solution:
     count = 0 if screened is None else int(array_namespace(screened).sum(screened))
     numbers = {"rank": factor.shape[1], "screened": count, "rounds": rounds, "basis size": size}
-    return Solution(
-        loadings=factor,
-        objective=trace.history[-1],
-        gap=trace.gap_history[-1],
-        history=trace.history,
-        gap_history=trace.gap_history,
-        n_iter=len(trace.history),
-        converged=trace.converged,
-        reason=trace.reason,
-        diagnostics={name: float(number) for name, number in numbers.items()},
-        proved_zero=screened,
-    )
+    diagnostics = {name: float(number) for name, number in numbers.items()}
+    solution = trace.solution(factor, trace.history[-1], trace.gap_history[-1], diagnostics)
+    return replace(solution, proved_zero=screened)

@@ -114,3 +114,27 @@ class Trace:
             f"stopped at the iteration limit ({self.max_iter}) with {self.measure_name} "
             f"{self.measure:.1e} above the tolerance {self.tol:.1e}"
         )
+
+    def solution(
+        self,
+        loadings: Array,
+        objective: float,
+        gap: float | None,
+        diagnostics: dict[str, float],
+        state: Any = None,
+    ) -> Solution:
+        """Return the result of the run; its last word on convergence is the gap given here."""
+        if gap is not None:
+            self.measure = gap
+        return Solution(
+            loadings=loadings,
+            objective=objective,
+            gap=gap,
+            history=self.history,
+            gap_history=self.gap_history,
+            n_iter=len(self.history),
+            converged=self.converged,
+            reason=self.reason,
+            diagnostics=diagnostics,
+            state=state,
+        )

@@ -1,0 +1,310 @@
+r"""Elastic net on the scatter matrix, the inner problem of sparse PCA.
+
+.. math:: \min_b\ (a-b)^\top S\,(a-b) + \lambda_2\|b\|_2^2 + \lambda_1\|b\|_1
+
+Only c = S a, and the columns of S that belong to active features, are ever needed. They come from a
+p × p matrix (:class:`Gram`) or, without forming one, from the samples
+(:class:`SampleGram`). As :math:`\lambda_2\to\infty`, the solution scaled by :math:`1+\lambda_2`
+becomes the soft threshold of c at :math:`\lambda_1/2`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from jointsparse.linalg import Spectrum
+from jointsparse.moments import Moments
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+ROUNDING = 1e-12  # relative to the largest |c|: below, a difference is rounding
+
+
+class Gram:
+    """Scatter matrix divided by its trace, kept as a p × p array."""
+
+    def __init__(self, scatter: FloatArray) -> None:
+        self.trace = float(np.trace(scatter))
+        self.scatter = scatter / self.trace
+        self.diagonal = np.diagonal(self.scatter)
+
+    def apply(self, matrix: FloatArray) -> FloatArray:
+        """Return S @ matrix."""
+        return self.scatter @ matrix
+
+    def columns(self, features: IntArray) -> FloatArray:
+        """Return S[:, features]."""
+        return self.scatter[:, features]
+
+    def block(self, features: IntArray) -> FloatArray:
+        """Return S[features, features]."""
+        return self.scatter[np.ix_(features, features)]
+
+    def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
+        """Return (S + ridge I)⁻¹ right."""
+        shifted = self.scatter + ridge * np.eye(right.shape[0])
+        return np.asarray(np.linalg.solve(shifted, right))
+
+    def leading(self) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues (largest first) above rounding, and their eigenvectors."""
+        return _descending(Spectrum.of(self.scatter))
+
+
+class SampleGram(Gram):
+    """The same for XᵀX of centred samples; products go through X, nothing is p × p."""
+
+    def __init__(self, centred: NDArray[np.floating]) -> None:
+        data = np.asarray(centred, dtype=np.float64)
+        self.trace = float(np.einsum("ij,ij->", data, data))
+        self.data = data / np.sqrt(self.trace)
+        self.diagonal = np.einsum("ij,ij->j", self.data, self.data)
+
+    def apply(self, matrix: FloatArray) -> FloatArray:
+        """Return S @ matrix."""
+        return self.data.T @ (self.data @ matrix)
+
+    def columns(self, features: IntArray) -> FloatArray:
+        """Return S[:, features]."""
+        return self.data.T @ self.data[:, features]
+
+    def block(self, features: IntArray) -> FloatArray:
+        """Return S[features, features]."""
+        part = self.data[:, features]
+        return part.T @ part
+
+    def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
+        """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
+        inner = self.data @ self.data.T + ridge * np.eye(self.data.shape[0])
+        inverse = np.linalg.solve(inner, self.data @ right)
+        return (right - self.data.T @ inverse) / ridge
+
+    def leading(self) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues (largest first) above rounding, and their eigenvectors."""
+        return _descending(Spectrum.thin(self.data))
+
+
+def gram_of(moments: Moments) -> Gram:
+    """Return the scatter matrix in the cheaper form: through the samples where p > n."""
+    if moments.has_samples and moments.n_features > moments.n_samples:
+        return SampleGram(moments.centred_data)
+    return Gram(moments.scatter)
+
+
+def soft_threshold(values: FloatArray, threshold: float) -> FloatArray:
+    """Move every entry towards 0 by ``threshold``, to exactly 0 where it is not larger."""
+    return np.sign(values) * np.maximum(np.abs(values) - threshold, 0.0)
+
+
+def elastic_net(
+    gram: Gram,
+    correlation: FloatArray,
+    *,
+    ridge: float,
+    penalty: float,
+    start: FloatArray | None = None,
+    tol: float = 1e-12,
+    max_sweeps: int = 10_000,
+) -> FloatArray:
+    """Minimise (a-b)ᵀS(a-b) + ridge ‖b‖² + penalty ‖b‖₁ over b.
+
+    Parameters
+    ----------
+    gram : Gram
+        Scatter matrix S (divided by its trace; ``ridge`` and ``penalty`` are in that unit).
+    correlation : ndarray of shape (n_features,)
+        c = S a.
+    ridge, penalty : float
+        λ₂ and λ₁, at least 0; not both 0 where S is singular (then the solution is not unique).
+    start : ndarray of shape (n_features,) or None
+        Where to start; None starts from zero.
+    tol : float
+        Largest violation of the optimality conditions, relative to the largest ``|c|``.
+    max_sweeps : int
+        Limit on the coordinate descent sweeps over one working set.
+
+    Returns
+    -------
+    ndarray of shape (n_features,)
+        The solution b, with exact zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.solvers.elastic_net import Gram, elastic_net
+    >>> gram = Gram(np.diag([0.5, 0.3, 0.2]))
+    >>> elastic_net(gram, np.array([0.5, 0.3, 0.02]), ridge=0.0, penalty=0.1)
+    array([0.9       , 0.83333333, 0.        ])
+    """
+    half = penalty / 2
+    solution = np.zeros(correlation.shape[0]) if start is None else start.copy()
+    if penalty == 0:
+        return gram.ridge_solve(correlation, ridge)
+    slack = max(tol, ROUNDING) * max(float(np.max(np.abs(correlation))), half)
+    for _ in range(correlation.shape[0] + 1):
+        gradient = correlation - gram.apply(solution) - ridge * solution
+        support = solution != 0
+        excess = np.where(support, 0.0, np.abs(gradient) - half)
+        entering = np.flatnonzero(excess > slack)
+        off = np.abs(gradient[support] - half * np.sign(solution[support]))
+        if entering.size == 0 and not np.any(off > slack):
+            break
+        # Few enter at a time: one that enters explains others, which then need not.
+        most = max(10, int(support.sum()))
+        if entering.size > most:
+            entering = entering[np.argsort(-excess[entering], kind="stable")[:most]]
+        working = np.union1d(np.flatnonzero(support), entering)
+        block = gram.block(working)
+        block[np.diag_indices_from(block)] += ridge
+        solution[working] = _solve_block(
+            block, correlation[working], half, solution[working], slack, max_sweeps
+        )
+    return solution
+
+
+def path_to_count(
+    gram: Gram, correlation: FloatArray, *, ridge: float, count: int
+) -> tuple[FloatArray, float]:
+    """Follow the solutions from the empty one to the last with ``count`` nonzeros.
+
+    Between breakpoints the solution is linear in λ₁. At each, one feature enters (its gradient
+    reaches λ₁/2) or leaves (its coefficient reaches 0). The path ends where one more would enter,
+    so λ₁ is the smallest (on this stretch) that leaves ``count`` nonzeros; fewer come back only
+    where features tie, where the rank is smaller, or where λ₁ = 0 is reached.
+
+    Returns
+    -------
+    solution : ndarray of shape (n_features,)
+        The solution b.
+    penalty : float
+        Its λ₁.
+    """
+    half = float(np.max(np.abs(correlation)))
+    active = [int(np.argmax(np.abs(correlation)))] if half > 0 else []
+    signs = [float(np.sign(correlation[i])) for i in active]
+    columns = gram.columns(np.asarray(active, dtype=np.int64))
+    held = -1  # the feature that moved last: rounding must not move it back at once
+    for _ in range(20 * correlation.shape[0] + 20):
+        both = None
+        if active:
+            block = columns[active] + ridge * np.eye(len(active))
+            right = np.column_stack([correlation[active], signs])
+            both = _positive_solve(block, right)
+        if both is None:
+            break
+        offset, slope = both.T
+        step, place, sign = _next_breakpoint(
+            correlation - columns @ offset, columns @ slope, active, held, half
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            leaving = offset / slope
+        free = (leaving > 0) & (leaving < half * (1 - ROUNDING)) & (np.asarray(active) != held)
+        exits = np.where(free, leaving, 0.0)
+        first = int(np.argmax(exits))
+        if exits[first] > step:
+            half, held = float(exits[first]), active.pop(first)
+            del signs[first]
+            columns = np.delete(columns, first, axis=1)
+            continue
+        if step <= 0 or len(active) >= count:
+            return _scattered(offset - step * slope, active, correlation.shape[0]), 2 * step
+        half, held = step, place
+        active.append(place)
+        signs.append(sign)
+        columns = np.column_stack([columns, gram.columns(np.array([place]))])
+    # No further: the active features are linearly dependent. Solve where the path has come to.
+    return elastic_net(gram, correlation, ridge=ridge, penalty=2 * half), 2 * half
+
+
+def _next_breakpoint(
+    rest: FloatArray, drift: FloatArray, active: list[int], held: int, half: float
+) -> tuple[float, int, float]:
+    """Return the largest h < half at which some \|rest + h drift\| reaches h; who, and its sign."""
+    candidates = np.zeros((2, rest.size))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        candidates[0] = rest / (1 - drift)
+        candidates[1] = -rest / (1 + drift)
+    candidates[~np.isfinite(candidates) | (candidates > half * (1 + 1e-9))] = 0.0
+    candidates[:, active] = 0.0
+    if held >= 0:
+        candidates[:, held] = 0.0
+    which, place = np.unravel_index(int(np.argmax(candidates)), candidates.shape)
+    step = min(float(candidates[which, place]), half)
+    negligible = step <= ROUNDING * half
+    return (0.0 if negligible else step), int(place), (1.0 if which == 0 else -1.0)
+
+
+def _scattered(values: FloatArray, places: list[int], size: int) -> FloatArray:
+    full = np.zeros(size)
+    full[places] = values
+    return full
+
+
+def _solve_block(
+    block: FloatArray,
+    correlation: FloatArray,
+    half: float,
+    solution: FloatArray,
+    slack: float,
+    max_sweeps: int,
+) -> FloatArray:
+    """Solve min bᵀGb - 2cᵀb + 2 half ‖b‖₁ on a working set."""
+    diagonal = np.diagonal(block).copy()
+    residual = correlation - block @ solution
+    signs = np.sign(solution)
+    for _ in range(max_sweeps):
+        # Once the signs are right the solution is a linear system: exact, however slowly
+        # coordinate descent would go on (strongly correlated features).
+        exact = _with_signs(block, correlation, half, signs, slack)
+        if exact is not None:
+            return exact
+        previous = signs
+        largest = 0.0
+        for i in range(solution.size):
+            old = solution[i]
+            rho = residual[i] + diagonal[i] * old
+            new = np.sign(rho) * max(abs(rho) - half, 0.0) / diagonal[i]
+            if new != old:
+                residual -= block[:, i] * (new - old)
+                solution[i] = new
+                largest = max(largest, abs(new - old) * diagonal[i])
+        signs = np.sign(solution)
+        if largest <= slack and np.array_equal(signs, previous):
+            break
+    return solution
+
+
+def _with_signs(
+    block: FloatArray, correlation: FloatArray, half: float, signs: FloatArray, slack: float
+) -> FloatArray | None:
+    """Return the solution if it has these signs; None if it has not, or G is singular."""
+    active = np.flatnonzero(signs)
+    solution = np.zeros(signs.size)
+    if active.size:
+        right = correlation[active] - half * signs[active]
+        part = _positive_solve(block[np.ix_(active, active)], right)
+        if part is None or np.any(np.sign(part) != signs[active]):
+            return None
+        solution[active] = part
+    residual = np.abs(correlation - block @ solution)
+    return None if np.any(residual > half + slack) else solution
+
+
+def _positive_solve(matrix: FloatArray, right: FloatArray) -> FloatArray | None:
+    """Solve with a positive definite matrix; None where it is numerically singular."""
+    try:
+        factor = cho_factor(matrix, lower=True, check_finite=False)
+    except LinAlgError:
+        return None
+    pivots = np.diagonal(factor[0])
+    if pivots.min() ** 2 <= 1e-13 * pivots.max() ** 2:
+        return None
+    return np.asarray(cho_solve(factor, right, check_finite=False))
+
+
+def _descending(spectrum: Spectrum) -> tuple[FloatArray, FloatArray]:
+    values = np.asarray(spectrum.values)[::-1]
+    rank = int(np.count_nonzero(values > 1e-12 * values[0]))
+    return values[:rank], np.asarray(spectrum.vectors)[:, ::-1][:, :rank]
