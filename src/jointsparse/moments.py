@@ -69,6 +69,7 @@ class Moments:
         self.n_samples = n_samples
         self.mean = mean
         self.feature_names = feature_names
+        self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
         self._scatter = scatter
         self._data = data
 
@@ -188,6 +189,7 @@ class Moments:
         total = self + Moments.from_data(X)
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self._data = None
+        self.cache.clear()
         for cached in ("variances", "spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
         return self

@@ -35,8 +35,8 @@ def solve(X, lam, eta, psd, free_mean, **options):
     return solve_samples(X, Spectrum.of(X.T @ X), lam, eta, psd=psd, free_mean=free_mean, **options)
 
 
-def omega_of(solution, psd):
-    return solution.loadings @ solution.loadings.T if psd else solution.loadings.T
+def omega_of(solution):
+    return solution.state.basis @ solution.loadings.T
 
 
 @pytest.mark.parametrize(("psd", "free_mean"), MODELS)
@@ -53,7 +53,7 @@ def test_equals_the_interior_point_optimum(seed, psd, free_mean):
     assert np.all(history * gaps >= history - optimum - 1e-6 * optimum)
     assert np.all(np.diff(history) <= 0)
     # the objective is that of the returned matrix and offset, term by term
-    omega, offset = omega_of(solution, psd), solution.state
+    omega, offset = omega_of(solution), solution.state.offset
     value = np.linalg.norm(X - X @ omega.T - offset, axis=1).sum()
     value += lam * np.linalg.norm(omega, axis=0).sum() + eta * np.linalg.norm(omega, "nuc")
     assert solution.objective == pytest.approx(value, rel=1e-8)
@@ -64,12 +64,12 @@ def test_the_optimum_without_the_cone_need_not_lie_on_it(eta):
     """Appendix A of source 004 claims that it does."""
     X = np.array([[2.0, 1.0], [-2.0, -1.0]])
     free = solve(X, 1.0, eta, False, False, tol=1e-7)
-    np.testing.assert_allclose(omega_of(free, False), [[1, 0], [0.5, 0]], atol=1e-3)
+    np.testing.assert_allclose(omega_of(free), [[1, 0], [0.5, 0]], atol=1e-3)
     cone = solve(X, 1.0, eta, True, False, tol=1e-7)
     assert free.objective < 0.95 * cone.objective
     if eta == 0:
         assert free.objective == pytest.approx(np.sqrt(1.25), rel=1e-5)
-        np.testing.assert_allclose(omega_of(cone, True), [[0.8, 0.4], [0.4, 0.2]], atol=1e-3)
+        np.testing.assert_allclose(omega_of(cone), [[0.8, 0.4], [0.4, 0.2]], atol=1e-3)
         assert cone.objective == pytest.approx(1.341641, rel=1e-5)
 
 
@@ -91,8 +91,17 @@ def test_units_do_not_matter_and_wide_data_work(psd, free_mean):
     lam, eta = penalties(X, 0.1, 0.2, free_mean)
     one = solve(X, lam, eta, psd, free_mean)
     other = solve(1e5 * X, 1e5 * lam, 1e5 * eta, psd, free_mean)
-    np.testing.assert_allclose(omega_of(one, psd), omega_of(other, psd), atol=1e-6)
+    np.testing.assert_allclose(omega_of(one), omega_of(other), atol=1e-6)
     assert one.gap <= 1e-4
+
+
+def test_without_the_cone_a_thin_decomposition_does():
+    X = sample(2, n=7, p=30)
+    lam, eta = penalties(X, 0.1, 0.3, False)
+    full = solve(X, lam, eta, False, False, tol=1e-6)
+    thin = solve_samples(X, Spectrum.thin(X), lam, eta, psd=False, tol=1e-6)
+    assert thin.loadings.shape == (30, 6)
+    assert thin.objective == pytest.approx(full.objective, rel=1e-6)
 
 
 def test_geometric_median():

@@ -65,7 +65,8 @@ class AWSPCA(ConvexSelector):
     support_ : ndarray of shape (n_features,)
         Which features are kept.
     loadings_ : ndarray of shape (n_features, rank)
-        U with Ω = UUᵀ where ``psd``; otherwise Ωᵀ, one row for each feature.
+        One row for each feature: U with Ω = UUᵀ where ``psd``; otherwise L, whose row norms are the
+        column norms of Ω.
     duality_gap_ : float
         Proven upper bound on (objective - optimum) / objective. Exact solver only.
     objective_, history_, gap_history_, n_iter_, converged_, stopping_reason_
@@ -129,7 +130,7 @@ class AWSPCA(ConvexSelector):
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         return solve_samples(
             moments.centred_data.astype(np.float64, copy=False),
-            moments.spectrum,
+            self._sample_spectrum(moments),
             lam,
             0.0,
             psd=self.psd,
@@ -139,14 +140,15 @@ class AWSPCA(ConvexSelector):
         )
 
     def _nearest_mean(self, solution: Solution, median: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the b nearest to the median with (I - Ω)b = v."""
-        offset = solution.state if self.solver == "exact" else solution.state.offset
-        if self.psd:
-            omega = solution.loadings @ solution.loadings.T
-        elif self.solver == "exact" or solution.state.basis is None:
-            omega = solution.loadings.T
-        else:
-            omega = solution.state.basis @ solution.loadings.T
-        left = np.eye(offset.shape[0]) - omega
-        correction = np.linalg.lstsq(left, offset - left @ median, rcond=1e-3)[0]
-        return np.asarray(median + correction)
+        """Return the b nearest to the median with (I - Ω)b = v, where Ω = BLᵀ.
+
+        b = median + w + Bc with w = v - (I - Ω)median solves it if (I - LᵀB)c = Lᵀw.
+        """
+        loadings, reconstruction = solution.loadings, solution.state
+        basis = reconstruction.basis
+        if basis is None:
+            basis = np.eye(loadings.shape[0])
+        rest = reconstruction.offset - median + basis @ (loadings.T @ median)
+        inner = np.eye(basis.shape[1]) - loadings.T @ basis
+        correction = np.linalg.lstsq(inner, loadings.T @ rest, rcond=1e-3)[0]
+        return np.asarray(median + rest + basis @ correction)

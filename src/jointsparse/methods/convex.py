@@ -76,7 +76,7 @@ class ConvexSelector(Selector):
         """Return a λ that surely empties the model, and the η it belongs to, in data units."""
         self._check_parameters()
         self._set_penalties(moments)
-        return self._largest_lam, self.eta_
+        return self._largest_lam(moments), self.eta_
 
     def solution(self, moments: Moments) -> tuple[NDArray[np.float64], Solution]:
         """Return the scores and the solution for some moments, without selecting features."""
@@ -102,22 +102,20 @@ class ConvexSelector(Selector):
     def _set_penalties(self, moments: Moments) -> None:
         scale = check_scale(self.penalty_scale)
         trace = moments.total_variance
-        spectrum = self._slope_spectrum(moments)
         self.eta_ = absolute_penalty(
             "eta",
             self._eta,
             scale=scale,
             auto=AUTO_ETA,
-            largest=largest_eta(spectrum, self._slope),
+            largest=lambda: largest_eta(self._slope_spectrum(moments), self._slope),
             trace=trace,
         )
-        self._largest_lam = largest_lam(spectrum, self.eta_, self._slope)
         self.alpha_ = absolute_penalty(
             "alpha",
             "auto" if self.alpha == "count" else self.alpha,
             scale=scale,
             auto=AUTO_ALPHA,
-            largest=self._largest_lam,
+            largest=lambda: self._largest_lam(moments),
             trace=trace,
         )
         if self.alpha_ == 0 and not (self.eta_ > 0 and self._zero_alpha_allowed()):
@@ -125,12 +123,30 @@ class ConvexSelector(Selector):
             reason = "alpha and eta cannot both be 0" if both else "alpha must be positive"
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
 
+    def _largest_lam(self, moments: Moments) -> float:
+        """Return a λ that surely empties the model at the η in use."""
+        return largest_lam(self._slope_spectrum(moments), self.eta_, self._slope)
+
     def _zero_alpha_allowed(self) -> bool:
         return False
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
-        data = self._slope_data(moments)
-        return Spectrum.thin(data) if data.shape[0] < data.shape[1] else Spectrum.of(data.T @ data)
+        key = f"slope spectrum, {self._loss}"
+        if key not in moments.cache:
+            data = self._slope_data(moments)
+            wide = data.shape[0] < data.shape[1]
+            moments.cache[key] = Spectrum.thin(data) if wide else Spectrum.of(data.T @ data)
+        spectrum: Spectrum = moments.cache[key]
+        return spectrum
+
+    def _sample_spectrum(self, moments: Moments) -> Spectrum:
+        """Return the eigendecomposition of S: thin where the cone does not need all of it."""
+        if self._on_cone or moments.n_features <= moments.n_samples:
+            return moments.spectrum
+        if "thin spectrum" not in moments.cache:
+            moments.cache["thin spectrum"] = Spectrum.thin(moments.centred_data)
+        spectrum: Spectrum = moments.cache["thin spectrum"]
+        return spectrum
 
     def _solve_for_count(self, moments: Moments) -> Solution:
         """Find, by bisection, the penalty whose solution has exactly the wanted support."""
@@ -140,7 +156,8 @@ class ConvexSelector(Selector):
                 f"features, so that must be a whole number; got {self.n_features_to_select!r}"
             )
         wanted = int(self.n_features_to_select)
-        low, high = 1e-5 * self._largest_lam, self._largest_lam
+        high = self._largest_lam(moments)
+        low = 1e-5 * high
         best: tuple[int, float, Solution] | None = None
         for _ in range(40):
             lam = float(np.sqrt(low * high))
@@ -184,8 +201,11 @@ class ConvexSelector(Selector):
 
     def _how_to_keep_some(self, moments: Moments) -> str:
         largest = nonempty_lam(self._slope_data(moments), self.eta_, self._slope)
-        units = {"relative": self._largest_lam, "trace": moments.total_variance, "absolute": 1.0}
-        unit = units[self.penalty_scale]
+        unit = 1.0
+        if self.penalty_scale == "relative":
+            unit = self._largest_lam(moments)
+        elif self.penalty_scale == "trace":
+            unit = moments.total_variance
         if largest == 0:
             return f": eta={self._eta} alone empties the model, lower it"
         return (

@@ -66,7 +66,8 @@ class CSPCA(ConvexSelector):
     support_ : ndarray of shape (n_features,)
         Which features are kept.
     loadings_ : ndarray of shape (n_features, rank)
-        U with Ω = UUᵀ where ``psd``; otherwise Ωᵀ, one row for each feature.
+        One row for each feature: U with Ω = UUᵀ where ``psd``; otherwise L, whose row norms are the
+        column norms of Ω.
     duality_gap_ : float
         Proven upper bound on (objective - optimum) / objective. Exact solver only.
     objective_, history_, gap_history_, n_iter_, converged_, stopping_reason_
@@ -138,7 +139,7 @@ class CSPCA(ConvexSelector):
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         return solve_samples(
             _samples(moments),
-            moments.spectrum,
+            self._sample_spectrum(moments),
             lam,
             self.eta_,
             psd=self.psd,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from jointsparse.methods.base import is_number
@@ -17,7 +18,7 @@ def check_scale(scale: Any) -> str:
 
 
 def absolute_penalty(
-    name: str, value: Any, *, scale: str, auto: float, largest: float, trace: float
+    name: str, value: Any, *, scale: str, auto: float, largest: Callable[[], float], trace: float
 ) -> float:
     """Convert a penalty.
 
@@ -31,13 +32,13 @@ def absolute_penalty(
         Unit of ``value``: a fraction of ``largest``, a multiple of ``trace``, or data units.
     auto : float
         Meaning of ``"auto"``, always on the relative scale.
-    largest : float
-        A penalty that empties the model.
+    largest : callable
+        Returns a penalty that empties the model; called only where it is needed.
     trace : float
         Total variance tr S.
     """
     if isinstance(value, str) and value == "auto":
-        return auto * largest
+        return auto * largest()
     if not is_number(value) or not 0 <= value < float("inf"):
         raise ValueError(f"{name}={value!r} is neither a number of at least 0 nor 'auto'")
     if scale == "relative":
@@ -47,5 +48,5 @@ def absolute_penalty(
                 "1, of the penalty that removes every feature (for the units of the papers set "
                 "penalty_scale='absolute')"
             )
-        return float(value) * largest
+        return float(value) * largest()
     return float(value) * (trace if scale == "trace" else 1.0)

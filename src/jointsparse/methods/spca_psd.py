@@ -168,7 +168,7 @@ class SPCAPSD(ConvexSelector):
         return np.asarray(factor_of_scatter(moments.spectrum))
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
-        return Spectrum.thin(moments.centred_data) if _is_wide(moments) else moments.spectrum
+        return super()._slope_spectrum(moments) if _is_wide(moments) else moments.spectrum
 
     def _published_data(self, moments: Moments) -> NDArray[Any]:
         return self._slope_data(moments)

@@ -170,7 +170,6 @@ def dual_value_samples_free(
     moment: Array,
     pull: Array,
     spectral: Array | None,
-    vectors: Array,
     lam: float,
     eta: float,
 ) -> float:
@@ -180,26 +179,24 @@ def dual_value_samples_free(
     ----------
     value : float
         ⟨P, X⟩, where the rows of P have norm at most 1.
-    moment : array
-        PᵀX in the basis ``vectors``.
-    pull : array
-        λV, mixed: rows in the basis, columns of norm at most λ belong to features.
-    spectral : array or None
-        ηQ in the basis, of operator norm at most η; None where η = 0.
-    vectors : array
-        Orthonormal basis.
+    moment : array of shape (rank, n_features)
+        BᵀPᵀX for an orthonormal basis B of range(Xᵀ), which holds the columns of Pᵀ.
+    pull : array of shape (rank, n_features)
+        λBᵀV: columns of norm at most λ.
+    spectral : array of shape (rank, n_features) or None
+        ηBᵀQ, of operator norm at most η; None where η = 0.
     lam, eta : float
         Penalties; lam positive.
     """
     xp = array_namespace(moment)
     if spectral is None:
-        return value / max(1.0, float(xp.max(column_norms(moment @ vectors.T))) / lam)
-    missing = moment - pull @ vectors - spectral
+        return value / max(1.0, float(xp.max(column_norms(moment))) / lam)
+    missing = moment - pull - spectral
     # PᵀX = λV + ηQ must hold exactly: what is missing goes to V, to Q, or to both. Each choice is
     # valid; which is best depends on the ratio of the penalties.
     best = 0.0
     for share in (0.0, 1.0, lam / (lam + eta)):
-        columns = float(xp.max(column_norms(pull + share * (missing @ vectors.T)))) / lam
+        columns = float(xp.max(column_norms(pull + share * missing))) / lam
         operator = float(xp.linalg.matrix_norm(spectral + (1 - share) * missing, ord=2)) / eta
         best = max(best, value / max(1.0, columns, operator))
     return best

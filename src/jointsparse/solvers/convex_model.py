@@ -77,6 +77,22 @@ class ConvexModel:
         return 1 - 2 * linear + quadratic + sparsity + self.eta * float(xp.linalg.trace(gram))
 
 
+@dataclass(frozen=True)
+class Reconstruction:
+    """How a solution reconstructs a sample: x ≈ Ωx + offset, with Ω = basis @ loadingsᵀ.
+
+    Attributes
+    ----------
+    basis : array of shape (n_features, rank) or None
+        None stands for the identity: then the loadings are Ωᵀ itself.
+    offset : array of shape (n_features,) or None
+        v, in the models that have one.
+    """
+
+    basis: Array | None
+    offset: Array | None
+
+
 def factor_scores(factor: Array) -> Array:
     """Column norms of Ω = UUᵀ: ‖Ωe_j‖² = u_jᵀ(UᵀU)u_j, without forming Ω."""
     xp = array_namespace(factor)

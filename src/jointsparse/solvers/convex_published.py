@@ -44,6 +44,7 @@ from array_api_compat import array_namespace
 
 from jointsparse.linalg import Array, Spectrum
 from jointsparse.penalties import L21
+from jointsparse.solvers.convex_model import Reconstruction
 from jointsparse.solvers.reweighted_step import FeatureForm, Omega, Quadratic, SampleForm
 from jointsparse.solvers.solution import Solution, Trace
 
@@ -99,22 +100,6 @@ def published_constants(name: str, loss: Loss, *, psd: bool) -> PublishedConstan
     if loss == "squared":
         return _AUTHORS_SQUARED
     return _AUTHORS_SAMPLES if psd else replace(_AUTHORS_SAMPLES, max_iter=1000)
-
-
-@dataclass(frozen=True)
-class Reconstruction:
-    """How a solution reconstructs a sample: x ≈ Ωx + offset, with Ω = basis @ loadingsᵀ.
-
-    Attributes
-    ----------
-    basis : array of shape (n_features, rank) or None
-        None stands for the identity: then the loadings are Ωᵀ itself.
-    offset : array of shape (n_features,) or None
-        v, in the models that have one.
-    """
-
-    basis: Array | None
-    offset: Array | None
 
 
 def factor_of_scatter(spectrum: Spectrum) -> Array:

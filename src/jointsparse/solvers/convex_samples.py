@@ -3,8 +3,9 @@ r"""Exact solution of the models whose loss sums over samples: CSPCA and AW-SPCA
 .. math:: \min_{\Omega,\,v}\ \sum_i \|x_i - \Omega x_i - v\|_2 + \lambda\|\Omega\|_{2,1}
           + \eta\,\|\Omega\|_*
 
-over Ω ⪰ 0 (where the nuclear norm is the trace) or over all Ω. CSPCA has v = 0; AW-SPCA has v free
-and η = 0. A sample far from the rest pulls with a force of 1 instead of with its distance.
+over Ω ⪰ 0 (where the nuclear norm is the trace), here, or over all Ω
+(:mod:`~jointsparse.solvers.convex_samples_free`). CSPCA has v = 0; AW-SPCA has v free and η = 0. A
+sample far from the rest pulls with a force of 1 instead of with its distance.
 
 In the notation of :mod:`~jointsparse.solvers.splitting` there is one block more than for the
 squared loss: the residuals E = X - XΩᵀ - 1vᵀ, whose proximal step shortens every row. The common
@@ -21,14 +22,11 @@ from array_api_compat import array_namespace
 
 from jointsparse.linalg import Array, Spectrum, column_norms, symmetric_part
 from jointsparse.penalties import L21
-from jointsparse.projections import from_eigenpairs, positive_eigenpairs, shrink_singular_values
+from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
-from jointsparse.solvers.certificate import (
-    dual_value_samples_cone,
-    dual_value_samples_free,
-    relative_gap,
-)
-from jointsparse.solvers.convex_model import factor_on
+from jointsparse.solvers.certificate import dual_value_samples_cone, relative_gap
+from jointsparse.solvers.convex_model import Reconstruction, factor_on
+from jointsparse.solvers.convex_samples_free import FreeBlocks, FreeCandidate, free_model
 from jointsparse.solvers.location import geometric_median, row_norms
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.splitting import Copies, run_splitting
@@ -46,8 +44,6 @@ class SampleModel:
         Eigenvalues s of the scaled S, and V.
     lam, eta : float
         Penalties in the units of the scaled data.
-    psd : bool
-        Whether Ω is restricted to the cone.
     free_mean : bool
         Whether v is free (AW-SPCA).
     """
@@ -57,7 +53,6 @@ class SampleModel:
     vectors: Array
     lam: float
     eta: float
-    psd: bool
     free_mean: bool
 
     def residuals(self, rotated: Array) -> tuple[Array, Array]:
@@ -74,11 +69,7 @@ class SampleModel:
         xp = array_namespace(omega)
         residuals, _ = self.residuals(self.vectors.T @ omega @ self.vectors)
         value = float(xp.sum(row_norms(residuals))) + L21(self.lam).value(omega)
-        if self.eta == 0:
-            return value
-        # On the cone the nuclear norm is the trace.
-        size = xp.linalg.trace(omega) if self.psd else xp.sum(xp.linalg.svdvals(omega))
-        return value + self.eta * float(size)
+        return value + self.eta * float(xp.linalg.trace(omega))
 
 
 def emptying_data(data: Array, *, free_mean: bool) -> Array:
@@ -113,7 +104,7 @@ def solve_samples(
     data : array of shape (n_samples, n_features)
         X, centred.
     spectrum : Spectrum
-        Eigendecomposition of XᵀX.
+        Eigendecomposition of XᵀX; without the cone a thin one will do.
     lam, eta : float
         Penalties in the units of the data; lam positive, eta at least 0.
     psd : bool
@@ -128,37 +119,66 @@ def solve_samples(
     Returns
     -------
     Solution
-        ``loadings`` is U with Ω = UUᵀ on the cone, and Ωᵀ otherwise: one row for each feature,
-        exactly zero for those left out. ``state`` is v.
+        ``loadings`` has one row for each feature, exactly zero for those left out: U with Ω = UUᵀ
+        on the cone; otherwise L with Ω = BLᵀ and orthonormal B. ``state`` is a
+        :class:`~jointsparse.solvers.convex_model.Reconstruction` with B and v.
     """
     xp = array_namespace(data)
     scale = float(xp.sum(row_norms(data)))
+    if not psd:
+        return _solve_free(data, spectrum, lam, eta, scale, free_mean, tol, max_iter)
     model = SampleModel(
         data=(data @ spectrum.vectors) / scale,
         values=spectrum.values * (spectrum.trace / scale**2),
         vectors=spectrum.vectors,
         lam=lam / scale,
         eta=eta / scale,
-        psd=psd,
         free_mean=free_mean,
     )
     empty = _Candidate.of(model, xp.zeros_like(model.vectors))
     trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
     result = run_splitting(_Blocks(model), empty, trace, scale=scale)
-    omega, loadings = result.best.omega, result.best.omega.T
-    if psd:
-        loadings = factor_on(omega, column_norms(omega) > 0)
-        omega = loadings @ loadings.T
+    loadings = factor_on(result.best.omega, column_norms(result.best.omega) > 0)
+    omega = loadings @ loadings.T
     objective = model.objective(omega)
     gap = relative_gap(objective, result.lower_bound)
     _, offset = model.residuals(model.vectors.T @ omega @ model.vectors)
-    diagnostics = {
-        "rank": float(xp.linalg.matrix_rank(loadings, rtol=1e-10)) if omega.any() else 0.0,
-        "step size of residuals": result.copies.steps[0],
-        "step size of the matrix": result.copies.steps[1],
-    }
-    state = (model.vectors @ offset) * scale
+    state = Reconstruction(loadings, (model.vectors @ offset) * scale)
+    diagnostics = _diagnostics(loadings.shape[1], result.copies)
     return trace.solution(loadings, objective * scale, gap, diagnostics, state)
+
+
+def _solve_free(
+    data: Array,
+    spectrum: Spectrum,
+    lam: float,
+    eta: float,
+    scale: float,
+    free_mean: bool,
+    tol: float,
+    max_iter: int,
+) -> Solution:
+    xp = array_namespace(data)
+    model = free_model(data, spectrum, lam, eta, scale, free_mean=free_mean)
+    nothing = xp.zeros_like(model.basis.T)
+    empty = FreeCandidate(model.objective(nothing), nothing)
+    trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
+    result = run_splitting(FreeBlocks(model), empty, trace, scale=scale)
+    matrix = result.best.matrix
+    gap = relative_gap(result.best.objective, result.lower_bound)
+    _, offset = model.residuals(matrix)
+    state = Reconstruction(model.basis, (model.basis @ offset) * scale)
+    rank = int(xp.linalg.matrix_rank(matrix, rtol=1e-10)) if bool(xp.any(matrix != 0)) else 0
+    diagnostics = _diagnostics(rank, result.copies)
+    return trace.solution(matrix.T, result.best.objective * scale, gap, diagnostics, state)
+
+
+def _diagnostics(rank: int, copies: Copies) -> dict[str, float]:
+    return {
+        "rank": float(rank),
+        "step size of residuals": float(copies.steps[0]),
+        "step size of the matrix": float(copies.steps[1]),
+    }
 
 
 @dataclass(frozen=True)
@@ -174,15 +194,15 @@ class _Candidate:
 
 
 class _Blocks:
-    """Block 0: residuals. Then the cone or nuclear norm, where there is one. Last: the columns.
+    """Block 0: residuals, 1: the cone, 2: the columns.
 
     Everything is in the eigenbasis of S, but the columns are mixed (VᵀZ).
     """
 
+    groups: tuple[tuple[int, ...], ...] = ((0,), (1, 2))
+
     def __init__(self, model: SampleModel) -> None:
         self.model = model
-        self.spectral = model.psd or model.eta > 0
-        self.groups: tuple[tuple[int, ...], ...] = ((0,), (1, 2)) if self.spectral else ((0,), (1,))
 
     def start(self) -> tuple[Arrays, tuple[float, ...]]:
         """Start at the optimum of the squared loss with one weight for each sample.
@@ -204,11 +224,13 @@ class _Blocks:
         columns = omega @ m.vectors.T
         norms = column_norms(columns)
         pull = m.lam * columns / xp.where(norms > 0, norms, xp.ones_like(norms))
-        targets: Arrays = (residuals + forces / steps[0],)
-        if self.spectral:
-            rest = forces.T @ m.data - pull @ m.vectors
-            targets += (omega + (symmetric_part(rest) if m.psd else rest) / steps[1],)
-        return (*targets, columns + pull / steps[1]), steps
+        rest = symmetric_part(forces.T @ m.data - pull @ m.vectors)
+        targets = (
+            residuals + forces / steps[0],
+            omega + rest / steps[1],
+            columns + pull / steps[1],
+        )
+        return targets, steps
 
     def split(
         self, targets: Arrays, steps: tuple[float, ...], rescale: tuple[float, ...]
@@ -224,36 +246,23 @@ class _Blocks:
         xp = array_namespace(m.data)
         wanted = m.data - reflected[0]
         offset = xp.mean(wanted, axis=0) if m.free_mean else 0.0
-        right = rho_e * ((wanted - offset).T @ m.data) + rho * (reflected[-1] @ m.vectors)
-        if self.spectral:
-            right = right + rho * reflected[1]
-        copies = 2 if self.spectral else 1
-        if m.psd:
-            half = m.values / 2
-            omega = symmetric_part(right) / (rho_e * (half[:, None] + half) + copies * rho)
-        else:
-            omega = right / (rho_e * m.values + copies * rho)
-        residuals = m.data - m.data @ omega.T - offset
-        agreed = (residuals, *((omega,) if self.spectral else ()), omega @ m.vectors.T)
-        return Copies(agreed, values, duals, (rho_e, rho))
+        right = rho_e * ((wanted - offset).T @ m.data) + rho * (reflected[2] @ m.vectors)
+        half = m.values / 2
+        omega = symmetric_part(right + rho * reflected[1])
+        omega = omega / (rho_e * (half[:, None] + half) + 2 * rho)
+        residuals = m.data - m.data @ omega - offset
+        return Copies((residuals, omega, omega @ m.vectors.T), values, duals, (rho_e, rho))
 
     def _proximal(self, targets: Arrays, steps: tuple[float, ...]) -> Arrays:
         m, (rho_e, rho) = self.model, steps
         residuals = L21(1.0).prox(targets[0].T, 1 / rho_e).T
-        columns = L21(m.lam).prox(targets[-1], 1 / rho)
-        if not self.spectral:
-            return residuals, columns
-        if m.psd:
-            pairs = positive_eigenpairs(symmetric_part(targets[1]), m.eta / rho)
-            return residuals, from_eigenpairs(*pairs), columns
-        return residuals, shrink_singular_values(targets[1], m.eta / rho), columns
+        cone = from_eigenpairs(*positive_eigenpairs(symmetric_part(targets[1]), m.eta / rho))
+        return residuals, cone, L21(m.lam).prox(targets[2], 1 / rho)
 
     def candidate(self, copies: Copies) -> _Candidate:
-        """Cut the cone's copy down to the kept features; off the cone take the columns' copy."""
-        m, columns = self.model, copies.values[-1]
+        """Cut the cone's copy down to the kept features."""
+        m, columns = self.model, copies.values[2]
         xp = array_namespace(columns)
-        if not m.psd:
-            return _Candidate.of(m, m.vectors @ columns)
         kept = column_norms(columns) > 0
         omega = m.vectors @ copies.values[1] @ m.vectors.T
         return _Candidate.of(m, xp.where(kept[:, None] & kept, omega, xp.zeros_like(omega)))
@@ -269,11 +278,8 @@ class _Blocks:
             forces = forces - xp.mean(forces, axis=0)
         forces = forces / max(1.0, float(xp.max(row_norms(forces))))
         value, moment = float(xp.sum(forces * m.data)), forces.T @ m.data
-        pull = rho * copies.duals[-1]
-        if m.psd:
-            return dual_value_samples_cone(value, moment - pull @ m.vectors, m.lam, m.eta)
-        spectral = rho * copies.duals[1] if self.spectral else None
-        return dual_value_samples_free(value, moment, pull, spectral, m.vectors, m.lam, m.eta)
+        pull = rho * copies.duals[2]
+        return dual_value_samples_cone(value, moment - pull @ m.vectors, m.lam, m.eta)
 
 
 def _median(values: Array) -> Array:
