@@ -6,8 +6,9 @@ r"""CSPCA and AW-SPCA without the cone, in the range of the data: no p × p matr
 Let B (p × r) be an orthonormal basis of range(Xᵀ). Projecting the columns of Ω and v onto it
 shortens residuals, columns and singular values, so Ω = B Ω̂ with an r × p unknown Ω̂ is no
 restriction. All norms are those of Ω̂. In the notation of
-:mod:`~jointsparse.solvers.splitting` the blocks are the residuals E (n × r), Ω̂ for the nuclear norm where η > 0, and Ω̂ for the columns. With
-S = B diag(s) Bᵀ and G the sum of what the blocks of Ω̂ ask for, the common variable is
+:mod:`~jointsparse.solvers.splitting` the blocks are the residuals E (n × r), Ω̂ for the nuclear
+norm where η > 0, and Ω̂ for the columns. With S = B diag(s) Bᵀ and G the sum of what the blocks
+of Ω̂ ask for, the common variable is
 
 .. math:: \hat\Omega = \frac{G}{k} + \Big(K - \frac{GB}{k}\Big)B^\top,\qquad
           K = \big(\rho_E (X-E)^\top XB + \rho\,GB\big)\operatorname{diag}(\rho_E s + k\rho)^{-1},
