@@ -12,19 +12,22 @@ _HOMES = {
     "AWSPCA": "jointsparse.methods.aw_spca",
     "CSPCA": "jointsparse.methods.cspca",
     "Moments": "jointsparse.moments",
+    "SPCA": "jointsparse.methods.spca",
     "SPCAPSD": "jointsparse.methods.spca_psd",
     "RegularizationPath": "jointsparse.model_selection",
     "regularization_path": "jointsparse.model_selection",
 }
-_MODULES = {"registry": "jointsparse.methods.registry"}
+_MODULES = {"metrics": "jointsparse.metrics", "registry": "jointsparse.methods.registry"}
 
 __all__ = [
     "AWSPCA",
     "CSPCA",
+    "SPCA",
     "SPCAPSD",
     "Moments",
     "RegularizationPath",
     "__version__",
+    "metrics",
     "registry",
     "regularization_path",
 ]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from jointsparse.methods.aw_spca import AWSPCA
 from jointsparse.methods.cspca import CSPCA
+from jointsparse.methods.spca import SPCA
 from jointsparse.methods.spca_psd import SPCAPSD
 
 
@@ -76,6 +77,14 @@ _METHODS = (
         summary="Robust convex sparse PCA with a robust mean, over all reconstruction matrices.",
         when="To compare with the original AW-SPCA.",
         source="Yi et al. 2019, IEEE TNNLS",
+    ),
+    Method(
+        "spca",
+        "components",
+        SPCA,
+        summary="Sparse principal components by elastic net regression.",
+        when="Sparse loadings, with a chosen number of nonzeros in each component.",
+        source="Zou, Hastie, Tibshirani 2006, JCGS 15(2)",
     ),
 )
 

@@ -1,0 +1,238 @@
+"""What all component methods share: input, order and signs, scores and back, fitted attributes."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from jointsparse.methods.base import is_number
+from jointsparse.metrics.loadings import sequential_variance
+from jointsparse.moments import BLOCK_ENTRIES, Moments
+from jointsparse.solvers.elastic_net import Gram, gram_of
+from jointsparse.solvers.solution import Solution
+
+FloatArray = NDArray[np.float64]
+
+
+class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of the methods that project; they see the data through its :class:`Moments`.
+
+    With unit loadings B (n_features × n_components) and the mean μ of the training samples, the
+    scores of a sample x are (x - μ)B, and the way back is μ + zPᵀ with P = S B (BᵀS B)⁺, the least
+    squares regression of the training samples on their scores.
+
+    A subclass has the parameter ``n_components`` and defines ``_solve(moments, gram)``, which
+    returns a :class:`Solution`; it may override ``_keep_order`` and ``_reordered``.
+    """
+
+    n_components: int
+
+    def _solve(self, moments: Moments, gram: Gram) -> Solution:
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def _keep_order(self) -> bool:
+        """Whether the user named the components one by one, so that their order must stay."""
+        return False
+
+    def _reordered(self, order: NDArray[np.int64]) -> None:
+        """Bring what the subclass keeps for each component into the order of ``components_``."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components of X.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, one per row. Not modified.
+        y : ignored
+            For compatibility with scikit-learn.
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(
+            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
+        )
+        return self._fit(Moments.from_data(X))
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Find the components from moments instead of samples.
+
+        Parameters
+        ----------
+        moments : Moments
+            Count, mean and scatter matrix of the samples.
+
+        Returns
+        -------
+        self
+        """
+        self.n_features_in_ = moments.n_features
+        if moments.feature_names is not None:
+            self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self._fit(moments)
+
+    def _fit(self, moments: Moments) -> Self:
+        if not is_number(self.n_components, Integral) or self.n_components < 1:
+            raise ValueError(
+                f"n_components={self.n_components!r} is not a whole number of at least 1"
+            )
+        if not np.any(moments.variances > 0):
+            raise ValueError("every feature is constant: there is no variance to explain")
+        gram = gram_of(moments)
+        solution = self._solve(moments, gram)
+        if not solution.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge: {solution.reason}. "
+                "Raise max_iter, or tol if that accuracy is not needed.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self.mean_ = moments.mean.copy()
+        self._set_components(np.asarray(solution.loadings), gram)
+        self.feature_scores_ = np.linalg.norm(self.components_, axis=0)
+        # Best first. Among equal scores (the zeros) more variance comes first, so that constant
+        # features come last, and then the order of the columns.
+        best_first = np.lexsort((-moments.variances, -self.feature_scores_))
+        self.ranking_ = np.empty(best_first.size, dtype=np.int64)
+        self.ranking_[best_first] = np.arange(1, best_first.size + 1)
+        self.objective_ = solution.objective
+        self.history_ = np.asarray(solution.history)
+        self.n_iter_ = solution.n_iter
+        self.converged_ = solution.converged
+        self.stopping_reason_ = solution.reason
+        return self
+
+    def _set_components(self, loadings: FloatArray, gram: Gram) -> None:
+        image = gram.apply(loadings)
+        inner = loadings.T @ image
+        _, ratio, order = sequential_variance(image, inner, greedy=not self._keep_order())
+        loadings = loadings[:, order]
+        peak = np.argmax(np.abs(loadings), axis=0)
+        signs = np.where(loadings[peak, np.arange(peak.size)] < 0, -1.0, 1.0)
+        self.components_ = np.ascontiguousarray((loadings * signs).T)
+        self.n_components_ = int(order.size)
+        self.explained_variance_ratio_ = ratio
+        # The pseudo-inverse: zero components and dependent scores have no regression of their own.
+        back = np.linalg.pinv(inner[np.ix_(order, order)], rcond=1e-12, hermitian=True)
+        self.reconstruction_ = np.asarray((image[:, order] @ back * signs).T)
+        self._reordered(order)
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return the scores (X - mean_) components_ᵀ, sample by sample.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, one per row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Scores; float32 for float32 samples.
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        if sp.issparse(X):
+            scores = X @ self.components_.T - self.mean_ @ self.components_.T
+        else:
+            # Centred before the product: a large mean must not cancel digits of the scores.
+            scores = np.subtract(X, self.mean_, dtype=np.float64) @ self.components_.T
+        return np.asarray(scores).astype(_float_type(X.dtype), copy=False)
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """Return the samples that the scores stand for, mean_ + X reconstruction_.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Least squares reconstruction.
+        """
+        check_is_fitted(self)
+        scores = check_array(X, dtype=[np.float64, np.float32])
+        if scores.shape[1] != self.n_components_:
+            raise ValueError(
+                f"scores have {scores.shape[1]} columns; {self.n_components_} were expected"
+            )
+        full = self.mean_ + scores @ self.reconstruction_
+        return np.asarray(full).astype(scores.dtype, copy=False)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the share of the variance of X around ``mean_`` that the scores reconstruct.
+
+        Higher is better, 1 is perfect, and new samples may fall below 0; for cross-validation.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, seen in fit or new.
+        y : ignored
+            For compatibility with scikit-learn.
+
+        Returns
+        -------
+        float
+            1 - Σ‖x - x̂‖² / Σ‖x - mean_‖².
+        """
+        check_is_fitted(self)
+        X = self._checked(X)
+        rows = max(1, BLOCK_ENTRIES // X.shape[1])
+        total = missed = 0.0
+        for start in range(0, X.shape[0], rows):
+            block = X[start : start + rows]
+            dense = block.toarray() if sp.issparse(block) else block
+            centred = np.subtract(dense, self.mean_, dtype=np.float64)
+            total += float(np.sum(centred**2))
+            centred -= (centred @ self.components_.T) @ self.reconstruction_
+            missed += float(np.sum(centred**2))
+        return 1.0 - missed / total if total > 0 else 1.0
+
+    def get_support(self, indices: bool = False) -> NDArray[Any]:
+        """Return which features have a nonzero loading in some component.
+
+        Parameters
+        ----------
+        indices : bool, default=False
+            Return the numbers of the features instead of a mask.
+        """
+        check_is_fitted(self)
+        mask = self.feature_scores_ > 0
+        return np.flatnonzero(mask) if indices else mask
+
+    def _checked(self, X: Any) -> Any:
+        return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+
+    def _warn(self, message: str) -> None:
+        # Attributed to the caller of fit or fit_moments, from inside _solve.
+        warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=5)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _float_type(dtype: Any) -> type:
+    return np.float32 if dtype == np.float32 else np.float64

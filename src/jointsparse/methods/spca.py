@@ -1,0 +1,249 @@
+"""SPCA: sparse principal components by penalised regression (Zou, Hastie, Tibshirani)."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.methods.base import check_stopping, is_number
+from jointsparse.methods.components import ComponentsMethod
+from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
+from jointsparse.moments import Moments
+from jointsparse.solvers.elastic_net import FloatArray, Gram
+from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
+from jointsparse.solvers.solution import Solution
+
+AUTO_ALPHA = 0.1  # share of the penalty that empties a component, elastic net form
+AUTO_ALPHA_LIMIT = 0.5  # the same in the limit form, where a threshold this high keeps more
+AUTO_RIDGE = 1e-3  # of the largest eigenvalue: unique solutions, loadings hardly changed
+
+
+class SPCA(ComponentsMethod):
+    r"""Sparse principal components by elastic net regression.
+
+    For centred X (n samples × p features) with scatter matrix S = XᵀX, solve
+
+    .. math:: \min_{A,B\in\mathbb R^{p\times k}}\ \|X - XBA^\top\|_F^2 + \lambda_2\|B\|_F^2
+              + \sum_{j=1}^k\lambda_{1j}\|b_j\|_1 ,\qquad A^\top A = I ,
+
+    by alternation: elastic nets for the columns of B, :math:`A = UV^\top` from the thin SVD of S B.
+    The rows of ``components_`` are the columns of B at unit length. Without the l1 penalty they are
+    the principal components, whatever the ridge λ₂. For p > n the limit λ₂ → ∞ is the default:
+    :math:`b_j` is then S a_j, soft-thresholded at :math:`\lambda_{1j}/2`.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components k. No more are fitted than the rank of the data.
+    alpha : float, sequence of float or "auto", default="auto"
+        Sparsity penalty λ₁ on the scale of ``penalty_scale``: one for all components or one for
+        each. "auto" is 0.1 on the relative scale, and 0.5 in the limit form.
+    n_nonzero : int, sequence of int or None, default=None
+        Number of nonzero loadings: of every component, or of each. Overrides ``alpha``; the
+        penalties that give exactly these numbers are found along the path of solutions.
+    ridge : float, "auto", "inf" or None, default="auto"
+        Ridge penalty λ₂ on the scale of ``penalty_scale``. "inf" or None: the limit form. "auto":
+        the limit form where p > n, otherwise 0.001 on the relative scale.
+    penalty_scale : {"relative", "trace", "absolute"}, default="relative"
+        Unit of ``alpha`` and ``ridge``. "relative": ``alpha`` is a fraction of the penalty that
+        empties the weakest component, min_j 2 max|S v_j| over the principal components v_j;
+        ``ridge`` is a multiple of the largest eigenvalue of S. "trace": multiples of the total
+        variance tr S. "absolute": the numbers of the paper.
+    tol : float, default=1e-5
+        Relative change of B at which to stop.
+    max_iter : int, default=1000
+        Largest number of alternations.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Loadings at unit length with exact zeros; the largest in absolute value is positive. The
+        component that explains most comes first, then the one that adds most, unless ``alpha`` or
+        ``n_nonzero`` names the components one by one. An empty component is zero.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        What each component adds to the share of the variance that a regression of X on the scores
+        explains: kind "reconstruction" of :func:`jointsparse.metrics.explained_variance`.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the samples.
+    reconstruction_ : ndarray of shape (n_components, n_features)
+        Least squares map from scores back to features.
+    alpha_ : ndarray of shape (n_components,)
+        λ₁ of every component in units of the data.
+    ridge_ : float
+        λ₂ in units of the data; infinity for the limit form.
+    n_components_ : int
+        Number of components fitted.
+    feature_scores_ : ndarray of shape (n_features,)
+        Length of each feature's loadings; exactly zero for features in no component.
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    objective_ : float
+        Objective of the solution. In the limit form: what the alternation minimises there, divided
+        by tr S (constants left out, so it is negative).
+    history_ : ndarray of shape (n_iter_,)
+        Objective after each alternation. It never rises, except with ``n_nonzero``: there each
+        belongs to the penalties of its own iteration.
+    n_iter_ : int
+        Alternations made.
+    converged_ : bool
+        Whether the tolerance was reached.
+    stopping_reason_ : str
+        Why the solver stopped.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had any.
+
+    Notes
+    -----
+    The problem is not convex: the solution is a stationary point reached from the principal
+    components, the same on every run. Where p > n nothing of size p × p is formed.
+
+    The fit to X does not change when A and B are rotated together, so penalties decide which
+    direction becomes which component. A component penalised more than a weaker one can lose its
+    direction to it and end empty; that is why the relative scale has one unit for all.
+
+    With ``n_nonzero`` the penalties follow A. Should they not settle within 200 alternations, the
+    supports are held from then on and replace the l1 penalty (``alpha_`` is then 0).
+
+    References
+    ----------
+    Zou, Hastie, Tibshirani (2006). Sparse Principal Component Analysis. Journal of Computational
+    and Graphical Statistics 15(2), 265-286, equation (3.12) and Algorithm 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from jointsparse import SPCA
+    >>> X = StandardScaler().fit_transform(load_breast_cancer().data)
+    >>> model = SPCA(n_components=3, n_nonzero=5).fit(X)
+    >>> (model.components_ != 0).sum(axis=1).tolist()
+    [5, 5, 5]
+    >>> bool(model.explained_variance_ratio_.sum() > 0.6)
+    True
+    """
+
+    alpha_: FloatArray
+
+    def __init__(
+        self,
+        *,
+        n_components: int = 2,
+        alpha: Any = "auto",
+        n_nonzero: Any = None,
+        ridge: float | str | None = "auto",
+        penalty_scale: str = "relative",
+        tol: float = 1e-5,
+        max_iter: int = 1000,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.n_nonzero = n_nonzero
+        self.ridge = ridge
+        self.penalty_scale = penalty_scale
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _keep_order(self) -> bool:
+        given = self.alpha if self.n_nonzero is None else self.n_nonzero
+        return not (isinstance(given, str) or np.isscalar(given))
+
+    def _reordered(self, order: NDArray[np.int64]) -> None:
+        self.alpha_ = self.alpha_[order]
+
+    def _solve(self, moments: Moments, gram: Gram) -> Solution:
+        check_stopping(self.tol, self.max_iter)
+        check_scale(self.penalty_scale)
+        values, vectors = gram.leading()
+        count = min(int(self.n_components), values.size)
+        if count < self.n_components:
+            self._warn(f"the data have rank {count}: only {count} components are fitted")
+        start = vectors[:, :count].copy()
+        start[moments.variances == 0] = 0.0  # rounding of the eigenvectors
+        ridge = self._ridge_in_trace(moments, gram, float(values[0]), values.size)
+        counts = self._counts(moments.n_features, count)
+        l1 = np.zeros(count)
+        if counts is None:
+            # One unit for all: were a strong component penalised more than a weak one, its
+            # direction would move to the weak one, and leave it empty.
+            unit = 2 * float(np.min(np.max(np.abs(gram.apply(start)), axis=0)))
+            l1 = self._penalties(count, unit, gram.trace, limit=np.isinf(ridge))
+        penalty = SparsePenalty(ridge, l1, counts)
+        solution = solve_alternating(gram, start, penalty, tol=self.tol, max_iter=self.max_iter)
+        self.alpha_ = solution.state[2]
+        self.ridge_ = ridge * gram.trace
+        message = _about_counts(np.count_nonzero(solution.loadings, axis=0), counts)
+        if message:
+            self._warn(message)
+        return solution
+
+    def _penalties(self, count: int, unit: float, trace: float, *, limit: bool) -> FloatArray:
+        """Return λ₁ of every component in units of the trace; ``unit`` empties the weakest."""
+        auto = AUTO_ALPHA_LIMIT if limit else AUTO_ALPHA
+        absolute = [
+            absolute_penalty(
+                "alpha",
+                value,
+                scale=self.penalty_scale,
+                auto=auto,
+                largest=lambda: unit * trace,
+                trace=trace,
+            )
+            for value in self._one_each("alpha", self.alpha, count)
+        ]
+        return np.asarray(absolute) / trace
+
+    def _counts(self, n_features: int, count: int) -> NDArray[np.int64] | None:
+        if self.n_nonzero is None:
+            return None
+        given = self._one_each("n_nonzero", self.n_nonzero, count)
+        for value in given:
+            if not is_number(value, Integral) or not 1 <= value <= n_features:
+                raise ValueError(
+                    f"n_nonzero={value!r} is not a whole number between 1 and the number of "
+                    f"features, {n_features}"
+                )
+        return np.asarray(given, dtype=np.int64)
+
+    def _one_each(self, name: str, value: Any, count: int) -> list[Any]:
+        """Return one value for every component fitted."""
+        if not self._keep_order():
+            return [value] * count
+        given = list(value)
+        if len(given) != self.n_components:
+            raise ValueError(f"{name} has {len(given)} values for n_components={self.n_components}")
+        return given[:count]
+
+    def _ridge_in_trace(self, moments: Moments, gram: Gram, largest: float, rank: int) -> float:
+        """Return λ₂ in units of the trace; ``largest`` is the largest eigenvalue in that unit."""
+        ridge = self.ridge
+        if ridge is None or ridge == "inf":
+            return float("inf")
+        if ridge == "auto":
+            # p > n, said so that it does not depend on samples that occur twice or on constants.
+            wide = np.count_nonzero(moments.variances) > rank + 1
+            return float("inf") if wide else AUTO_RIDGE * largest
+        if not is_number(ridge) or not float(ridge) >= 0:
+            raise ValueError(
+                f"ridge={ridge!r} is neither a number of at least 0, nor 'auto', nor 'inf'"
+            )
+        unit = {"relative": largest, "trace": 1.0, "absolute": 1 / gram.trace}
+        return float(ridge) * unit[self.penalty_scale]
+
+
+def _about_counts(found: NDArray[Any], wanted: NDArray[np.int64] | None) -> str:
+    """Return what to tell about the numbers of nonzeros; nothing where they are as they should."""
+    if wanted is not None and not np.array_equal(found, wanted):
+        return (
+            f"the components have {found.tolist()} nonzero loadings, not the {wanted.tolist()} "
+            "asked for: equal features enter together, and the rank limits how many can enter "
+            "without a ridge"
+        )
+    if np.any(found == 0):
+        empty = ", ".join(str(j + 1) for j in np.flatnonzero(found == 0))
+        return f"component {empty} is empty and stays zero; lower alpha"
+    return ""

@@ -1,0 +1,184 @@
+r"""Variance explained by components that are not orthogonal, and sparseness against variance.
+
+The scores of sparse components are correlated and their loadings are not orthogonal, so the sum of
+the score variances counts what they share more than once and can exceed the total. The three
+definitions here do not: each gives a component only what those before it have left.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+from jointsparse.moments import Moments
+from jointsparse.solvers.elastic_net import gram_of
+
+FloatArray = NDArray[np.float64]
+
+KINDS = ("reconstruction", "adjusted", "span")
+DEPENDENT = 1e-12  # share of its variance below which a score adds only rounding
+
+
+def explained_variance(X: Any, components: Any, *, kind: str = "reconstruction") -> FloatArray:
+    r"""Share of the variance that each component adds to those before it.
+
+    With centred X, S = XᵀX, unit loadings B (p × k) and scores Z = XB, the cumulative share of the
+    first j components is
+
+    * ``"reconstruction"``: R² of the regression of X on the first j scores,
+      :math:`\|P_jX\|_F^2/\|X\|_F^2` with P_j the projection on the span of the first j scores.
+      The total depends on the span only, not on rotation, scale or order.
+    * ``"adjusted"``: :math:`\sum_{i\le j} R_{ii}^2/\|X\|_F^2` with Z = QR (Zou, Hastie and
+      Tibshirani); never above "reconstruction". The total depends on the order.
+    * ``"span"``: :math:`\operatorname{tr}(Q_j^\top SQ_j)/\operatorname{tr}S` with Q_j an
+      orthonormal basis of the first j loadings: X projected onto the loadings, not regressed.
+
+    All three equal PCA's ratios when the components are the principal ones, add up to at most 1,
+    and to 1 when the components span all features.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features) or Moments
+        The samples, or their moments.
+    components : array-like of shape (n_components, n_features)
+        Loadings, one component per row, of any length; zero rows explain nothing.
+    kind : {"reconstruction", "adjusted", "span"}, default="reconstruction"
+        The definition.
+
+    Returns
+    -------
+    ndarray of shape (n_components,)
+        Share added by each component; the cumulative sum is the share of the first j.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.metrics import explained_variance
+    >>> X = np.array([[2.0, 2.0], [-2.0, -2.0], [1.0, -1.0], [-1.0, 1.0]])
+    >>> explained_variance(X, [[1, 0], [0, 1]])
+    array([0.68, 0.32])
+    >>> explained_variance(X, [[1, 0], [0, 1]], kind="span")
+    array([0.5, 0.5])
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}")
+    moments = X if isinstance(X, Moments) else Moments.from_data(X)
+    loadings = _unit_loadings(components, moments.n_features)
+    if not np.any(moments.variances > 0):
+        raise ValueError("every feature is constant: there is no variance to explain")
+    gram = gram_of(moments)
+    if kind == "span":
+        basis = _orthonormal(loadings)
+        return np.asarray(np.sum(basis * gram.apply(basis), axis=0))
+    image = gram.apply(loadings)
+    adjusted, reconstruction, _ = sequential_variance(image, loadings.T @ image)
+    return adjusted if kind == "adjusted" else reconstruction
+
+
+def index_of_sparseness(X: Any, components: Any, *, kind: str = "reconstruction") -> float:
+    r"""Variance explained times sparseness: large when few loadings explain much.
+
+    .. math:: \mathrm{IS} = V_{\text{PCA}}\,V_{\text{sparse}}\,
+              \frac{\#\{b_{ij}=0\}}{p\,k} ,
+
+    with V the shares of the variance explained by k components (Trendafilov 2014; in this
+    normalised form Gajjar, Kulahci and Palazoglu 2017). It is 0 for PCA itself, and for a model
+    that is empty; the largest value along a path balances the two.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features) or Moments
+        The samples, or their moments.
+    components : array-like of shape (n_components, n_features)
+        Sparse loadings, one component per row.
+    kind : {"reconstruction", "adjusted", "span"}, default="reconstruction"
+        Definition of the variance explained, see :func:`explained_variance`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.metrics import index_of_sparseness
+    >>> X = np.array([[2.0, 2.0], [-2.0, -2.0], [1.0, -1.0], [-1.0, 1.0]])
+    >>> round(index_of_sparseness(X, [[1, 0]]), 3)
+    0.272
+    """
+    moments = X if isinstance(X, Moments) else Moments.from_data(X)
+    sparse = float(np.sum(explained_variance(moments, components, kind=kind)))
+    loadings = np.asarray(components)
+    values, _ = gram_of(moments).leading()
+    principal = float(np.sum(values[: loadings.shape[0]]))
+    return principal * sparse * float(np.mean(loadings == 0))
+
+
+def sequential_variance(
+    image: FloatArray, gram: FloatArray, *, greedy: bool = False
+) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
+    """Orthogonalise scores one after the other, knowing only S B and BᵀS B.
+
+    Parameters
+    ----------
+    image : ndarray of shape (n_features, n_components)
+        S B with the trace of S equal to 1.
+    gram : ndarray of shape (n_components, n_components)
+        BᵀS B, the scatter of the scores.
+    greedy : bool
+        Take next the component that adds most to the reconstruction, not the next one.
+
+    Returns
+    -------
+    adjusted, reconstruction : ndarray of shape (n_components,)
+        What each component adds, in the order in which they were taken.
+    order : ndarray of shape (n_components,)
+        That order.
+    """
+    image, gram = image.copy(), gram.copy()
+    count = gram.shape[0]
+    first = np.diagonal(gram).copy()
+    adjusted, reconstruction = np.zeros(count), np.zeros(count)
+    order: list[int] = []
+    for step in range(count):
+        pivots = np.diagonal(gram)
+        useful = (pivots > DEPENDENT * first) & (first > 0)
+        gains = np.zeros(count)
+        gains[useful] = np.sum(image[:, useful] ** 2, axis=0) / pivots[useful]
+        remaining = np.setdiff1d(np.arange(count), order)
+        j = int(remaining[np.argmax(gains[remaining])]) if greedy else step
+        order.append(j)
+        if not useful[j]:
+            continue
+        adjusted[step], reconstruction[step] = pivots[j], gains[j]
+        weights = gram[j] / pivots[j]
+        image -= np.outer(image[:, j], weights)
+        gram -= np.outer(gram[j], weights)
+    return adjusted, reconstruction, np.asarray(order, dtype=np.int64)
+
+
+def _unit_loadings(components: Any, n_features: int) -> FloatArray:
+    rows = check_array(components, dtype=np.float64)
+    if rows.shape[1] != n_features:
+        raise ValueError(f"components have {rows.shape[1]} features, the data {n_features}")
+    # The largest entry first: the squares of very large or small loadings would not be finite.
+    rows = rows / np.where(np.any(rows, axis=1), np.max(np.abs(rows), axis=1), 1.0)[:, None]
+    norms = np.linalg.norm(rows, axis=1)
+    return np.ascontiguousarray((rows / np.where(norms > 0, norms, 1.0)[:, None]).T)
+
+
+def _orthonormal(loadings: FloatArray) -> FloatArray:
+    """Gram-Schmidt, twice for accuracy; dependent columns become zero."""
+    basis = np.zeros_like(loadings)
+    for j in range(loadings.shape[1]):
+        rest = loadings[:, j].copy()
+        for _ in range(2):
+            rest -= basis[:, :j] @ (basis[:, :j].T @ rest)
+        norm = float(np.linalg.norm(rest))
+        if norm > 1e-10:
+            basis[:, j] = rest / norm
+    return basis

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from jointsparse.solvers import procrustes
+from jointsparse.solvers.elastic_net import Gram, SampleGram
+from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
+
+
+def problem(seed, n=40, p=12):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)) @ rng.standard_normal((3, p)) + 0.3 * rng.standard_normal(
+        (n, p)
+    )
+    return X - X.mean(axis=0)
+
+
+def solve(gram, ridge, l1, counts=None, **options):
+    start = gram.leading()[1][:, : len(l1)]
+    penalty = SparsePenalty(ridge, np.array(l1, dtype=float), counts)
+    options = {"tol": 1e-9, "max_iter": 3000} | options
+    return solve_alternating(gram, start, penalty, **options)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-3, 1.0, np.inf])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_objective_never_rises_and_is_that_of_the_result(ridge, seed):
+    X = problem(seed)
+    gram = Gram(X.T @ X)
+    solution = solve(gram, ridge, [0.02, 0.02])
+    assert np.all(np.diff(solution.history) <= 1e-12 * gram.trace)
+    A, B, l1 = solution.state
+    np.testing.assert_allclose(A.T @ A, np.eye(2), atol=1e-12)
+    l1_term = np.sum(l1 * np.abs(B).sum(axis=0))
+    if np.isinf(ridge):
+        S = gram.scatter
+        value = gram.trace * (np.sum(B**2) - 2 * np.sum(A * (S @ B))) + l1_term
+    else:
+        value = np.sum((X - X @ B @ A.T) ** 2) + ridge * gram.trace * np.sum(B**2) + l1_term
+    assert solution.objective == pytest.approx(value, rel=1e-10)
+    np.testing.assert_allclose(np.linalg.norm(solution.loadings, axis=0), 1)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, np.inf])
+@pytest.mark.parametrize("counts", [None, np.array([3, 4])])
+def test_scatter_and_samples_give_the_same(ridge, counts):
+    X = problem(1, 14, 20)
+    one = solve(Gram(X.T @ X), ridge, [0.03, 0.03], counts, max_iter=30)
+    other = solve(SampleGram(X), ridge, [0.03, 0.03], counts, max_iter=30)
+    signs = np.sign(np.sum(one.loadings * other.loadings, axis=0))
+    np.testing.assert_allclose(one.loadings, other.loadings * signs, atol=1e-10)
+
+
+def test_an_empty_component_stays_empty():
+    X = problem(0)
+    solution = solve(Gram(X.T @ X), 0.0, [0.01, 10.0])
+    assert not solution.loadings[:, 1].any()
+    assert solution.diagnostics["empty_components"] == 1
+    assert not solve(Gram(X.T @ X), 0.0, [10.0, 10.0]).loadings.any()
+
+
+@pytest.mark.parametrize("ridge", [1e-3, np.inf])
+def test_supports_are_held_where_counts_do_not_settle(ridge, monkeypatch):
+    monkeypatch.setattr(procrustes, "HOLD_AFTER", 3)
+    X = problem(3)
+    solution = solve(Gram(X.T @ X), ridge, [0, 0], np.array([3, 3]), tol=1e-9, max_iter=300)
+    assert solution.diagnostics["supports_held"] == 1
+    assert np.count_nonzero(solution.loadings, axis=0).tolist() == [3, 3]
+    assert np.all(np.diff(solution.history[3:]) <= 1e-10)
