@@ -50,7 +50,7 @@ def dual_points(monkeypatch):
 
     def spy(self, copies):
         point = original(self, copies)
-        points.append((self, copies.agreed[0], point))
+        points.append((self, self.consistent(copies), point))
         return point
 
     monkeypatch.setattr(RestrictedLoss, "dual_point", spy)

@@ -49,9 +49,7 @@ from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.convex_model import ConvexModel
 
 
-def dual_value(
-    model: ConvexModel, rotated: Array, pull: Array, remainder: Array | None = None
-) -> float:
+def dual_value(model: ConvexModel, rotated: Array, pull: Array) -> float:
     """Return a proven lower bound on the optimal objective.
 
     Parameters
@@ -62,12 +60,8 @@ def dual_value(
         Any symmetric Ω in the eigenbasis of S.
     pull : array of shape (n_features, n_features)
         λV, mixed (rows in the eigenbasis): columns of norm at most λ.
-    remainder : array of shape (n_features, n_features) or None
-        Part of H to remove first by moving Ω, see :func:`dual_value_of_cone`.
     """
     xp = array_namespace(rotated)
-    if remainder is not None:
-        rotated = rotated + _move(model, remainder, raise_by=1e-2)
     s, vectors, lam, eta = model.spectrum.values, model.spectrum.vectors, model.lam, model.eta
     half = s[:, None] * rotated
     dual_matrix = add_to_diagonal(-half - half.T - symmetric_part(pull @ vectors), 2 * s)
@@ -107,13 +101,13 @@ def dual_value_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> 
     budget = model.eta + model.lam
     best = 0.0
     for raise_by in _RAISES:
-        move = _move(model, remainder, raise_by)
+        move = consistent_move(model, remainder, raise_by)
         left = raise_by * budget * float(xp.linalg.vector_norm(move))
         best = max(best, _value_at(model, rotated + move, budget / (budget + left)))
     return best
 
 
-def _move(model: ConvexModel, remainder: Array, raise_by: float) -> Array:
+def consistent_move(model: ConvexModel, remainder: Array, raise_by: float) -> Array:
     """Return Δ with SΔ + ΔS + ε Δ = R, ε = raise_by · (η + λ)."""
     s = model.spectrum.values
     return remainder / (s[:, None] + (s + raise_by * (model.eta + model.lam))[None, :])

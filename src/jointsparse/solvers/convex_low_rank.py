@@ -217,7 +217,7 @@ class RestrictedLoss(SquaredLoss):
     def dual_point(self, copies: Copies) -> DualPoint:
         """Ω and the multiplier of the columns."""
         pull = copies.steps[0] * copies.duals[1]
-        return DualPoint(self.model, self.basis.images, self.beta, copies.agreed[0], pull)
+        return DualPoint(self.model, self.basis.images, self.beta, self.consistent(copies), pull)
 
     def lower_bound(self, copies: Copies, *, thorough: bool = False) -> float:
         """Certify for the whole model, and note how far the optimum in this basis is."""

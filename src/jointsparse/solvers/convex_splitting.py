@@ -24,11 +24,17 @@ from array_api_compat import array_namespace
 from jointsparse.linalg import Array, Spectrum, add_to_diagonal, column_norms, symmetric_part
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
-from jointsparse.solvers.certificate import dual_value, dual_value_of_cone, relative_gap
+from jointsparse.solvers.certificate import (
+    consistent_move,
+    dual_value,
+    dual_value_of_cone,
+    relative_gap,
+)
 from jointsparse.solvers.convex_model import ConvexModel, factor_on
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.splitting import Candidate, Copies, run_splitting
 
+CONSISTENT_RAISE = 1e-2  # of the denominators, in units of η + λ
 INITIAL_STEP = 3.0  # ρ in units of η + λ: between 2 and 4 the iterations hardly change
 
 
@@ -160,12 +166,23 @@ class SquaredLoss:
 
     def lower_bound(self, copies: Copies, *, thorough: bool) -> float:
         """Certify with the multipliers of both blocks."""
-        (rho,), smooth = copies.steps, copies.agreed[0]
-        cone, columns = copies.values
-        remainder = rho * (2 * smooth - cone - symmetric_part(columns @ self.vectors))
         if thorough:
-            return dual_value(self.model, smooth, rho * copies.duals[1], remainder)
-        return dual_value_of_cone(self.model, smooth, remainder)
+            pull = copies.steps[0] * copies.duals[1]
+            return dual_value(self.model, self.consistent(copies), pull)
+        return dual_value_of_cone(self.model, copies.agreed[0], self.remainder(copies))
+
+    def remainder(self, copies: Copies) -> Array:
+        """Return R = H - G, where G is the multiplier of the cone, at most ηI."""
+        (rho,), (cone, columns) = copies.steps, copies.values
+        return rho * (2 * copies.agreed[0] - cone - symmetric_part(columns @ self.vectors))
+
+    def consistent(self, copies: Copies) -> Array:
+        """Return an Ω̃ moved so that H is nearly G: good for certificates long before convergence.
+
+        See :func:`~jointsparse.solvers.certificate.dual_value_of_cone`.
+        """
+        move = consistent_move(self.model, self.remainder(copies), raise_by=CONSISTENT_RAISE)
+        return symmetric_part(copies.agreed[0] + move)
 
     def candidate(self, copies: Copies) -> Candidate:
         """Cut the cone's copy down to the features that the columns' copy keeps."""

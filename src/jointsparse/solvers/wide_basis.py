@@ -31,7 +31,6 @@ from jointsparse.solvers.certificate import dual_value_of_cone
 from jointsparse.solvers.convex_splitting import INITIAL_STEP, SquaredLoss
 from jointsparse.solvers.solution import Trace
 from jointsparse.solvers.splitting import Copies, run_splitting
-from jointsparse.solvers.wide_certificate import RAISE
 from jointsparse.solvers.wide_stationarity import Stationarity
 
 DENSE_SHARE = 0.6  # a basis of more columns than this share of the features is no saving
@@ -148,21 +147,7 @@ class RestrictedLoss(SquaredLoss):
 
     def lower_bound(self, copies: Copies, *, thorough: bool) -> float:
         """Bound the restricted optimum, cheaply: the bound that counts is for all features."""
-        return dual_value_of_cone(self.model, copies.agreed[0], self._remainder(copies))
-
-    def _remainder(self, copies: Copies) -> Array:
-        (rho,), (cone, columns) = copies.steps, copies.values
-        return rho * (2 * copies.agreed[0] - cone - symmetric_part(columns @ self.vectors))
-
-    def consistent(self, copies: Copies) -> Array:
-        """Return the Ω̃ that makes H the multiplier of the cone, which is at most ηI.
-
-        See :func:`~jointsparse.solvers.certificate.dual_value_of_cone`; good for certificates
-        long before the copies agree.
-        """
-        smooth, remainder = symmetric_part(copies.agreed[0]), self._remainder(copies)
-        raised = self.s + RAISE * (self.model.eta + self.model.lam)
-        return smooth + symmetric_part(remainder / (self.s[:, None] + raised[None, :]))
+        return dual_value_of_cone(self.model, copies.agreed[0], self.remainder(copies))
 
     def start_at(self, factor: Array) -> tuple[Arrays, tuple[float, ...]]:
         """Start at Ω = UUᵀ, with multipliers that satisfy stationarity as far as they can."""
