@@ -97,7 +97,10 @@ def against_reference():
         moments = Moments.from_data(X)
         S, total = moments.scatter, moments.total_variance
         for lam, eta, bar in ((10.0, 10.0, 1 / 2), (0.005 * total, 0.05 * total, 1 / 10)):
-            model = SPCAPSD(alpha=lam, eta=eta, penalty_scale="absolute")
+            # The reference stops at Ω: so do we, without choosing how many features to keep.
+            model = SPCAPSD(
+                alpha=lam, eta=eta, penalty_scale="absolute", n_features_to_select="support"
+            )
 
             def ours(model=model, S=S, n=len(X)):
                 return model.fit_moments(Moments.from_scatter(S, n_samples=n))
