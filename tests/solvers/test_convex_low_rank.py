@@ -4,7 +4,7 @@ from oracles import planted_problem, spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
 from jointsparse.solvers import convex_low_rank, low_rank_basis
-from jointsparse.solvers.convex_low_rank import RestrictedLoss, expected_rank, solve_low_rank
+from jointsparse.solvers.convex_low_rank import RestrictedLoss, solve_low_rank
 from jointsparse.solvers.convex_model import ConvexModel, factor_scores, largest_eta, largest_lam
 from jointsparse.solvers.convex_splitting import solve_splitting
 from jointsparse.solvers.low_rank_basis import (
@@ -253,13 +253,6 @@ def test_penalties_are_checked():
     for lam, eta in [(0.1, 0.0), (-0.1, 0.1)]:
         with pytest.raises(ValueError, match="eta must be positive"):
             solve_low_rank(np.eye(3), lam, eta)
-
-
-def test_expected_rank_counts_eigenvalues():
-    S = 7.0 * decaying_scatter(200, seed=12)
-    s = np.linalg.eigvalsh(S)
-    for eta in (0.02, 0.1, 0.3, 10.0):
-        assert expected_rank(S, eta) == np.sum(2 * s > eta)
 
 
 def test_what_lies_outside_the_basis_is_proved():

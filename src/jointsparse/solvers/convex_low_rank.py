@@ -21,10 +21,8 @@ from jointsparse.solvers.certificate import relative_gap
 from jointsparse.solvers.convex_model import ConvexModel, factor_scores
 from jointsparse.solvers.convex_splitting import SquaredLoss
 from jointsparse.solvers.low_rank_basis import (
-    FLOOR,
     Basis,
     DualPoint,
-    Krylov,
     leading_basis,
     proved_bound,
     stationary_columns,
@@ -110,20 +108,6 @@ def solve_low_rank(
     if last is None:
         return solution
     return replace(solution, state=LowRankState(given, eta, leading, *last, solution.loadings))
-
-
-def expected_rank(scatter: Array, eta: float) -> int:
-    """Estimate the rank of the optimum: how many 2s_i are above eta.
-
-    Counted in a Krylov space, so at most the true number and nearly always equal to it. The rank of
-    the optimum itself may exceed it by a little.
-    """
-    scatter = double(scatter)
-    xp = array_namespace(scatter)
-    total = float(xp.linalg.trace(scatter))
-    space = Krylov(scatter, total)
-    values = space.resolved(FLOOR * eta / (2 * total), scatter.shape[0]).values
-    return int(xp.sum(2 * total * values > eta))
 
 
 @dataclass(frozen=True)
