@@ -160,8 +160,10 @@ def static_screen_scatter(scatter: Array, lam: float, eta: float) -> Array:
         if kept_out.shape[0] == 0:
             break
         inside = xp.sum(squares[kept_out, :][:, kept_out], axis=0)
-        excess, vectors = positive_eigenpairs(2 * scatter[kept_out, :][:, kept_out], eta)
         outside = xp.clip(length2[kept_out] - inside, 0.0, None)
+        if bool(xp.all(16 * outside + 4 * inside + scale < lam**2)):
+            break  # (2S_KK - ηI)₊ is smaller than 2S_KK: no eigendecomposition needed
+        excess, vectors = positive_eigenpairs(2 * scatter[kept_out, :][:, kept_out], eta)
         tested = 16 * outside + (vectors**2) @ (excess**2) + scale
         failing = int(xp.sum(tested >= lam**2))
         if failing == 0:
