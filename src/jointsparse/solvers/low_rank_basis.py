@@ -310,6 +310,11 @@ class DualPoint:
         """Return the bound on the optimum of the whole model."""
         return self._best(self.values, self.directions)
 
+    def own_bound(self) -> float:
+        """Return the bound on the optimum in this basis: as if C were zero."""
+        xp = array_namespace(self.inner)
+        return self._best(*xp.linalg.eigh(self.inner)).value
+
     def missing(self) -> Array:
         """Return directions that W lacks: where H leaves range(W) for want of slack in it."""
         return self.coupling @ self.directions[:, self.values > LACKING * self.eta]
