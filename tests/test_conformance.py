@@ -50,7 +50,7 @@ def same_scores(one, other, tol=1e-4):
 
 @each_method
 @given(seed=seeds)
-@settings(max_examples=25)
+@settings(max_examples=10)
 def test_permuting_features_permutes_scores(name, seed):
     X = data(seed)
     order = np.random.default_rng(seed).permutation(X.shape[1])
@@ -59,7 +59,7 @@ def test_permuting_features_permutes_scores(name, seed):
 
 @each_method
 @given(seed=seeds)
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_permuting_samples_changes_nothing(name, seed):
     X = data(seed)
     order = np.random.default_rng(seed).permutation(X.shape[0])
@@ -68,7 +68,7 @@ def test_permuting_samples_changes_nothing(name, seed):
 
 @each_method
 @given(seed=seeds, shift=st.floats(-1e3, 1e3))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_shifting_changes_nothing(name, seed, shift):
     X = data(seed)
     same_scores(fitted(name, X).feature_scores_, fitted(name, X + shift).feature_scores_)
@@ -76,7 +76,7 @@ def test_shifting_changes_nothing(name, seed, shift):
 
 @each_method
 @given(seed=seeds, scale=st.sampled_from([1e-100, 1e-8, 3.0, 1e8, 1e100]))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_scaling_changes_nothing(name, seed, scale):
     X = data(seed)
     same_scores(fitted(name, X).feature_scores_, fitted(name, scale * X).feature_scores_)
@@ -84,7 +84,7 @@ def test_scaling_changes_nothing(name, seed, scale):
 
 @each_method
 @given(seed=seeds)
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_duplicated_samples_change_nothing(name, seed):
     X = data(seed)
     same_scores(fitted(name, X).feature_scores_, fitted(name, np.vstack([X, X])).feature_scores_)
@@ -92,7 +92,7 @@ def test_duplicated_samples_change_nothing(name, seed):
 
 @each_method
 @given(seed=seeds)
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_constant_features_score_zero_and_last(name, seed):
     X = data(seed, p=6)
     X[:, 2] = 7.0
@@ -104,7 +104,7 @@ def test_constant_features_score_zero_and_last(name, seed):
 
 @each_method
 @given(seed=seeds)
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_duplicated_features_score_alike(name, seed):
     X = data(seed, n=20, p=6)
     scores = fitted(name, np.column_stack([X, X[:, 0]])).feature_scores_
