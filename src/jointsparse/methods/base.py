@@ -1,4 +1,4 @@
-"""What all selectors share: input, how many features are kept, ranking, fitted attributes."""
+"""What all selectors share: how many features are kept, and which."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.methods.from_moments import MomentsEstimator
 from jointsparse.moments import Moments
 from jointsparse.solvers.nested_regression import explained_along
 from jointsparse.solvers.solution import Solution
@@ -21,7 +20,7 @@ from jointsparse.solvers.solution import Solution
 AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
 
 
-class Selector(SelectorMixin, BaseEstimator):
+class Selector(SelectorMixin, MomentsEstimator):
     """Base of the selectors; they see the data through its :class:`Moments`.
 
     A subclass has the parameter ``n_features_to_select`` and defines ``_solve(moments)``, which
@@ -33,44 +32,6 @@ class Selector(SelectorMixin, BaseEstimator):
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Score and select the features of X.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, one per row. Not modified.
-        y : ignored
-            For compatibility with scikit-learn.
-
-        Returns
-        -------
-        self
-        """
-        X = validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-        )
-        return self._fit(Moments.from_data(X))
-
-    def fit_moments(self, moments: Moments) -> Self:
-        """Score and select features from moments instead of samples.
-
-        Parameters
-        ----------
-        moments : Moments
-            Count, mean and scatter matrix of the samples.
-
-        Returns
-        -------
-        self
-        """
-        self.n_features_in_ = moments.n_features
-        if moments.feature_names is not None:
-            self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return self._fit(moments)
-
     def _fit(self, moments: Moments) -> Self:
         count = _requested_count(self.n_features_to_select, moments.n_features)
         if not np.any(moments.variances > 0):
@@ -81,26 +42,8 @@ class Selector(SelectorMixin, BaseEstimator):
         for stale in ("duality_gap_", "gap_history_", "selection_curve_", "proved_zero_"):
             self.__dict__.pop(stale, None)
         solution, scores = self._solve(moments)
-        if not solution.converged:
-            warnings.warn(
-                f"{type(self).__name__} did not converge: {solution.reason}. "
-                "Raise max_iter, or tol if that accuracy is not needed.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        self.feature_scores_ = scores
-        # Best first. Among equal scores (the zeros) more variance comes first, so that constant
-        # features come last, and then the order of the columns.
-        order = np.lexsort((-moments.variances, -scores))
-        self.ranking_ = np.empty(scores.size, dtype=np.int64)
-        self.ranking_[order] = np.arange(1, scores.size + 1)
-        self._keep(order, count, moments)
-        self.objective_ = solution.objective
-        self.history_ = np.asarray(solution.history)
-        self.n_iter_ = solution.n_iter
-        self.converged_ = solution.converged
-        self.stopping_reason_ = solution.reason
-        self.diagnostics_ = solution.diagnostics
+        self._record(solution)
+        self._keep(self._rank(scores, moments.variances), count, moments)
         if solution.gap is not None:
             self.duality_gap_ = solution.gap
             self.gap_history_ = np.asarray(solution.gap_history)

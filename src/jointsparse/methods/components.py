@@ -1,4 +1,4 @@
-"""What all component methods share: input, order and signs, scores and back, fitted attributes."""
+"""What all component methods share: order and signs, scores and back."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointsparse.methods.base import is_number
+from jointsparse.methods.from_moments import MomentsEstimator
 from jointsparse.metrics.loadings import sequential_variance
 from jointsparse.moments import BLOCK_ENTRIES, Moments
 from jointsparse.solvers.elastic_net import Gram, gram_of
@@ -23,7 +23,7 @@ from jointsparse.solvers.solution import Solution
 FloatArray = NDArray[np.float64]
 
 
-class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstimator):
     """Base of the methods that project; they see the data through its :class:`Moments`.
 
     With unit loadings B (n_features × n_components) and the mean μ of the training samples, the
@@ -46,44 +46,6 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def _reordered(self, order: NDArray[np.int64]) -> None:
         """Bring what the subclass keeps for each component into the order of ``components_``."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find the components of X.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, one per row. Not modified.
-        y : ignored
-            For compatibility with scikit-learn.
-
-        Returns
-        -------
-        self
-        """
-        X = validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-        )
-        return self._fit(Moments.from_data(X))
-
-    def fit_moments(self, moments: Moments) -> Self:
-        """Find the components from moments instead of samples.
-
-        Parameters
-        ----------
-        moments : Moments
-            Count, mean and scatter matrix of the samples.
-
-        Returns
-        -------
-        self
-        """
-        self.n_features_in_ = moments.n_features
-        if moments.feature_names is not None:
-            self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        return self._fit(moments)
-
     def _fit(self, moments: Moments) -> Self:
         if not is_number(self.n_components, Integral) or self.n_components < 1:
             raise ValueError(
@@ -93,26 +55,10 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             raise ValueError("every feature is constant: there is no variance to explain")
         gram = gram_of(moments)
         solution = self._solve(moments, gram)
-        if not solution.converged:
-            warnings.warn(
-                f"{type(self).__name__} did not converge: {solution.reason}. "
-                "Raise max_iter, or tol if that accuracy is not needed.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self._record(solution)
         self.mean_ = moments.mean.copy()
         self._set_components(np.asarray(solution.loadings), gram)
-        self.feature_scores_ = np.linalg.norm(self.components_, axis=0)
-        # Best first. Among equal scores (the zeros) more variance comes first, so that constant
-        # features come last, and then the order of the columns.
-        best_first = np.lexsort((-moments.variances, -self.feature_scores_))
-        self.ranking_ = np.empty(best_first.size, dtype=np.int64)
-        self.ranking_[best_first] = np.arange(1, best_first.size + 1)
-        self.objective_ = solution.objective
-        self.history_ = np.asarray(solution.history)
-        self.n_iter_ = solution.n_iter
-        self.converged_ = solution.converged
-        self.stopping_reason_ = solution.reason
+        self._rank(np.linalg.norm(self.components_, axis=0), moments.variances)
         return self
 
     def _set_components(self, loadings: FloatArray, gram: Gram) -> None:

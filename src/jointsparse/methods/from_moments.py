@@ -1,0 +1,93 @@
+"""What all estimators share: samples become moments, a solution becomes fitted attributes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from jointsparse.moments import Moments
+from jointsparse.solvers.solution import Solution
+
+
+class MomentsEstimator(BaseEstimator):
+    """Base of all methods; they see the data through its :class:`Moments`.
+
+    A subclass defines ``_fit(moments)``.
+    """
+
+    def _fit(self, moments: Moments) -> Self:
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the method to samples.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, one per row. Not modified.
+        y : ignored
+            For compatibility with scikit-learn.
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(
+            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
+        )
+        return self._fit(Moments.from_data(X))
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Fit the method to moments instead of samples.
+
+        Parameters
+        ----------
+        moments : Moments
+            Count, mean and scatter matrix of the samples.
+
+        Returns
+        -------
+        self
+        """
+        self.n_features_in_ = moments.n_features
+        if moments.feature_names is not None:
+            self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self._fit(moments)
+
+    def _record(self, solution: Solution) -> None:
+        """Keep what the solver says about its run; warn where it did not converge."""
+        if not solution.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not converge: {solution.reason}. "
+                "Raise max_iter, or tol if that accuracy is not needed.",
+                ConvergenceWarning,
+                stacklevel=4,  # the caller of fit or fit_moments
+            )
+        self.objective_ = solution.objective
+        self.history_ = np.asarray(solution.history)
+        self.n_iter_ = solution.n_iter
+        self.converged_ = solution.converged
+        self.stopping_reason_ = solution.reason
+        self.diagnostics_ = solution.diagnostics
+
+    def _rank(
+        self, scores: NDArray[np.float64], variances: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Set scores and ranking; return the features, best first.
+
+        Among equal scores (the zeros) more variance comes first, so that constant features come
+        last, and then the order of the columns.
+        """
+        self.feature_scores_ = scores
+        order = np.lexsort((-variances, -scores))
+        self.ranking_ = np.empty(order.size, dtype=np.int64)
+        self.ranking_[order] = np.arange(1, order.size + 1)
+        return order
