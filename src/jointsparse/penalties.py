@@ -40,3 +40,12 @@ class L21:
         r"""Return the weights :math:`1/(2\sqrt{\|m_j\|^2+\varepsilon})` of the reweighted form."""
         xp = array_namespace(norms)
         return 0.5 / xp.sqrt(norms**2 + smoothing)
+
+
+def soft_threshold(values: Array, threshold: float) -> Array:
+    """Move every entry towards 0 by ``threshold``, to exactly 0 where it is not larger.
+
+    This is the proximal step of the sum of absolute values.
+    """
+    xp = array_namespace(values)
+    return xp.sign(values) * xp.clip(xp.abs(values) - threshold, 0.0, None)

@@ -37,3 +37,10 @@ def shrink_singular_values(matrix: Array, threshold: float) -> Array:
     first = int(xp.sum(squares <= threshold**2))
     values, vectors = xp.sqrt(squares[first:]), vectors[:, first:]
     return ((matrix @ vectors) * (1 - threshold / values)) @ vectors.T
+
+
+def polar(matrix: Array) -> Array:
+    """Return the matrix with orthonormal columns that is nearest to a tall one: U Vᵀ of its SVD."""
+    xp = array_namespace(matrix)
+    left, _, right = xp.linalg.svd(matrix, full_matrices=False)
+    return left @ right

@@ -5,14 +5,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import ElasticNet
 
 from jointsparse.moments import Moments
-from jointsparse.solvers.elastic_net import (
-    Gram,
-    SampleGram,
-    elastic_net,
-    gram_of,
-    path_to_count,
-    soft_threshold,
-)
+from jointsparse.penalties import soft_threshold
+from jointsparse.solvers.elastic_net import elastic_net, path_to_count
+from jointsparse.solvers.gram import Gram, SampleGram, gram_of
 
 
 def problem(seed, n=40, p=15):

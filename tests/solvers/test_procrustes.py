@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from jointsparse.solvers import procrustes
-from jointsparse.solvers.elastic_net import Gram, SampleGram
+from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
 
 

@@ -17,7 +17,7 @@ from jointsparse.methods.base import is_number
 from jointsparse.methods.from_moments import MomentsEstimator
 from jointsparse.metrics.loadings import sequential_variance
 from jointsparse.moments import BLOCK_ENTRIES, Moments
-from jointsparse.solvers.elastic_net import Gram, gram_of
+from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 
 FloatArray = NDArray[np.float64]

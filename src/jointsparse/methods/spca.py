@@ -12,7 +12,7 @@ from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
-from jointsparse.solvers.elastic_net import FloatArray, Gram
+from jointsparse.solvers.gram import FloatArray, Gram
 from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
 from jointsparse.solvers.solution import Solution
 

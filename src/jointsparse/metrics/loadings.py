@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from jointsparse.moments import Moments
-from jointsparse.solvers.elastic_net import gram_of
+from jointsparse.solvers.gram import gram_of
 
 FloatArray = NDArray[np.float64]
 

@@ -4,21 +4,16 @@ r"""Elastic net on the scatter matrix, the inner problem of sparse PCA.
 
 Only c = S a, and the columns of S that belong to active features, are ever needed. They come from a
 p × p matrix (:class:`Gram`) or, without forming one, from the samples
-(:class:`SampleGram`). As :math:`\lambda_2\to\infty`, the solution scaled by :math:`1+\lambda_2`
+(:class:`~jointsparse.solvers.gram.SampleGram`). As :math:`\lambda_2\to\infty`, the solution scaled by :math:`1+\lambda_2`
 becomes the soft threshold of c at :math:`\lambda_1/2`.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from jointsparse.linalg import Spectrum
-from jointsparse.moments import Moments
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from jointsparse.solvers.gram import FloatArray, Gram
 
 MAX_SWEEPS = 10_000  # of coordinate descent over one working set
 ROUNDING = 1e-12  # relative to the largest |c|: below, a difference is rounding
@@ -26,81 +21,6 @@ ROUNDING = 1e-12  # relative to the largest |c|: below, a difference is rounding
 # lower end coefficients are shrunk least; not at the end, where the count would hang on rounding.
 # (Pitprops: the published supports come out for 0.1 to 0.3; outside, one or two features differ.)
 PLACE_ON_STRETCH = 0.2
-
-
-class Gram:
-    """Scatter matrix divided by its trace, kept as a p × p array."""
-
-    def __init__(self, scatter: FloatArray) -> None:
-        self.trace = float(np.trace(scatter))
-        self.scatter = scatter / self.trace
-        self.diagonal = np.diagonal(self.scatter)
-
-    def apply(self, matrix: FloatArray) -> FloatArray:
-        """Return S @ matrix."""
-        return self.scatter @ matrix
-
-    def columns(self, features: IntArray) -> FloatArray:
-        """Return S[:, features]."""
-        return self.scatter[:, features]
-
-    def block(self, features: IntArray) -> FloatArray:
-        """Return S[features, features]."""
-        return self.scatter[np.ix_(features, features)]
-
-    def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
-        """Return (S + ridge I)⁻¹ right."""
-        shifted = self.scatter + ridge * np.eye(right.shape[0])
-        return np.asarray(np.linalg.solve(shifted, right))
-
-    def leading(self) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues (largest first) above rounding, and their eigenvectors."""
-        return _descending(Spectrum.of(self.scatter))
-
-
-class SampleGram(Gram):
-    """The same for XᵀX of centred samples; products go through X, nothing is p × p."""
-
-    def __init__(self, centred: NDArray[np.floating]) -> None:
-        data = np.asarray(centred, dtype=np.float64)
-        self.trace = float(np.einsum("ij,ij->", data, data))
-        self.data = data / np.sqrt(self.trace)
-        self.diagonal = np.einsum("ij,ij->j", self.data, self.data)
-
-    def apply(self, matrix: FloatArray) -> FloatArray:
-        """Return S @ matrix."""
-        return self.data.T @ (self.data @ matrix)
-
-    def columns(self, features: IntArray) -> FloatArray:
-        """Return S[:, features]."""
-        return self.data.T @ self.data[:, features]
-
-    def block(self, features: IntArray) -> FloatArray:
-        """Return S[features, features]."""
-        part = self.data[:, features]
-        return part.T @ part
-
-    def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
-        """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
-        inner = self.data @ self.data.T + ridge * np.eye(self.data.shape[0])
-        inverse = np.linalg.solve(inner, self.data @ right)
-        return (right - self.data.T @ inverse) / ridge
-
-    def leading(self) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues (largest first) above rounding, and their eigenvectors."""
-        return _descending(Spectrum.thin(self.data))
-
-
-def gram_of(moments: Moments) -> Gram:
-    """Return the scatter matrix in the cheaper form: through the samples where p > n."""
-    if moments.has_samples and moments.n_features > moments.n_samples:
-        return SampleGram(moments.centred_data)
-    return Gram(moments.scatter)
-
-
-def soft_threshold(values: FloatArray, threshold: float) -> FloatArray:
-    """Move every entry towards 0 by ``threshold``, to exactly 0 where it is not larger."""
-    return np.sign(values) * np.maximum(np.abs(values) - threshold, 0.0)
 
 
 def elastic_net(
@@ -132,7 +52,8 @@ def elastic_net(
     Examples
     --------
     >>> import numpy as np
-    >>> from jointsparse.solvers.elastic_net import Gram, elastic_net
+    >>> from jointsparse.solvers.elastic_net import elastic_net
+    >>> from jointsparse.solvers.gram import Gram
     >>> gram = Gram(np.diag([0.5, 0.3, 0.2]))
     >>> elastic_net(gram, np.array([0.5, 0.3, 0.02]), ridge=0.0, penalty=0.1)
     array([0.9       , 0.83333333, 0.        ])
@@ -291,9 +212,3 @@ def _positive_solve(matrix: FloatArray, right: FloatArray) -> FloatArray | None:
     if pivots.min() ** 2 <= 1e-13 * pivots.max() ** 2:
         return None
     return np.asarray(cho_solve(factor, right, check_finite=False))
-
-
-def _descending(spectrum: Spectrum) -> tuple[FloatArray, FloatArray]:
-    values = np.asarray(spectrum.values)[::-1]
-    rank = int(np.count_nonzero(values > 1e-12 * values[0]))
-    return values[:rank], np.asarray(spectrum.vectors)[:, ::-1][:, :rank]

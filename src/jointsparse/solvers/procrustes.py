@@ -23,15 +23,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.solvers.elastic_net import (
-    PLACE_ON_STRETCH,
-    FloatArray,
-    Gram,
-    IntArray,
-    elastic_net,
-    path_to_count,
-    soft_threshold,
-)
+from jointsparse.penalties import soft_threshold
+from jointsparse.projections import polar
+from jointsparse.solvers.elastic_net import PLACE_ON_STRETCH, elastic_net, path_to_count
+from jointsparse.solvers.gram import FloatArray, Gram, IntArray
 from jointsparse.solvers.solution import Solution, Trace
 
 HOLD_AFTER = 200  # iterations; where the search for counts settles, it has by then
@@ -126,7 +121,7 @@ def solve_alternating(
     Examples
     --------
     >>> import numpy as np
-    >>> from jointsparse.solvers.elastic_net import Gram
+    >>> from jointsparse.solvers.gram import Gram
     >>> from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
     >>> gram = Gram(np.diag([3.0, 2.0, 1.0]))
     >>> penalty = SparsePenalty(ridge=0.0, l1=np.array([0.1, 0.1]))
@@ -150,7 +145,7 @@ def solve_alternating(
         # A component that is empty stays so: its a_j no longer means anything.
         alive &= np.any(B != 0, axis=0)
         SB = gram.apply(B)
-        A[:, alive] = _polar(SB[:, alive])
+        A[:, alive] = polar(SB[:, alive])
         size = float(np.linalg.norm(B))
         change = float(np.linalg.norm(B - before)) / size if size > 0 else 0.0
         objective = penalty.objective(A, B, SB) * gram.trace
@@ -170,11 +165,6 @@ def _result(
     }
     state = (A, B, penalty.l1 * gram.trace)
     return trace.solution(loadings, trace.history[-1], None, diagnostics, state)
-
-
-def _polar(matrix: FloatArray) -> FloatArray:
-    left, _, right = np.linalg.svd(matrix, full_matrices=False)
-    return np.asarray(left @ right)
 
 
 def _threshold_for(values: FloatArray, count: int) -> float:
