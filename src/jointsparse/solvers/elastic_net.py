@@ -4,8 +4,8 @@ r"""Elastic net on the scatter matrix, the inner problem of sparse PCA.
 
 Only c = S a, and the columns of S that belong to active features, are ever needed. They come from a
 p × p matrix (:class:`Gram`) or, without forming one, from the samples
-(:class:`~jointsparse.solvers.gram.SampleGram`). As :math:`\lambda_2\to\infty`, the solution scaled by :math:`1+\lambda_2`
-becomes the soft threshold of c at :math:`\lambda_1/2`.
+(:class:`~jointsparse.solvers.gram.SampleGram`). As :math:`\lambda_2\to\infty`, the solution
+scaled by :math:`1+\lambda_2` becomes the soft threshold of c at :math:`\lambda_1/2`.
 """
 
 from __future__ import annotations
