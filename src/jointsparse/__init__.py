@@ -11,6 +11,7 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "AWSPCA": "jointsparse.methods.aw_spca",
     "CSPCA": "jointsparse.methods.cspca",
+    "JSPCA": "jointsparse.methods.jspca",
     "Moments": "jointsparse.moments",
     "SPCA": "jointsparse.methods.spca",
     "SPCAPSD": "jointsparse.methods.spca_psd",
@@ -22,6 +23,7 @@ _MODULES = {"metrics": "jointsparse.metrics", "registry": "jointsparse.methods.r
 __all__ = [
     "AWSPCA",
     "CSPCA",
+    "JSPCA",
     "SPCA",
     "SPCAPSD",
     "Moments",

@@ -90,9 +90,12 @@ class Selector(SelectorMixin, MomentsEstimator):
         return tags
 
 
-def check_stopping(tol: Any, max_iter: Any) -> None:
-    """Refuse a tolerance or an iteration limit that makes no sense."""
-    if not is_number(tol) or not 0 < tol < 1:
+def check_stopping(tol: Any, max_iter: Any, *, zero_tol: bool = False) -> None:
+    """Refuse a tolerance or an iteration limit that makes no sense.
+
+    Where ``zero_tol`` is set, a tolerance of 0 asks for exactly ``max_iter`` iterations.
+    """
+    if not is_number(tol) or not (0 < tol < 1 or (zero_tol and tol == 0)):
         raise ValueError(f"tol={tol!r} is not a number between 0 and 1")
     if not is_number(max_iter, Integral) or max_iter < 1:
         raise ValueError(f"max_iter={max_iter!r} is not a whole number of at least 1")

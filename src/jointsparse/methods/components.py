@@ -31,7 +31,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     squares regression of the training samples on their scores.
 
     A subclass has the parameter ``n_components`` and defines ``_solve(moments, gram)``, which
-    returns a :class:`Solution`; it may override ``_keep_order`` and ``_reordered``.
+    returns a :class:`Solution`; it may override ``_keep_order``, ``_reordered`` and
+    ``_regression_gram``.
     """
 
     n_components: int
@@ -46,6 +47,10 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _reordered(self, order: NDArray[np.int64]) -> None:
         """Bring what the subclass keeps for each component into the order of ``components_``."""
 
+    def _regression_gram(self, solution: Solution, gram: Gram) -> Gram:
+        """Return the scatter matrix with which features are regressed on the scores."""
+        return gram
+
     def _fit(self, moments: Moments) -> Self:
         if not is_number(self.n_components, Integral) or self.n_components < 1:
             raise ValueError(
@@ -58,6 +63,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._record(solution)
         self.mean_ = moments.mean.copy()
         self._set_components(np.asarray(solution.loadings), gram)
+        weighted = self._regression_gram(solution, gram)
+        self.reconstruction_ = _regression(weighted, self.components_.T)
         self._rank(np.linalg.norm(self.components_, axis=0), moments.variances)
         return self
 
@@ -71,9 +78,6 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self.components_ = np.ascontiguousarray((loadings * signs).T)
         self.n_components_ = int(order.size)
         self.explained_variance_ratio_ = ratio
-        # The pseudo-inverse: zero components and dependent scores have no regression of their own.
-        back = np.linalg.pinv(inner[np.ix_(order, order)], rcond=1e-12, hermitian=True)
-        self.reconstruction_ = np.asarray((image[:, order] @ back * signs).T)
         self._reordered(order)
 
     def transform(self, X: Any) -> NDArray[Any]:
@@ -178,6 +182,14 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _regression(gram: Gram, loadings: FloatArray) -> FloatArray:
+    """Return the least squares regression of the features on the scores, (BᵀSB)⁺BᵀS."""
+    image = gram.apply(loadings)
+    # The pseudo-inverse: zero components and dependent scores have no regression of their own.
+    back = np.linalg.pinv(loadings.T @ image, rcond=1e-12, hermitian=True)
+    return np.asarray((image @ back).T)
 
 
 def _float_type(dtype: Any) -> type:

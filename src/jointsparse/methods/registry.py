@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from jointsparse.methods.aw_spca import AWSPCA
 from jointsparse.methods.cspca import CSPCA
+from jointsparse.methods.jspca import JSPCA
 from jointsparse.methods.spca import SPCA
 from jointsparse.methods.spca_psd import SPCAPSD
 
@@ -85,6 +86,14 @@ _METHODS = (
         summary="Sparse principal components by elastic net regression.",
         when="Sparse loadings, with a chosen number of nonzeros in each component.",
         source="Zou, Hastie, Tibshirani 2006, JCGS 15(2)",
+    ),
+    Method(
+        "jspca",
+        "components",
+        JSPCA,
+        summary="Joint sparse principal components: a feature is in all of them or in none.",
+        when="Components that share few features; outlier samples do little harm.",
+        source="Yi, Lai, He, Cheung, Liu 2017, Pattern Recognition 61",
     ),
 )
 

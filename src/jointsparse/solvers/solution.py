@@ -57,9 +57,10 @@ class Trace:
 
     A kernel calls :meth:`record` whenever it has evaluated its objective. ``measure`` is what has
     to fall to ``tol``: the certified relative gap where there is one, otherwise the change that
-    the kernel names in ``measure_name``. Every record is logged (logger ``jointsparse.solvers``,
-    level INFO), with the numbers as attributes of the log record, so that a progress bar can
-    follow. ``known`` is an objective known before the first iteration, if there is one.
+    the kernel names in ``measure_name``. A ``tol`` of 0 asks for ``max_iter`` iterations. Every
+    record is logged (logger ``jointsparse.solvers``, level INFO), with the numbers as attributes of
+    the log record, so that a progress bar can follow. ``known`` is an objective known
+    before the first iteration, if there is one.
     """
 
     def __init__(
@@ -102,12 +103,16 @@ class Trace:
 
     @property
     def converged(self) -> bool:
-        """Whether the measure has reached the tolerance."""
+        """Whether the measure has reached the tolerance; without one, whether all was done."""
+        if self.tol == 0:
+            return len(self.history) >= self.max_iter
         return self.measure <= self.tol
 
     @property
     def reason(self) -> str:
         """Why the run ended, in words."""
+        if self.tol == 0:
+            return f"made the {self.max_iter} iterations asked for"
         if self.converged:
             return f"{self.measure_name} {self.measure:.1e} reached the tolerance {self.tol:.1e}"
         return (

@@ -1,0 +1,256 @@
+"""JSPCA: joint sparse PCA, components that share the features they do without."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from jointsparse.methods.base import check_stopping, is_number
+from jointsparse.methods.components import ComponentsMethod
+from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
+from jointsparse.moments import Moments
+from jointsparse.solvers.gram import FloatArray, Gram, SampleGram
+from jointsparse.solvers.joint_published import solve_joint_published
+from jointsparse.solvers.joint_sparse import (
+    FeatureLoss,
+    FrobeniusLoss,
+    Loss,
+    SampleLoss,
+    emptying_joint_penalty,
+    solve_joint,
+)
+from jointsparse.solvers.solution import Solution
+
+AUTO_ALPHA = 0.1  # of the penalty that empties the model
+LOSSES = ("samples", "features", "frobenius")
+SOLVERS = ("exact", "published")
+
+
+class JSPCA(ComponentsMethod):
+    r"""Joint sparse principal components: a feature is in all components or in none.
+
+    For centred X (n samples × p features) find a projection Q and a recovery P, both p × k, by
+
+    .. math:: \min_{Q,P}\ \operatorname{loss}(X - XQP^\top) + \lambda\sum_{i=1}^p\|q_i\|_2 ,
+
+    :math:`q_i` the rows of Q, one for each feature. The loss is
+
+    * ``"samples"``: :math:`\sum_i\|x_i - PQ^\top x_i\|_2` over the samples, with
+      :math:`P^\top P=I`. Outlier samples count once, not squared.
+    * ``"frobenius"``: :math:`\|X - XQP^\top\|_F^2`, :math:`P^\top P=I`: row-sparse SPCA.
+    * ``"features"``: :math:`\sum_j\|(X - XQP^\top)_{\cdot j}\|_2` over the features, as in the
+      source, with :math:`P^\top DP=I`, D the diagonal of :math:`1/(2\|(X - XQP^\top)_{\cdot j}\|)`.
+
+    Q and P alternate; with P fixed, Q is a row-sparse regression, solved to optimality, so rows are
+    exactly zero. Objective and zero rows do not change when Q and P are rotated together: the
+    rotation is chosen that makes the scores uncorrelated.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components k. No more are fitted than the rank of the data.
+    alpha : float or "auto", default="auto"
+        Penalty λ on the scale of ``penalty_scale``. "auto" is 0.1 on the relative scale.
+    loss : {"samples", "features", "frobenius"}, default="samples"
+        What is summed; see above.
+    solver : {"exact", "published"}, default="exact"
+        "published" is the source's algorithm (``loss="features"`` only), in the units of the data:
+        reweighting, from the principal components and weights of 1. Its columns are not rotated.
+    threshold : float, default=0
+        With ``solver="published"``: entries of Q not larger than this become zero. The source's
+        table needs 0.01; without it no row is zero.
+    penalty_scale : {"relative", "trace", "absolute"}, default="relative"
+        Unit of ``alpha``. "relative": fraction of the penalty for which Q = 0 answers the starting
+        P. "trace": multiples of that power of tr S which grows like λ with the data: tr S for
+        "frobenius", its root for "samples", its power 3/4 for "features". "absolute": λ itself.
+    tol : float, default=1e-5
+        Relative change of Q at which to stop; 0 makes exactly ``max_iter`` iterations.
+    max_iter : int, default=1000
+        Largest number of alternations.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Columns of Q at unit length, the one that explains most first; a feature that is not used
+        is zero in all of them. The largest entry of each in absolute value is positive.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        What each component adds to the share of the variance that a regression of X on the scores
+        explains: kind "reconstruction" of :func:`jointsparse.metrics.explained_variance`.
+    projection_, recovery_ : ndarray of shape (n_features, n_components)
+        Q and P.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the samples.
+    reconstruction_ : ndarray of shape (n_components, n_features)
+        Least squares map from scores back to features; with ``loss="samples"``, of the samples
+        weighted by 1/(2‖residual‖), so that outliers do not bend it.
+    alpha_ : float
+        λ in units of the data.
+    n_components_ : int
+        Number of components fitted.
+    feature_scores_ : ndarray of shape (n_features,)
+        Length of each feature's row of ``components_``; exactly zero for features not used.
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    objective_ : float
+        Objective of the solution.
+    history_ : ndarray of shape (n_iter_,)
+        Objective after each alternation. It never rises, except with ``loss="features"``, where
+        the constraint moves.
+    n_iter_ : int
+        Alternations made.
+    converged_ : bool
+        Whether the tolerance was reached.
+    stopping_reason_ : str
+        Why the solver stopped.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had any.
+
+    Notes
+    -----
+    The problem is not convex: the solution is a stationary point reached from the principal
+    components (of samples weighted by 1/(2‖x‖), for ``loss="samples"``), the same on every run.
+    "frobenius" and "features" know the data through the scatter matrix; "samples" makes one pass
+    over them for each alternation. Where p > n nothing of size p × p is formed.
+
+    The source claims robustness to outlier samples and an objective that never rises. Both hold
+    with ``loss="samples"``; with its own ``"features"`` neither does.
+
+    References
+    ----------
+    Yi, Lai, He, Cheung, Liu (2017). Joint sparse principal component analysis. Pattern Recognition
+    61, 524-536.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from jointsparse import JSPCA
+    >>> X = StandardScaler().fit_transform(load_breast_cancer().data)
+    >>> model = JSPCA(n_components=2, alpha=0.4).fit(X)
+    >>> int(model.get_support().sum())
+    5
+    >>> model.transform(X).shape
+    (569, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int = 2,
+        alpha: float | str = "auto",
+        loss: str = "samples",
+        solver: str = "exact",
+        threshold: float = 0.0,
+        penalty_scale: str = "relative",
+        tol: float = 1e-5,
+        max_iter: int = 1000,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.loss = loss
+        self.solver = solver
+        self.threshold = threshold
+        self.penalty_scale = penalty_scale
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _keep_order(self) -> bool:
+        return self.solver == "published"
+
+    def _solve(self, moments: Moments, gram: Gram) -> Solution:
+        self._check_parameters()
+        loss = self._loss(moments, gram)
+        start = loss.start(int(self.n_components))
+        start[moments.variances == 0] = 0.0  # rounding of the eigenvectors
+        if start.shape[1] < self.n_components:
+            self._warn(f"the data have rank {start.shape[1]}: no more components are fitted")
+        unit = gram.trace**loss.power
+        self.alpha_ = absolute_penalty(
+            "alpha",
+            self.alpha,
+            scale=self.penalty_scale,
+            auto=AUTO_ALPHA,
+            largest=lambda: emptying_joint_penalty(loss, start) * unit,
+            trace=unit,
+        )
+        if self.solver == "published":
+            solution = solve_joint_published(
+                gram, start.shape[1], self.alpha_, tol=self.tol, max_iter=self.max_iter
+            )
+            loadings = self._as_published(solution)
+        else:
+            solution = solve_joint(
+                loss, start, self.alpha_ / unit, tol=self.tol, max_iter=self.max_iter
+            )
+            solution = _in_units_of_data(solution, loss, gram.trace)
+            loadings = self._rotated(solution, gram)
+        if not np.any(loadings):
+            self._warn("every loading is zero; lower alpha")
+        return replace(solution, loadings=_unit_columns(loadings), state=loss.gram)
+
+    def _loss(self, moments: Moments, gram: Gram) -> Loss:
+        if self.loss == "frobenius":
+            return FrobeniusLoss(gram)
+        if self.loss == "features":
+            return FeatureLoss(gram)
+        centred = np.asarray(moments.centred_data, dtype=np.float64) / np.sqrt(gram.trace)
+        return SampleLoss(centred, wide=isinstance(gram, SampleGram))
+
+    def _as_published(self, solution: Solution) -> FloatArray:
+        Q = solution.loadings
+        self.projection_ = np.where(np.abs(Q) > self.threshold, Q, 0.0)
+        self.recovery_ = solution.state
+        return self.projection_
+
+    def _rotated(self, solution: Solution, gram: Gram) -> FloatArray:
+        """Turn Q and P together until the scores are uncorrelated, largest variance first."""
+        Q, P = solution.loadings, solution.state
+        inner = Q.T @ gram.apply(Q)
+        rotation = np.linalg.eigh((inner + inner.T) / 2)[1][:, ::-1]
+        self.projection_, self.recovery_ = Q @ rotation, P @ rotation
+        return self.projection_
+
+    def _regression_gram(self, solution: Solution, gram: Gram) -> Gram:
+        return solution.state if self.loss == "samples" else gram
+
+    def _check_parameters(self) -> None:
+        check_stopping(self.tol, self.max_iter, zero_tol=True)
+        check_scale(self.penalty_scale)
+        for name, value, known in (
+            ("loss", self.loss, LOSSES),
+            ("solver", self.solver, SOLVERS),
+        ):
+            if value not in known:
+                raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, known))}")
+        if self.solver == "published" and self.loss != "features":
+            raise ValueError(
+                f"solver='published' is the source's algorithm, which has loss='features'; with "
+                f"loss={self.loss!r} use solver='exact'"
+            )
+        if not is_number(self.threshold) or not self.threshold >= 0:
+            raise ValueError(f"threshold={self.threshold!r} is not a number of at least 0")
+        if self.threshold > 0 and self.solver == "exact":
+            raise ValueError("threshold is for solver='published'; 'exact' has exact zeros")
+
+
+def _in_units_of_data(solution: Solution, loss: Loss, trace: float) -> Solution:
+    """Undo the division of the data by the root of their total variance."""
+    value = trace**loss.unit
+    shrink = trace ** (loss.unit - loss.power)  # λ‖Q‖ must grow like the loss
+    return replace(
+        solution,
+        loadings=solution.loadings * shrink,
+        state=solution.state / shrink,
+        objective=solution.objective * value,
+        history=[entry * value for entry in solution.history],
+    )
+
+
+def _unit_columns(loadings: FloatArray) -> FloatArray:
+    norms = np.linalg.norm(loadings, axis=0)
+    # A column that is rounding only (Q of lower rank) must not become a component.
+    real = norms > 1e-12 * np.max(norms, initial=0.0)
+    return np.where(real, loadings / np.where(real, norms, 1.0), 0.0)
