@@ -54,3 +54,13 @@ def sample_loss_optimum(X, lam, eta, *, psd, free_mean):
     problem = cp.Problem(cp.Minimize(objective))
     problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)
     return problem.value, omega.value
+
+
+def group_lasso_optimum(X, Y, lam):
+    """Optimum of ‖Y - XA‖² + λ Σ‖rows of A‖: objective and A."""
+    A = cp.Variable((X.shape[1], Y.shape[1]))
+    unit = 1e3 / np.linalg.norm(Y)  # absolute tolerances of the solver must be small beside it
+    loss = cp.sum_squares(unit * Y - unit * X @ A)
+    problem = cp.Problem(cp.Minimize(loss + unit**2 * lam * cp.sum(cp.norm(A, 2, axis=1))))
+    problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-13, tol_gap_abs=1e-10, tol_feas=1e-11)
+    return problem.value / unit**2, A.value

@@ -25,6 +25,8 @@ from jointsparse.solvers.gram import FloatArray, Gram, IntArray
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual
 DAMPING = 1e-6  # of the curvature along rows: where equal features make it vanish, rounding rules
+JITTER = 1e-14  # of the largest variance: keeps a singular S positive where λ is next to nothing
+LENGTHS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001)  # of Newton steps, until one helps
 TIE = 1e-9  # relative: features that differ by less enter together
 
 
@@ -215,47 +217,39 @@ def _shrink_rows(A: FloatArray, threshold: float) -> FloatArray:
 
 
 def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatArray:
-    """Make one Newton step over rows that are not zero, shortened until the objective falls.
+    """Make one step over rows that are not zero: Newton's, or a safe one where that is better.
 
     With uᵢ = aᵢ/‖aᵢ‖ and hᵢ = λ/(2‖aᵢ‖) the Hessian is M = S + diag(h), the same for all columns,
     less hᵢuᵢuᵢᵀ for each row i. By the matrix inversion lemma two systems of the size of M solve
-    it, whatever the number of columns: M itself, and K = diag(1/h) - M⁻¹ ∘ UUᵀ.
+    it, whatever the number of columns: M itself, and K = diag(1/h) - M⁻¹ ∘ UUᵀ. The safe step is
+    M⁻¹C, the minimum of a quadratic function above the objective.
     """
     norms = np.linalg.norm(A, axis=1, keepdims=True)
     units, heights = A / norms, half / norms[:, 0]
-    gradient = S @ A - C + half * units
-    M = S + np.diag(heights)
+    M = S + np.diag(heights + JITTER * float(np.max(np.diagonal(S))))
     inverse = cho_solve(cho_factor(M, check_finite=False), np.eye(len(M)), check_finite=False)
-    plain = inverse @ gradient
+    safe = inverse @ C
+    plain = A - safe  # M⁻¹ times the gradient
     K = np.diag((1 + DAMPING) / heights) - inverse * (units @ units.T)
     try:
         weights = cho_solve(cho_factor(K, check_finite=False), np.sum(units * plain, axis=1))
     except LinAlgError:
-        weights = np.zeros(len(M))  # singular to rounding: the step without curvature of rows
+        return safe
     direction = -plain - inverse @ (units * weights[:, None])
-    return _line_search(S, C, half, A, direction, float(np.sum(gradient * direction)))
-
-
-def _line_search(
-    S: FloatArray, C: FloatArray, half: float, A: FloatArray, direction: FloatArray, slope: float
-) -> FloatArray:
-    """Go along the direction until the objective has fallen; rows that would turn round are zero.
-
-    A row that shrinks is linear in its length, so its Newton step leads beyond zero: there it
-    stops. Many rows can leave in one step that way.
-    """
-    if slope >= 0:
-        return A  # nothing but rounding is left
-    residual = C - S @ A
-    size = float(np.sum(np.linalg.norm(A, axis=1)))
-    length = 1.0
-    for _ in range(30):
+    best, lowest = safe, _block_value(S, C, half, safe)
+    lowest += 1e-14 * abs(lowest)  # near the optimum only Newton's step tells them apart
+    for length in LENGTHS:
         ahead = A + length * direction
+        # A row that shrinks is linear in its length, so its Newton step leads beyond zero: there
+        # it stops. Many rows can leave in one step that way.
         ahead[np.sum(ahead * A, axis=1) <= 0] = 0.0
-        move = ahead - A
-        longer = float(np.sum(np.linalg.norm(ahead, axis=1)))
-        change = float(np.sum(move * (S @ move - 2 * residual))) + 2 * half * (longer - size)
-        if change < 0:
-            return ahead
-        length /= 2
-    return A
+        value = _block_value(S, C, half, ahead)
+        if value < lowest:
+            best, lowest = ahead, value
+        elif best is not safe:
+            break
+    return best
+
+
+def _block_value(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> float:
+    return float(np.sum(A * (S @ A - 2 * C))) + 2 * half * float(np.linalg.norm(A, axis=1).sum())

@@ -24,6 +24,7 @@ from typing import Protocol
 
 import numpy as np
 
+from jointsparse.moments import BLOCK_ENTRIES
 from jointsparse.projections import polar
 from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram, equal_features
 from jointsparse.solvers.group_regression import (
@@ -45,6 +46,8 @@ class Loss(Protocol):
     ----------
     gram : Gram
         S with the present weights; ``gram.trace`` is its trace.
+    descends : bool
+        Whether no alternation can raise the objective.
     power : float
         λ in units of the data is λ here times (tr S)^power.
     unit : float
@@ -52,6 +55,7 @@ class Loss(Protocol):
     """
 
     gram: Gram
+    descends: bool
     power: float
     unit: float
 
@@ -70,6 +74,7 @@ class FrobeniusLoss:
     """Squared norm of the residual; S never changes."""
 
     scale = 1.0
+    descends = True
     power = unit = 1.0
 
     def __init__(self, gram: Gram) -> None:
@@ -97,13 +102,14 @@ class SampleLoss:
     """
 
     scale = 1.0
+    descends = True
     power = unit = 0.5
 
     def __init__(self, centred: FloatArray, *, wide: bool) -> None:
         self.samples, self.wide = centred, wide
-        self.squares = np.einsum("ij,ij->i", centred, centred)
         self.smoothing = SMOOTHING / np.sqrt(centred.shape[0])
-        self._set(np.sqrt(self.squares + self.smoothing**2))
+        squares = np.einsum("ij,ij->i", centred, centred)
+        self._set(np.sqrt(squares + self.smoothing**2))
 
     def _set(self, norms: FloatArray) -> None:
         weights = 0.5 / norms
@@ -115,9 +121,15 @@ class SampleLoss:
 
     def reweigh(self, Q: FloatArray, P: FloatArray) -> float:
         """Set the weights for Q and P; return the loss there."""
-        projected = self.samples @ Q
-        recovered = np.sum(projected * (projected - 2 * (self.samples @ P)), axis=1)
-        norms = np.sqrt(np.maximum(self.squares + recovered, 0) + self.smoothing**2)
+        count, width = self.samples.shape
+        squares = np.empty(count)
+        step = max(1, BLOCK_ENTRIES // width)
+        for first in range(0, count, step):
+            # The residual itself: differences of squares would lose the digits of small ones.
+            rows = self.samples[first : first + step]
+            residual = rows - (rows @ Q) @ P.T
+            squares[first : first + step] = np.einsum("ij,ij->i", residual, residual)
+        norms = np.sqrt(squares + self.smoothing**2)
         self._set(norms)
         return float(np.sum(norms))
 
@@ -129,6 +141,7 @@ class SampleLoss:
 class FeatureLoss:
     """Sum of the norms of the residuals of the features; known through S alone."""
 
+    descends = False
     power, unit = 0.75, 0.5
 
     def __init__(self, gram: Gram) -> None:
@@ -202,17 +215,23 @@ def solve_joint(
            [0.   , 0.25 ],
            [0.   , 0.   ]])
     """
-    P, Q = start.copy(), np.zeros_like(start)
+    P, Q, recovery, lowest = start.copy(), np.zeros_like(start), start, np.inf
     trace = Trace(tol, max_iter, "relative change of the loadings")
     accuracy, equal = COARSE, equal_features(loss.gram)
     for iteration in range(1, max_iter + 1):
-        before = Q
+        before = (Q, P)
         Q = _projection(loss, P, Q, penalty, accuracy, equal)
         P = _recovery(loss, Q, P)
-        recovery = P / loss.scale  # before the weights change
+        recovery_before, recovery = recovery, P / loss.scale  # before the weights change
         value = loss.reweigh(Q, P) + penalty * float(np.sum(np.linalg.norm(Q, axis=1)))
+        if loss.descends and value > lowest * (1 + 1e-14):
+            # Only rounding can do that (near singular weights), so there is nothing left to gain.
+            (Q, P), recovery, value = before, recovery_before, lowest
+            loss.reweigh(Q, P)
+            accuracy = FINE
+        lowest = value
         size = float(np.linalg.norm(Q))
-        change = float(np.linalg.norm(Q - before)) / size if size > 0 else 0.0
+        change = float(np.linalg.norm(Q - before[0])) / size if size > 0 else 0.0
         # A Q that stands still says little where it is not accurate.
         if trace.record(iteration, value, measure=max(change, accuracy)):
             break
