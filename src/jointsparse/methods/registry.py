@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from jointsparse.methods.aw_spca import AWSPCA
 from jointsparse.methods.cspca import CSPCA
+from jointsparse.methods.dictionary_spca import DictionarySPCA
+from jointsparse.methods.robust_pca import RobustPCA
 from jointsparse.methods.spca import SPCA
 from jointsparse.methods.spca_psd import SPCAPSD
 
@@ -85,6 +87,22 @@ _METHODS = (
         summary="Sparse principal components by elastic net regression.",
         when="Sparse loadings, with a chosen number of nonzeros in each component.",
         source="Zou, Hastie, Tibshirani 2006, JCGS 15(2)",
+    ),
+    Method(
+        "dictionary-spca",
+        "components",
+        DictionarySPCA,
+        summary="Sparse principal components as a dictionary with sparse atoms.",
+        when="Parts of images or spectra; the model of scikit-learn's SparsePCA, much faster.",
+        source="Jenatton, Obozinski, Bach 2010, AISTATS",
+    ),
+    Method(
+        "robust-pca",
+        "components",
+        RobustPCA,
+        summary="Principal components of the low-rank part of a table with gross errors.",
+        when="Single entries may be grossly wrong; which ones is part of the answer.",
+        source="Candès, Li, Ma, Wright 2011, J. ACM 58(3)",
     ),
 )
 
