@@ -71,7 +71,7 @@ def test_atoms_are_the_optimum_of_the_convex_problem_with_codes_fixed():
     D = cp.Variable(atoms.shape)
     loss = cp.sum_squares(root - codes @ D.T) / 2 + lam * cp.sum(cp.abs(D))
     problem = cp.Problem(cp.Minimize(loss))
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     np.testing.assert_allclose(atoms, D.value, atol=1e-6)
 
 
@@ -83,7 +83,7 @@ def test_codes_are_the_optimum_of_the_convex_problem_with_atoms_fixed():
     problem = cp.Problem(
         cp.Minimize(cp.sum_squares(root - Y @ atoms.T)), [cp.norm(Y, 2, axis=0) <= 1]
     )
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     np.testing.assert_allclose(codes, Y.value, atol=1e-5)
 
 
@@ -101,7 +101,7 @@ def test_the_root_stands_for_the_samples(shape):
     problem = cp.Problem(
         cp.Minimize(cp.sum_squares(X - Y @ atoms.T) / 2), [cp.norm(Y, 2, axis=0) <= 1]
     )
-    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     assert problem.value + lam * np.abs(atoms).sum() >= solution.objective - 1e-8
 
 

@@ -54,7 +54,8 @@ def test_optimum_is_that_of_a_general_solver(n, p, factor):
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     solution = solve_pursuit(X, lam, tol=1e-9, max_iter=20_000)
     assert solution.objective == pytest.approx(problem.value, rel=1e-7)
-    np.testing.assert_allclose(X - solution.state[0], L.value, atol=1e-5 * np.abs(X).max())
+    distance = np.linalg.norm(X - solution.state[0] - L.value)
+    assert distance < 1e-5 * np.linalg.norm(L.value)
 
 
 @given(
@@ -82,18 +83,18 @@ def test_gap_bounds_the_distance_to_the_optimum_however_early_it_stops(
 @pytest.mark.parametrize("shape", [(220, 260), (260, 220)])
 def test_partial_and_dense_decompositions_agree(shape, monkeypatch):
     L, E = planted(*shape, 6, 0.05, seed=3)
-    X = L + E + 0.01 * np.random.default_rng(0).standard_normal(shape)
-    lam = 1 / np.sqrt(max(shape))
+    X, lam = L + E, 1 / np.sqrt(max(shape))
     dense_calls = []
     dense = pursuit._Shrink._dense
     monkeypatch.setattr(pursuit._Shrink, "_dense", lambda *a: dense_calls.append(1) or dense(*a))
-    partial = solve_pursuit(X, lam, tol=1e-6, max_iter=400)
+    partial = solve_pursuit(X, lam, tol=1e-8, max_iter=400)
     few = len(dense_calls)
     monkeypatch.setattr(pursuit, "PARTIAL_FROM", 10**9)
-    full = solve_pursuit(X, lam, tol=1e-6, max_iter=400)
-    assert few < partial.n_iter < 3 * full.n_iter
+    full = solve_pursuit(X, lam, tol=1e-8, max_iter=400)
     assert partial.converged
-    assert partial.objective == pytest.approx(full.objective, rel=2e-6)
+    assert 3 * few < partial.n_iter <= full.n_iter + 10
+    assert partial.objective == pytest.approx(full.objective, rel=2e-8)
+    np.testing.assert_allclose(partial.state[0], full.state[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])
