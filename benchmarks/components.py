@@ -109,10 +109,10 @@ def pursuit():
         seconds, _ = timed(lambda model=model, X=L + E: model.fit(X))
         error = np.linalg.norm(model.low_rank_ - L) / np.linalg.norm(L)
         exact = np.array_equal(model.outlier_entries_, E != 0)
-        good = verdict(error < 1e-6 and exact)
+        support = f"support {'exact' if exact else 'wrong'} {verdict(error < 1e-6 and exact)}"
         print(
-            f"{n} x {p}, rank {rank}, {share:.0%} errors: error {error:.1e}, support "
-            f"{'exact' if exact else 'wrong'} {good}; rank {model.rank_}, gap {model.duality_gap_:.1e}, "
+            f"{n} x {p}, rank {rank}, {share:.0%} errors: error {error:.1e}, {support}; "
+            f"rank {model.rank_}, gap {model.duality_gap_:.1e}, "
             f"{model.n_iter_} iterations, {seconds:.2f} s",
             flush=True,
         )
