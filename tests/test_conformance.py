@@ -86,7 +86,8 @@ def test_scaling_changes_nothing(name, seed, scale):
 @given(seed=seeds)
 @settings(max_examples=10)
 def test_duplicated_samples_change_nothing(name, seed):
-    X = data(seed)
+    # The penalty of the pursuit, 1/√max(n, p), follows the number of samples only where n ≥ p.
+    X = data(seed, n=20) if name == "robust-pca" else data(seed)
     same_scores(fitted(name, X).feature_scores_, fitted(name, np.vstack([X, X])).feature_scores_)
 
 

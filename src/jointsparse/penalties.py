@@ -48,4 +48,4 @@ def soft_threshold(values: Array, threshold: float) -> Array:
     This is the proximal step of the sum of absolute values.
     """
     xp = array_namespace(values)
-    return xp.sign(values) * xp.clip(xp.abs(values) - threshold, 0.0, None)
+    return values - xp.clip(values, -threshold, threshold)

@@ -25,17 +25,27 @@ def from_eigenpairs(values: Array, vectors: Array) -> Array:
     return (vectors * values) @ vectors.T
 
 
-def shrink_singular_values(matrix: Array, threshold: float) -> Array:
-    """Lower every singular value by ``threshold``, to zero where it is not larger.
+def singular_pairs_above(matrix: Array, threshold: float) -> tuple[Array, Array]:
+    """Return the singular values above a threshold, ascending, and their right vectors.
 
-    This is the proximal step of the nuclear norm. Only directions with a singular value above the
-    threshold are needed, and those come accurately enough from the eigenvectors of MᵀM, at a
-    quarter of the cost of a singular value decomposition.
+    They come from the eigenvectors of MᵀM, at a quarter of the cost of a singular value
+    decomposition; values far below the largest one are less accurate. The matrix should be tall.
     """
     xp = array_namespace(matrix)
     squares, vectors = xp.linalg.eigh(matrix.T @ matrix)
     first = int(xp.sum(squares <= threshold**2))
-    values, vectors = xp.sqrt(squares[first:]), vectors[:, first:]
+    return xp.sqrt(squares[first:]), vectors[:, first:]
+
+
+def shrink_singular_values(matrix: Array, threshold: float) -> Array:
+    """Lower every singular value by ``threshold``, to zero where it is not larger.
+
+    This is the proximal step of the nuclear norm. Only directions with a singular value above the
+    threshold are needed, and those come accurately enough from :func:`singular_pairs_above`.
+    """
+    if matrix.shape[0] < matrix.shape[1]:
+        return shrink_singular_values(matrix.T, threshold).T
+    values, vectors = singular_pairs_above(matrix, threshold)
     return ((matrix @ vectors) * (1 - threshold / values)) @ vectors.T
 
 

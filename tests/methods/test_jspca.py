@@ -90,6 +90,27 @@ def test_projection_and_recovery_are_in_the_units_of_the_data(loss, scale):
         np.testing.assert_allclose(model.recovery_.T @ model.recovery_, np.eye(2), atol=1e-10)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [1e-3, 50.0])
+def test_the_projection_is_optimal_for_alpha_in_the_units_of_the_data(loss, scale):
+    data = scale * X[:, :10]
+    model = JSPCA(alpha=0.3, loss=loss, tol=1e-9, max_iter=5000).fit(data)
+    centred = data - data.mean(axis=0)
+    Q, P = model.projection_, model.recovery_
+    residual = centred - centred @ Q @ P.T
+    rows, columns = np.ones(len(data)), np.ones(10)
+    if loss == "samples":
+        rows = 0.5 / np.linalg.norm(residual, axis=1)
+    if loss == "features":
+        columns = 0.5 / np.linalg.norm(residual, axis=0)
+    S = (centred * rows[:, None]).T @ centred
+    pull = 2 * np.linalg.norm(S @ (columns[:, None] * P - Q), axis=1)
+    used = model.get_support()
+    assert 2 <= used.sum() < 10
+    np.testing.assert_allclose(pull[used], model.alpha_, rtol=1e-5)
+    assert np.all(pull[~used] <= model.alpha_ * (1 + 1e-5))
+
+
 def test_without_a_penalty_it_is_pca():
     model = JSPCA(n_components=3, alpha=0, loss="frobenius").fit(X)
     cosines = np.sum(model.components_ * PCA(3).fit(X).components_, axis=1)

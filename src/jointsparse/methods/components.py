@@ -31,11 +31,10 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     squares regression of the training samples on their scores.
 
     A subclass has the parameter ``n_components`` and defines ``_solve(moments, gram)``, which
-    returns a :class:`Solution`; it may override ``_keep_order``, ``_reordered`` and
-    ``_regression_gram``.
+    returns a :class:`Solution`; it may override the small methods below.
     """
 
-    n_components: int
+    n_components: int | None
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -47,25 +46,31 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _reordered(self, order: NDArray[np.int64]) -> None:
         """Bring what the subclass keeps for each component into the order of ``components_``."""
 
-    def _regression_gram(self, solution: Solution, gram: Gram) -> Gram:
-        """Return the scatter matrix with which features are regressed on the scores."""
-        return gram
+    def _reconstruction(self, solution: Solution, gram: Gram) -> FloatArray:
+        """Return the map from scores back to features."""
+        return regression(gram, self.components_.T)
+
+    def _check_n_components(self) -> None:
+        check_count(self.n_components)
+
+    def _centre(self, moments: Moments) -> FloatArray:
+        """Return what is taken off the samples before they are projected."""
+        return moments.mean.copy()
+
+    def _feature_scores(self) -> FloatArray:
+        return np.linalg.norm(self.components_, axis=0)
 
     def _fit(self, moments: Moments) -> Self:
-        if not is_number(self.n_components, Integral) or self.n_components < 1:
-            raise ValueError(
-                f"n_components={self.n_components!r} is not a whole number of at least 1"
-            )
+        self._check_n_components()
         if not np.any(moments.variances > 0):
             raise ValueError("every feature is constant: there is no variance to explain")
         gram = gram_of(moments)
         solution = self._solve(moments, gram)
         self._record(solution)
-        self.mean_ = moments.mean.copy()
+        self.mean_ = self._centre(moments)
         self._set_components(np.asarray(solution.loadings), gram)
-        weighted = self._regression_gram(solution, gram)
-        self.reconstruction_ = _regression(weighted, self.components_.T)
-        self._rank(np.linalg.norm(self.components_, axis=0), moments.variances)
+        self.reconstruction_ = self._reconstruction(solution, gram)
+        self._rank(self._feature_scores(), moments.variances)
         return self
 
     def _set_components(self, loadings: FloatArray, gram: Gram) -> None:
@@ -184,12 +189,18 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return tags
 
 
-def _regression(gram: Gram, loadings: FloatArray) -> FloatArray:
+def regression(gram: Gram, loadings: FloatArray) -> FloatArray:
     """Return the least squares regression of the features on the scores, (BᵀSB)⁺BᵀS."""
     image = gram.apply(loadings)
     # The pseudo-inverse: zero components and dependent scores have no regression of their own.
     back = np.linalg.pinv(loadings.T @ image, rcond=1e-12, hermitian=True)
     return np.asarray((image @ back).T)
+
+
+def check_count(n_components: Any) -> None:
+    """Refuse a number of components that makes no sense."""
+    if not is_number(n_components, Integral) or n_components < 1:
+        raise ValueError(f"n_components={n_components!r} is not a whole number of at least 1")
 
 
 def _float_type(dtype: Any) -> type:

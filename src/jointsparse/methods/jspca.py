@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from jointsparse.methods.base import check_stopping, is_number
-from jointsparse.methods.components import ComponentsMethod
+from jointsparse.methods.components import ComponentsMethod, regression
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import FloatArray, Gram, SampleGram
+from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram
 from jointsparse.solvers.joint_published import solve_joint_published
 from jointsparse.solvers.joint_sparse import (
     FeatureLoss,
@@ -78,7 +78,7 @@ class JSPCA(ComponentsMethod):
         What each component adds to the share of the variance that a regression of X on the scores
         explains: kind "reconstruction" of :func:`jointsparse.metrics.explained_variance`.
     projection_, recovery_ : ndarray of shape (n_features, n_components)
-        Q and P.
+        Q and P, columns in the order of ``components_``.
     mean_ : ndarray of shape (n_features,)
         Mean of the samples.
     reconstruction_ : ndarray of shape (n_components, n_features)
@@ -136,6 +136,10 @@ class JSPCA(ComponentsMethod):
     (569, 2)
     """
 
+    n_components: int
+    projection_: FloatArray
+    recovery_: FloatArray
+
     def __init__(
         self,
         *,
@@ -159,6 +163,9 @@ class JSPCA(ComponentsMethod):
 
     def _keep_order(self) -> bool:
         return self.solver == "published"
+
+    def _reordered(self, order: IntArray) -> None:
+        self.projection_, self.recovery_ = self.projection_[:, order], self.recovery_[:, order]
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
@@ -213,8 +220,9 @@ class JSPCA(ComponentsMethod):
         self.projection_, self.recovery_ = Q @ rotation, P @ rotation
         return self.projection_
 
-    def _regression_gram(self, solution: Solution, gram: Gram) -> Gram:
-        return solution.state if self.loss == "samples" else gram
+    def _reconstruction(self, solution: Solution, gram: Gram) -> FloatArray:
+        weighted = solution.state if self.loss == "samples" else gram
+        return regression(weighted, self.components_.T)
 
     def _check_parameters(self) -> None:
         check_stopping(self.tol, self.max_iter, zero_tol=True)

@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from jointsparse.methods.aw_spca import AWSPCA
 from jointsparse.methods.cspca import CSPCA
+from jointsparse.methods.dictionary_spca import DictionarySPCA
 from jointsparse.methods.jspca import JSPCA
+from jointsparse.methods.robust_pca import RobustPCA
 from jointsparse.methods.spca import SPCA
 from jointsparse.methods.spca_psd import SPCAPSD
 
@@ -94,6 +96,22 @@ _METHODS = (
         summary="Joint sparse principal components: a feature is in all of them or in none.",
         when="Components that share few features; outlier samples do little harm.",
         source="Yi, Lai, He, Cheung, Liu 2017, Pattern Recognition 61",
+    ),
+    Method(
+        "dictionary-spca",
+        "components",
+        DictionarySPCA,
+        summary="Sparse principal components as a dictionary with sparse atoms.",
+        when="Parts of images or spectra; the model of scikit-learn's SparsePCA, much faster.",
+        source="Jenatton, Obozinski, Bach 2010, AISTATS",
+    ),
+    Method(
+        "robust-pca",
+        "components",
+        RobustPCA,
+        summary="Principal components of the low-rank part of a table with gross errors.",
+        when="Single entries may be grossly wrong; which ones is part of the answer.",
+        source="Candès, Li, Ma, Wright 2011, J. ACM 58(3)",
     ),
 )
 

@@ -127,6 +127,7 @@ class SPCA(ComponentsMethod):
     True
     """
 
+    n_components: int
     alpha_: FloatArray
 
     def __init__(

@@ -56,9 +56,9 @@ def solve_joint_published(
     >>> gram = Gram(np.diag([9.0, 4.0, 1.0]))
     >>> solution = solve_joint_published(gram, 1, 1.0, tol=0.0, max_iter=10)
     >>> np.abs(solution.loadings).round(3)
-    array([[0.67],
-           [0.  ],
-           [0.  ]])
+    array([[2.782],
+           [0.   ],
+           [0.   ]])
     """
     unit = gram.trace
     squares = np.asarray(gram.diagonal)

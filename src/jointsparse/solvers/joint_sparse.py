@@ -45,7 +45,9 @@ class Loss(Protocol):
     Attributes
     ----------
     gram : Gram
-        S with the present weights; ``gram.trace`` is its trace.
+        S with the present weights, divided by its trace.
+    trace : float
+        That trace.
     descends : bool
         Whether no alternation can raise the objective.
     power : float
@@ -55,6 +57,7 @@ class Loss(Protocol):
     """
 
     gram: Gram
+    trace: float
     descends: bool
     power: float
     unit: float
@@ -73,7 +76,7 @@ class Loss(Protocol):
 class FrobeniusLoss:
     """Squared norm of the residual; S never changes."""
 
-    scale = 1.0
+    scale = trace = 1.0
     descends = True
     power = unit = 1.0
 
@@ -118,6 +121,7 @@ class SampleLoss:
             self.gram = SampleGram(self.samples, weights)
         else:
             self.gram = Gram((self.samples * weights[:, None]).T @ self.samples)
+        self.trace = self.gram.trace
 
     def reweigh(self, Q: FloatArray, P: FloatArray) -> float:
         """Set the weights for Q and P; return the loss there."""
@@ -141,6 +145,7 @@ class SampleLoss:
 class FeatureLoss:
     """Sum of the norms of the residuals of the features; known through S alone."""
 
+    trace = 1.0
     descends = False
     power, unit = 0.75, 0.5
 
@@ -176,7 +181,7 @@ def feature_residuals(
 
 def emptying_joint_penalty(loss: Loss, start: FloatArray) -> float:
     """Return the smallest λ for which Q = 0 is the best answer to the starting P."""
-    return emptying_penalty(loss.gram.apply(loss.scale * start)) * loss.gram.trace
+    return emptying_penalty(loss.gram.apply(loss.scale * start)) * loss.trace
 
 
 def solve_joint(
@@ -211,9 +216,9 @@ def solve_joint(
     >>> loss = FrobeniusLoss(Gram(np.diag([3.0, 2.0, 1.0])))
     >>> solution = solve_joint(loss, loss.start(2), 0.5, tol=1e-8, max_iter=100)
     >>> np.abs(solution.loadings).round(3)
-    array([[0.5  , 0.   ],
-           [0.   , 0.25 ],
-           [0.   , 0.   ]])
+    array([[0.5 , 0.  ],
+           [0.  , 0.25],
+           [0.  , 0.  ]])
     """
     P, Q, recovery, lowest = start.copy(), np.zeros_like(start), start, np.inf
     trace = Trace(tol, max_iter, "relative change of the loadings")
@@ -256,7 +261,7 @@ def _projection(
         loss.gram,
         correlation,
         target=float(np.sum(wanted * correlation)),
-        penalty=penalty / loss.gram.trace,
+        penalty=penalty / loss.trace,
         tol=accuracy,
         start=start,
     )
