@@ -11,9 +11,14 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "AWSPCA": "jointsparse.methods.aw_spca",
     "CSPCA": "jointsparse.methods.cspca",
+    "LaplacianScore": "jointsparse.methods.laplacian_score",
     "Moments": "jointsparse.moments",
+    "RNE": "jointsparse.methods.rne",
+    "SOGFS": "jointsparse.methods.sogfs",
     "SPCA": "jointsparse.methods.spca",
+    "SPCAFS": "jointsparse.methods.spcafs",
     "SPCAPSD": "jointsparse.methods.spca_psd",
+    "UDFS": "jointsparse.methods.udfs",
     "RegularizationPath": "jointsparse.model_selection",
     "regularization_path": "jointsparse.model_selection",
 }
@@ -22,8 +27,13 @@ _MODULES = {"metrics": "jointsparse.metrics", "registry": "jointsparse.methods.r
 __all__ = [
     "AWSPCA",
     "CSPCA",
+    "RNE",
+    "SOGFS",
     "SPCA",
+    "SPCAFS",
     "SPCAPSD",
+    "UDFS",
+    "LaplacianScore",
     "Moments",
     "RegularizationPath",
     "__version__",
