@@ -22,11 +22,11 @@ def initial_weights(distances: FloatArray, count: int) -> tuple[FloatArray, floa
     there are as many other samples. Where all are equal the weights are.
     """
     beyond = distances[:, -1:]
-    near = distances[:, :count]
-    total = count * beyond - near.sum(axis=1, keepdims=True)
+    closer = np.clip(beyond - distances[:, :count], 0.0, None)
+    total = closer.sum(axis=1, keepdims=True)
     # Rounding alone of distances that are equal is no order.
     even = total <= 1e-12 * count * beyond
-    weights = np.where(even, 1.0 / count, (beyond - near) / np.where(even, 1.0, total))
+    weights = np.where(even, 1.0 / count, closer / np.where(even, 1.0, total))
     strength = float(np.mean(total)) / 2
     typical = float(np.mean(distances))
     return weights, max(strength, 1e-12 * typical) or 1.0

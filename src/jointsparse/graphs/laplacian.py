@@ -78,7 +78,8 @@ def rows_to_csr(indices: IntArray, values: FloatArray) -> sp.csr_array:
     """Return the n × n matrix whose row i holds values[i] in the columns indices[i]."""
     n, count = indices.shape
     pointer = np.arange(0, n * count + 1, count)
-    matrix = sp.csr_array((values.ravel(), indices.ravel(), pointer), shape=(n, n))
+    # Copies: sorting happens in place.
+    matrix = sp.csr_array((values.flatten(), indices.flatten(), pointer), shape=(n, n))
     matrix.sort_indices()
     return matrix
 

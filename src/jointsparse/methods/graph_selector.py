@@ -26,13 +26,16 @@ class GraphSelector(Selector):
     """Base of the selectors on graphs of the samples.
 
     Constant features are left out before (in these methods nothing is smoother than a constant)
-    and score 0. A subclass defines ``_solve_samples(data, unit)``: ``data`` are the other features,
-    centred and divided by ``unit``, so that their mean square is 1.
+    and score 0. A subclass defines ``_solve_samples(data, mean, unit)``: ``data`` are the other
+    features, centred and divided by ``unit``, so that their mean square is 1; ``mean`` is what
+    was taken off, in the same unit.
     """
 
     _rewards_duplicates = False
 
-    def _solve_samples(self, data: FloatArray, unit: float) -> tuple[Solution, FloatArray]:
+    def _solve_samples(
+        self, data: FloatArray, mean: FloatArray, unit: float
+    ) -> tuple[Solution, FloatArray]:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
     def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
@@ -50,7 +53,7 @@ class GraphSelector(Selector):
                     f"features {pair[0]} and {pair[1]} are multiples of each other, and such "
                     "features gain undeserved scores; remove one of them"
                 )
-        solution, scores = self._solve_samples(data, unit)
+        solution, scores = self._solve_samples(data, moments.mean[varies] / unit, unit)
         loadings = embedded(np.asarray(solution.loadings), varies)
         if loadings.shape[1]:
             self.loadings_ = loadings
@@ -102,7 +105,8 @@ def row_penalty(
     there, penalty and quadratic form weigh the same.
     """
     p, m = shape
-    unit = energy / (p ** (1 - power / 2) * m ** (power / 2))
+    # Where neighbours are equal throughout, there is no energy and no unit.
+    unit = (energy or 1.0) / (p ** (1 - power / 2) * m ** (power / 2))
     return penalty_in_units(
         "alpha", value, scale=check_scale(scale), auto=AUTO_ALPHA, unit=lambda: unit, trace=trace
     )

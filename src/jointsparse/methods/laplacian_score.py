@@ -98,7 +98,9 @@ class LaplacianScore(GraphSelector):
         self.laplacian_scores_[varies] = solution.state
         return solution, scores
 
-    def _solve_samples(self, data: FloatArray, unit: float) -> tuple[Solution, FloatArray]:
+    def _solve_samples(
+        self, data: FloatArray, mean: FloatArray, unit: float
+    ) -> tuple[Solution, FloatArray]:
         neighbours = check_count("n_neighbors", self.n_neighbors)
         if self.weights not in WEIGHTS:
             known = ", ".join(map(repr, WEIGHTS))

@@ -160,18 +160,22 @@ class RNE(GraphSelector):
         self.residual_norms_ = embedded(solution.state, moments.variances > 0)
         return solution, scores
 
-    def _solve_samples(self, data: FloatArray, unit: float) -> tuple[Solution, FloatArray]:
+    def _solve_samples(
+        self, data: FloatArray, mean: FloatArray, unit: float
+    ) -> tuple[Solution, FloatArray]:
         neighbours, _ = nearest_neighbours(data, check_count("n_neighbors", self.n_neighbors))
         weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
-        residuals = data - (weights.T if self.legacy_transpose else weights) @ data
+        residuals = data - weights @ data
+        if self.legacy_transpose:  # where, unlike here, the mean matters
+            residuals = data + mean - weights.T @ (data + mean)
         norms = np.sum(np.abs(residuals), axis=0)
-        mean = float(norms.mean()) or 1.0
+        typical = float(norms.mean()) or 1.0
         if self.solver == "exact":
             trace = Trace(self.tol, 1, "closed form, change")
             trace.record(1, float(norms.sum()) * unit, measure=0.0)
             nothing = np.zeros((norms.size, 0))
             solution = trace.solution(nothing, trace.history[-1], None, {}, norms * unit)
-            return solution, 1 / (1 + norms / mean)
+            return solution, 1 / (1 + norms / typical)
         relative = self.penalty_scale != "absolute"
         strength = penalty_in_units(
             "alpha",
@@ -184,7 +188,7 @@ class RNE(GraphSelector):
         best: Solution | None = None
         for start in self._starts(norms):
             found = solve_neighbourhood(
-                residuals / mean if relative else residuals * unit,
+                residuals / typical if relative else residuals * unit,
                 start,
                 strength=strength,
                 tol=self.tol,

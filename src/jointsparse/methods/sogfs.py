@@ -139,7 +139,9 @@ class SOGFS(GraphSelector):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _solve_samples(self, data: FloatArray, unit: float) -> tuple[Solution, FloatArray]:
+    def _solve_samples(
+        self, data: FloatArray, mean: FloatArray, unit: float
+    ) -> tuple[Solution, FloatArray]:
         check_stopping(self.tol, self.max_iter)
         power = check_power(self.p)
         data = data / np.linalg.norm(data, axis=0)
@@ -161,7 +163,7 @@ class SOGFS(GraphSelector):
             energy=trace * components / p,
             trace=trace,
         )
-        if self.alpha_ <= 0:
+        if self.alpha_ == 0:
             raise ValueError(f"alpha={self.alpha!r} must be above 0: without it W is not unique")
         solution = solve_adaptive_graph(
             data,

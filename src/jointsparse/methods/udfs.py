@@ -137,7 +137,9 @@ class UDFS(GraphSelector):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _solve_samples(self, data: FloatArray, unit: float) -> tuple[Solution, FloatArray]:
+    def _solve_samples(
+        self, data: FloatArray, mean: FloatArray, unit: float
+    ) -> tuple[Solution, FloatArray]:
         check_stopping(self.tol, self.max_iter)
         relative = check_scale(self.penalty_scale) != "absolute"
         if not is_number(self.ridge) or not 0 < float(self.ridge) < float("inf"):

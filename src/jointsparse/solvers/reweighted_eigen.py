@@ -112,7 +112,7 @@ def _even(space: Subspace, twins: IntArray | None) -> Subspace:
     if twins is None:
         return space
     sums = np.bincount(twins, weights=space.leverages)
-    return space._replace(leverages=(sums / np.bincount(twins))[twins])
+    return space._replace(leverages=sums[twins] / np.bincount(twins)[twins])
 
 
 def _objective(space: Subspace, penalty: float, power: float, smoothing: float) -> float:
