@@ -25,6 +25,7 @@ from jointsparse import RNE, SOGFS, SPCAFS, UDFS, LaplacianScore
 
 warnings.simplefilter("ignore")
 
+MODEL_ONLY = {"n_features_to_select": "support"}  # rivals do not choose how many to keep
 LIMIT = 900  # seconds for one run of a rival
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -35,7 +36,7 @@ from skfeature.function.similarity_based.lap_score import lap_score
 from skfeature.utility.construct_W import construct_W
 # timed
 W = construct_W(X, metric="euclidean", neighbor_mode="knn", weight_mode="binary", k=5)
-scores = lap_score(X, mode="raw", W=W)
+scores = np.argsort(lap_score(X, mode="index", W=W))  # places in the ranking, best first
 """,
     "ITMO_FS laplacian": """
 from ITMO_FS.filters.univariate import laplacian_score
@@ -148,7 +149,9 @@ def laplacian():
             part = X[:: len(X) // n][:n]
             part = part[:, part.std(axis=0) > 0]
             bar = 5 if n == sizes[-1] else 0
-            both = against(name, part, lambda part=part: LaplacianScore().fit(part), bar)
+            both = against(
+                name, part, lambda part=part: LaplacianScore(**MODEL_ONLY).fit(part), bar
+            )
             if both and name.startswith("skfeature"):
                 found = spearmanr(both[0].laplacian_scores_, both[1]).statistic
                 print(f"    Spearman with theirs (self-loops in their graph): {found:.4f}")
@@ -162,8 +165,11 @@ def udfs():
     for name in ("skfeature udfs", "ITMO_FS udfs"):
         for n in (500, 1000, 2000):
             bar = 20 if n == 2000 else 0
-            against(name, X[:n], lambda n=n: UDFS(n_clusters=5).fit(X[:n]), bar)
-    for label, model in (("default", UDFS(n_clusters=5)), ("20 passes", UDFS(max_iter=20))):
+            against(name, X[:n], lambda n=n: UDFS(n_clusters=5, **MODEL_ONLY).fit(X[:n]), bar)
+    for label, model in (
+        ("default", UDFS(**MODEL_ONLY)),
+        ("20 passes", UDFS(max_iter=20, **MODEL_ONLY)),
+    ):
         seconds, _ = timed(lambda model=model: model.fit(X))
         print(f"ours, {label}: {seconds:.2f} s, {model.n_iter_} passes, {model.stopping_reason_}")
 

@@ -31,6 +31,7 @@ def samples(seed, kind="generic", n=30, p=4):
 
 
 @given(seed=seeds, kind=kinds, count=st.sampled_from([1, 4, 29, 200]))
+@settings(max_examples=25)
 def test_neighbours_are_the_nearest_others(seed, kind, count):
     X = samples(seed, kind)
     indices, distances = nearest_neighbours(X, count)
@@ -43,6 +44,7 @@ def test_neighbours_are_the_nearest_others(seed, kind, count):
 
 
 @given(seed=seeds)
+@settings(max_examples=10)
 def test_ties_go_to_the_lowest_index(seed):
     X = samples(seed, "lattice")
     D = published.distances(X)
@@ -146,6 +148,7 @@ def test_reconstruction_weights_by_their_formula():
 
 
 @given(seed=seeds, size=st.sampled_from([1e-8, 1.0, 1e8]))
+@settings(max_examples=20)
 def test_projection_onto_the_simplex(seed, size):
     V = size * np.random.default_rng(seed).standard_normal((6, 5))
     P = project_rows_to_simplex(V)

@@ -35,7 +35,7 @@ def penalty(A, m, power, relative=0.3):
 
 @pytest.mark.parametrize("power", [1.0, 0.5])
 @given(seed=seeds, relative=st.sampled_from([0.03, 0.3, 3.0]))
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_wide_forms_give_what_the_matrix_gives(power, seed, relative):
     X = wide(seed)
     L = laplacian(affinity(X, 3))

@@ -15,6 +15,7 @@ small numbers there, so they cost no accuracy.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -110,6 +111,11 @@ class _WideForm:
         """Return A."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
+    @cached_property
+    def dense(self) -> DenseForm:
+        """The same form with its p × p matrix."""
+        return DenseForm(self.matrix_of_form())
+
     def _inverse(self, weights: FloatArray) -> Callable[[FloatArray], FloatArray]:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
@@ -122,7 +128,7 @@ class _WideForm:
         inverse = self._inverse(weights)
         found = _lowest_of_inverse(inverse, start, count, self.floor, 4 if small else 60)
         if found is None:
-            return DenseForm(self.matrix_of_form()).lowest(weights, count, start)
+            return self.dense.lowest(weights, count, start)
         return _subspace(*found, self._energies)
 
 
