@@ -3,7 +3,7 @@
 The datasets are read from the folder that JOINTSPARSE_DATA names. Rivals are optional and are run
 by interpreters of their own, because they need old versions of their dependencies: name these, with
 a colon between them, in JOINTSPARSE_RIVALS. (skfeature-chappers runs on any; ITMO_FS needs
-scipy<1.12, numpy<2 and scikit-learn<1.4.) Times are of the call alone, without imports, one thread.
+scipy<1.12, numpy<2 and scikit-learn<1.4.) Times are CPU seconds on one thread, of the call alone.
 """
 
 import json
@@ -61,9 +61,9 @@ warnings.simplefilter("ignore")
 import numpy as np
 X = np.load(sys.argv[1])
 {imports}
-start = time.perf_counter()
+start = time.process_time()
 {timed}
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 scores = None if scores is None or np.ndim(scores) != 1 else np.asarray(scores).tolist()
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
 print(json.dumps([seconds, peak, scores]))
@@ -76,9 +76,9 @@ def load(name):
 
 
 def timed(function):
-    start = time.perf_counter()
+    start = time.process_time()
     result = function()
-    return time.perf_counter() - start, result
+    return time.process_time() - start, result
 
 
 def verdict(good):

@@ -145,6 +145,7 @@ def test_registry_describes_every_method():
     for name, method in METHODS.items():
         assert name == method.name == name.lower()
         assert method.kind in ("selector", "components")
+        assert method.uses in ("moments", "graph")
         assert method.summary.endswith(".")
         assert method.when.endswith(".")
         assert method.source

@@ -20,7 +20,7 @@ IntArray = NDArray[np.int64]
 
 BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time
-SMALLEST_SINGLE = 2000  # samples; below, double precision costs nothing
+SMALLEST_SINGLE = 1000  # samples; below, double precision costs nothing
 GROUP = 64  # samples of which only the nearest counts in a first pass
 TIE = 1e-10  # relative difference below which two distances are equal
 CANDIDATES = 8  # times k + 8: more than that in single precision, and double is tried

@@ -171,7 +171,8 @@ def _project(
     twins: IntArray | None,
 ) -> Subspace:
     form = form_of(data, laplacian(graph), count)
-    passes = reweighted_passes(form, count, penalty, power, twins)
+    # All of them as published: where they end decides on the next graph, and so on the path.
+    passes = reweighted_passes(form, count, penalty, power, twins, plain=PASSES)
     for number, (space, _, change) in enumerate(passes, start=1):
         # The first space of wide data is known by its leverages only.
         if (change <= tol and number > 1) or number >= PASSES:

@@ -23,6 +23,7 @@ from jointsparse.solvers.quadratic_forms import QuadraticForm, Subspace
 from jointsparse.solvers.solution import Solution, Trace
 
 SMOOTHING = 1e-10  # ε; at rounding level the weights would exceed what an eigensolver can resolve
+PLAIN = 30  # passes as published before the first extrapolation
 NEGLIGIBLE = 1e-8  # ‖w_j‖² that smoothing leaves of a row that is zero
 
 
@@ -90,21 +91,74 @@ def reweighted_passes(
     power: float,
     twins: IntArray | None = None,
     smoothing: float = SMOOTHING,
+    plain: int = PLAIN,
 ) -> Iterator[tuple[Subspace, float, float]]:
     """Yield the eigenspace of every pass, its objective and the largest change of a leverage.
 
     Features with the same label in ``twins`` are equal, and so are their leverages; but it is an
     equality that rounding breaks, and that reweighting then drives apart. It is kept by force.
+
+    After ``plain`` passes, by which it is settled which features stay, every third pass starts from
+    leverages extrapolated from the two before; it is taken back should it raise the objective.
     """
     space = _even(form.first(count), twins)
     objective = _objective(space, penalty, power, smoothing)
     yield space, objective, 0.0 if penalty == 0 else 1.0
+    at, change, jump = space.leverages, 1.0, _Extrapolation(smoothing, plain)
     while True:
-        weights = penalty * (power / 2) * (space.leverages + smoothing) ** ((power - 2) / 2)
-        before = space.leverages
-        space = _even(form.lowest(weights, count, space.start), twins)
-        change = float(np.max(np.abs(space.leverages - before)))
-        yield space, _objective(space, penalty, power, smoothing), change
+        weights = penalty * (power / 2) * (at + smoothing) ** ((power - 2) / 2)
+        trial = _even(form.lowest(weights, count, space.start), twins)
+        value = _objective(trial, penalty, power, smoothing)
+        if jump.made and value > objective:
+            jump.take_back()
+            at = space.leverages
+        else:
+            change = float(np.max(np.abs(trial.leverages - at)))
+            space, objective = trial, value
+            at = jump.next(at, space.leverages)
+        yield space, objective, change
+
+
+class _Extrapolation:
+    """Where to take the next tangent: at the last leverages, or beyond them.
+
+    Three leverages in a row, as logarithms l₀, l₁, l₂, give the direction l₁ - l₀ and its change;
+    the step along them is the one of a linear iteration (squared extrapolation).
+    """
+
+    def __init__(self, smoothing: float, plain: int) -> None:
+        self.plain = plain
+        self.smoothing = smoothing
+        self.passes = 0
+        self.made = False
+        self.reach = 4.0  # longest step; longer ones are tried where such do well
+        self.earlier: list[FloatArray] = []
+
+    def take_back(self) -> None:
+        """Start anew after a step that went too far."""
+        self.made, self.earlier, self.reach = False, [], max(1.0, self.reach / 2)
+
+    def next(self, before: FloatArray, after: FloatArray) -> FloatArray:
+        """Return the point after a pass from ``before`` to ``after``."""
+        self.passes += 1
+        self.made = False
+        self.earlier.append(np.log(before + self.smoothing))
+        if self.passes < self.plain or len(self.earlier) < 2:
+            self.earlier = self.earlier[-1:]
+            return after
+        start, middle = self.earlier
+        first, second = middle - start, np.log(after + self.smoothing) - middle
+        self.earlier = []
+        bend = second - first
+        size = float(np.linalg.norm(bend))
+        step = float(np.linalg.norm(first)) / size if size > 0 else 1.0
+        if step <= 1:
+            return after
+        if step >= self.reach:
+            step, self.reach = self.reach, 2 * self.reach
+        self.made = True
+        logarithm = start + 2 * step * first + step**2 * bend
+        return np.clip(np.exp(np.minimum(logarithm, 0.0)) - self.smoothing, 0.0, 1.0)
 
 
 def _even(space: Subspace, twins: IntArray | None) -> Subspace:
