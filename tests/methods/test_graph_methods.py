@@ -418,3 +418,10 @@ def test_asking_for_more_features_than_have_a_score_is_told():
 def test_wrong_parameters_are_named(estimator, message):
     with pytest.raises(ValueError, match=message):
         estimator.fit(planted())
+
+
+def test_sogfs_says_how_many_components_it_has():
+    with pytest.warns(
+        ConvergenceWarning, match="the graph has 1 components after 1 iterations, not"
+    ):
+        SOGFS(max_iter=1).fit(np.random.default_rng(0).standard_normal((60, 4)))

@@ -14,6 +14,8 @@ unique; the mean over all choices is taken, which depends on no basis.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
@@ -79,7 +81,7 @@ def solve_adaptive_graph(
     graph, count = _graph(candidates, weights)
     indicators = component_indicators(graph, n_clusters)
     space = _project(data, graph, n_components, penalty, power, tol, twins)
-    trace = Trace(0.5, max_iter, f"distance from {n_clusters} components of the graph,")
+    trace = Trace(0.5, max_iter, "components too many or too few,")
     for iteration in range(1, max_iter + 1):
         embedding = data @ space.vectors
         if iteration > FIXED:
@@ -109,7 +111,11 @@ def solve_adaptive_graph(
         "components": float(count),
         "rows": float(np.count_nonzero(space.leverages > NEGLIGIBLE)),
     }
-    return trace.solution(space.vectors, trace.history[-1], None, diagnostics, state)
+    solution = trace.solution(space.vectors, trace.history[-1], None, diagnostics, state)
+    reason = f"the graph has {count} components after {len(trace.history)} iterations"
+    if not trace.converged:
+        reason += f", not {n_clusters} (penalties that overshoot in turn may never agree on it)"
+    return replace(solution, reason=reason)
 
 
 def component_indicators(graph: sp.csr_array, count: int) -> FloatArray:
