@@ -54,3 +54,26 @@ def polar(matrix: Array) -> Array:
     xp = array_namespace(matrix)
     left, _, right = xp.linalg.svd(matrix, full_matrices=False)
     return left @ right
+
+
+def project_rows_to_simplex(matrix: Array) -> Array:
+    """Return, for every row, the nearest point with entries of at least 0 that sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.projections import project_rows_to_simplex
+    >>> project_rows_to_simplex(np.array([[0.5, 0.5, -3.0], [2.0, 0.0, 0.0]])).tolist()
+    [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]
+    """
+    xp = array_namespace(matrix)
+    # The largest entry of a row moves to 0 first: adding a number to a row changes nothing, and
+    # huge entries must not cancel digits of the sums.
+    shifted = matrix - xp.max(matrix, axis=1, keepdims=True)
+    ordered = xp.flip(xp.sort(shifted, axis=1), axis=1)
+    excess = xp.cumulative_sum(ordered, axis=1) - 1
+    place = xp.arange(1, matrix.shape[1] + 1, dtype=matrix.dtype)
+    positive = ordered * place > excess
+    count = xp.sum(xp.astype(positive, xp.int64), axis=1, keepdims=True)
+    threshold = xp.take_along_axis(excess, count - 1, axis=1) / xp.astype(count, matrix.dtype)
+    return xp.clip(shifted - threshold, 0.0, None)

@@ -37,16 +37,23 @@ def absolute_penalty(
     trace : float
         Total variance tr S.
     """
+    if scale == "relative" and is_number(value) and 1 <= value < float("inf"):
+        raise ValueError(
+            f"{name}={value} empties the model: on the relative scale it is a fraction, below "
+            "1, of the penalty that removes every feature (for the units of the papers set "
+            "penalty_scale='absolute')"
+        )
+    return penalty_in_units(name, value, scale=scale, auto=auto, unit=largest, trace=trace)
+
+
+def penalty_in_units(
+    name: str, value: Any, *, scale: str, auto: float, unit: Callable[[], float], trace: float
+) -> float:
+    """Convert a penalty whose relative ``unit`` empties nothing, so that it may exceed it."""
     if isinstance(value, str) and value == "auto":
-        return auto * largest()
+        return auto * unit()
     if not is_number(value) or not 0 <= value < float("inf"):
         raise ValueError(f"{name}={value!r} is neither a number of at least 0 nor 'auto'")
     if scale == "relative":
-        if value >= 1:
-            raise ValueError(
-                f"{name}={value} empties the model: on the relative scale it is a fraction, below "
-                "1, of the penalty that removes every feature (for the units of the papers set "
-                "penalty_scale='absolute')"
-            )
-        return float(value) * largest()
+        return float(value) * unit()
     return float(value) * (trace if scale == "trace" else 1.0)

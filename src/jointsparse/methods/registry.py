@@ -11,9 +11,14 @@ from jointsparse.methods.aw_spca import AWSPCA
 from jointsparse.methods.cspca import CSPCA
 from jointsparse.methods.dictionary_spca import DictionarySPCA
 from jointsparse.methods.jspca import JSPCA
+from jointsparse.methods.laplacian_score import LaplacianScore
+from jointsparse.methods.rne import RNE
 from jointsparse.methods.robust_pca import RobustPCA
+from jointsparse.methods.sogfs import SOGFS
 from jointsparse.methods.spca import SPCA
 from jointsparse.methods.spca_psd import SPCAPSD
+from jointsparse.methods.spcafs import SPCAFS
+from jointsparse.methods.udfs import UDFS
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,9 @@ class Method:
         Builds an unfitted estimator from keyword parameters.
     summary, when, source : str
         What it does, when to use it, where it comes from; one sentence each.
+    uses : {"moments", "graph"}
+        What it sees of the samples: sums over them, or also which samples are near each other.
+        On a graph each sample counts for itself, so samples that occur twice change the result.
     """
 
     name: str
@@ -38,6 +46,7 @@ class Method:
     summary: str
     when: str
     source: str
+    uses: Literal["moments", "graph"] = "moments"
 
 
 _METHODS = (
@@ -112,6 +121,50 @@ _METHODS = (
         summary="Principal components of the low-rank part of a table with gross errors.",
         when="Single entries may be grossly wrong; which ones is part of the answer.",
         source="Candès, Li, Ma, Wright 2011, J. ACM 58(3)",
+    ),
+    Method(
+        "spcafs",
+        "selector",
+        SPCAFS,
+        summary="PCA with an orthonormal projection that has few nonzero rows.",
+        when="To compare with the convex methods; few features for all components.",
+        source="Li et al. 2021, IEEE TPAMI",
+    ),
+    Method(
+        "laplacian-score",
+        "selector",
+        LaplacianScore,
+        summary="Features that vary little between neighbours and much overall.",
+        when="A quick ranking of features that respect clusters or manifolds.",
+        source="He, Cai, Niyogi 2005, NIPS 18",
+        uses="graph",
+    ),
+    Method(
+        "udfs",
+        "selector",
+        UDFS,
+        summary="Local discriminant analysis with a row-sparse projection.",
+        when="More samples than features, and clusters expected.",
+        source="Yang et al. 2011, IJCAI",
+        uses="graph",
+    ),
+    Method(
+        "sogfs",
+        "selector",
+        SOGFS,
+        summary="A graph with a given number of components, learned along with the features.",
+        when="The number of clusters is known.",
+        source="Nie, Zhu, Li 2016, AAAI",
+        uses="graph",
+    ),
+    Method(
+        "rne",
+        "selector",
+        RNE,
+        summary="Features that neighbours reconstruct well, in closed form.",
+        when="To compare with the published method; quick on any table.",
+        source="Liu et al. 2020, Knowledge-Based Systems 193",
+        uses="graph",
     ),
 )
 

@@ -143,3 +143,18 @@ class Trace:
             diagnostics=diagnostics,
             state=state,
         )
+
+
+def closed_form(loadings: Array, objective: float, state: Any) -> Solution:
+    """Return the result of a kernel that does not iterate."""
+    return Solution(
+        loadings=loadings,
+        objective=objective,
+        gap=None,
+        history=[objective],
+        gap_history=[],
+        n_iter=1,
+        converged=True,
+        reason="closed form",
+        state=state,
+    )

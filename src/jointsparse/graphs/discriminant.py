@@ -1,0 +1,69 @@
+r"""The local discriminant matrix of UDFS.
+
+For each sample i let :math:`N(i)` be itself and its k nearest neighbours, K = k + 1 samples, and
+:math:`Z_i = H_K X_{N(i)}` these samples centred around their own mean, with
+:math:`H_K = I - 11^\top/K`. With the selector :math:`S_i` of the rows N(i),
+
+.. math:: L = \sum_i S_i B_i S_i^\top,\qquad B_i = H_K (Z_i Z_i^\top + \lambda I_K)^{-1} H_K .
+
+L is positive semidefinite, sparse, and L1 = 0. One formula serves all shapes; a program in wide use
+takes another one where there are few features, which amounts to 1/λ in place of λ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from jointsparse.graphs.neighbours import FloatArray, IntArray
+
+BLOCK_ENTRIES = 2**22  # entries of neighbourhoods gathered at a time
+
+
+def local_grams(data: FloatArray, members: IntArray) -> FloatArray:
+    """Return Z_i Z_iᵀ of every neighbourhood; ``members`` is n × K, the samples in each."""
+    n, size = members.shape
+    grams = np.empty((n, size, size))
+    step = max(1, BLOCK_ENTRIES // (size * data.shape[1]))
+    for first in range(0, n, step):
+        local = data[members[first : first + step]]
+        local = local - local.mean(axis=1, keepdims=True)
+        grams[first : first + step] = local @ local.transpose(0, 2, 1)
+    return grams
+
+
+def discriminant_matrix(
+    data: FloatArray, neighbours: IntArray, *, ridge: float, relative: bool = True
+) -> sp.csr_array:
+    """Return L.
+
+    Parameters
+    ----------
+    data : ndarray of shape (n_samples, n_features)
+        Samples.
+    neighbours : ndarray of shape (n_samples, k)
+        Neighbours of every sample.
+    ridge : float
+        λ, above 0.
+    relative : bool
+        Whether ``ridge`` is a multiple of the mean of tr(Z_i Z_iᵀ)/K over the neighbourhoods.
+
+    Returns
+    -------
+    csr_array of shape (n_samples, n_samples)
+        At most n K² entries.
+    """
+    n = data.shape[0]
+    members = np.column_stack([np.arange(n), neighbours])
+    size = members.shape[1]
+    grams = local_grams(data, members)
+    unit = float(np.einsum("ikk->", grams)) / (n * size) if relative else 1.0
+    grams[:, np.arange(size), np.arange(size)] += ridge * (unit or 1.0)
+    inner = np.linalg.inv(grams)
+    inner -= inner.mean(axis=1, keepdims=True)
+    inner -= inner.mean(axis=2, keepdims=True)
+    inner = (inner + inner.transpose(0, 2, 1)) / 2
+    rows = np.repeat(members, size, axis=1)
+    columns = np.tile(members, (1, size))
+    matrix = sp.coo_array((inner.ravel(), (rows.ravel(), columns.ravel())), shape=(n, n))
+    return sp.csr_array(matrix)

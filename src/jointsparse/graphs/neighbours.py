@@ -1,0 +1,136 @@
+r"""k nearest neighbours, exact: the candidates by matrix products, the choice by differences.
+
+.. math:: N_k(i) = \text{the } k \text{ smallest } \|x_i - x_j\|^2,\ j\ne i
+
+The product form :math:`\|x_i\|^2+\|x_j\|^2-2x_i^\top x_j` is fast and loses digits. It is used, in
+single precision, only to rule samples out: its rounding error has a bound, so whatever lies within
+that bound of the k-th distance is a candidate, and its distance is computed again from the
+differences. Rows of the n × n matrix exist in blocks only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+BLOCK_ENTRIES = 2**24  # distances held at a time
+PAIR_ENTRIES = 2**21  # entries of differences held at a time
+SMALLEST_SINGLE = 1000  # samples; below, double precision costs nothing
+GROUP = 64  # samples of which only the nearest counts in a first pass
+TIE = 1e-10  # relative difference below which two distances are equal
+CANDIDATES = 8  # times k + 8: more than that in single precision, and double is tried
+
+
+def nearest_neighbours(data: NDArray[Any], count: int) -> tuple[IntArray, FloatArray]:
+    """Return the nearest neighbours of every sample among the others.
+
+    Parameters
+    ----------
+    data : ndarray of shape (n_samples, n_features)
+        Samples; at least two.
+    count : int
+        Number of neighbours k; no more are returned than there are other samples.
+
+    Returns
+    -------
+    indices : ndarray of shape (n_samples, k)
+        Neighbours, the nearest first. A sample is never its own neighbour, even where others equal
+        it. Of samples at the same distance the one with the lowest index comes first.
+    distances : ndarray of shape (n_samples, k)
+        Squared distances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.graphs.neighbours import nearest_neighbours
+    >>> indices, distances = nearest_neighbours(np.array([[0.0], [1.0], [3.0], [4.5]]), 2)
+    >>> indices.tolist()
+    [[1, 2], [0, 2], [3, 1], [2, 1]]
+    >>> distances[0].round(12).tolist()
+    [1.0, 9.0]
+    """
+    n = data.shape[0]
+    count = min(int(count), n - 1)
+    centred = np.asarray(data, dtype=np.float64)
+    centred = centred - centred.mean(axis=0)
+    scale = float(np.max(np.abs(centred), initial=0.0)) or 1.0
+    centred /= scale
+    indices = np.empty((n, count), dtype=np.int64)
+    distances = np.empty((n, count))
+    double = _Screen(centred, count, np.float64)
+    single = _Screen(centred, count, np.float32) if n > SMALLEST_SINGLE else None
+    for first in range(0, n, double.block):
+        rows = np.arange(first, min(first + double.block, n))
+        pairs = single.candidates(rows) if single is not None else None
+        if pairs is None or pairs[0].size > CANDIDATES * (count + 8) * rows.size:
+            pairs = double.candidates(rows)
+        chosen = _nearest_of(centred, *pairs, count)
+        indices[rows], distances[rows] = chosen
+    return indices, distances * scale**2
+
+
+class _Screen:
+    """Distances by matrix products in one precision, with what their rounding may amount to."""
+
+    def __init__(self, centred: FloatArray, count: int, dtype: Any) -> None:
+        n, d = centred.shape
+        self.count = count
+        self.width = max(1, min(GROUP, n // (4 * (count + 1))))
+        padded = -(-n // self.width) * self.width
+        self.block = max(1, BLOCK_ENTRIES // padded)
+        self.data = centred.astype(dtype, copy=False)
+        self.squares = np.full(padded, np.inf)
+        self.squares[:n] = np.einsum("ij,ij->i", centred, centred)
+        # Of the product, of the sums, and of the samples themselves in this precision.
+        self.error = float(np.finfo(dtype).eps) * (d + 16)
+        self.lower = (self.squares * (1 - self.error)).astype(dtype)
+        self.n = n
+
+    def candidates(self, rows: IntArray) -> tuple[IntArray, IntArray]:
+        """Return pairs (i, j) among which are the k nearest j of every row i, in order of i."""
+        size = rows.size
+        # Lower bounds of ‖x_i - x_j‖² - ‖x_i‖² (1 - error).
+        low = np.empty((size, self.squares.size), dtype=self.data.dtype)
+        np.matmul(self.data[rows[0] : rows[-1] + 1], self.data.T, out=low[:, : self.n])
+        low[:, : self.n] *= -2
+        low[:, self.n :] = 0
+        low += self.lower
+        low[np.arange(size), rows] = np.inf
+        # The k-th smallest bound is at most that of the k best groups: an upper bound is enough.
+        groups = low.reshape(size, -1, self.width)
+        nearest = groups.min(axis=2)
+        best = np.argpartition(nearest, self.count - 1, axis=1)[:, : self.count]
+        within = np.argmin(np.take_along_axis(groups, best[:, :, None], axis=1), axis=2)
+        member = best * self.width + within
+        above = np.take_along_axis(low, member, axis=1) + 2 * self.error * self.squares[member]
+        limit = above.max(axis=1) + 2 * self.error * self.squares[rows]
+        # In single precision the limit must not be rounded down.
+        limit = np.nextafter(limit.astype(low.dtype), np.array(np.inf, dtype=low.dtype))
+        owner, other = np.nonzero(low <= limit[:, None])
+        return rows[owner], other
+
+
+def _nearest_of(
+    data: FloatArray, owner: IntArray, other: IntArray, count: int
+) -> tuple[IntArray, FloatArray]:
+    """Choose the nearest of the candidates, by exact differences."""
+    exact = np.empty(owner.size)
+    step = max(1, PAIR_ENTRIES // data.shape[1])
+    for first in range(0, owner.size, step):
+        part = slice(first, first + step)
+        difference = data[owner[part]] - data[other[part]]
+        exact[part] = np.einsum("ij,ij->i", difference, difference)
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    order = np.lexsort((exact, owner))
+    last = exact[order[starts + count - 1]]
+    last = np.repeat(last, np.diff(starts, append=owner.size))
+    # What differs from the k-th distance by rounding only is a tie: the index decides.
+    key = np.where(np.abs(exact - last) <= TIE * last, last, exact)
+    order = np.lexsort((other, key, owner))
+    taken = order[starts[:, None] + np.arange(count)]
+    return other[taken], exact[taken]

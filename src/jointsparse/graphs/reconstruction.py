@@ -1,0 +1,56 @@
+r"""Weights that reconstruct every sample from its neighbours (locally linear embedding).
+
+.. math:: \min_{w_i^\top 1 = 1}\ \Bigl\|x_i - \sum_{j\in N_k(i)} w_{ij}x_j\Bigr\|^2
+          + \rho\operatorname{tr}(C_i)\|w_i\|^2,\qquad C_i = Z_iZ_i^\top,
+
+where the rows of :math:`Z_i` are :math:`x_j - x_i`. The solution is
+:math:`(C_i+\rho\operatorname{tr}(C_i) I)^{-1}1`, scaled to sum 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from jointsparse.graphs.discriminant import BLOCK_ENTRIES
+from jointsparse.graphs.laplacian import rows_to_csr
+from jointsparse.graphs.neighbours import FloatArray, IntArray
+
+SMALLEST_RIDGE = 1e-12  # more neighbours than dimensions leave C singular
+
+
+def reconstruction_weights(
+    data: FloatArray, neighbours: IntArray, *, ridge: float = 1e-3
+) -> sp.csr_array:
+    """Return the weights, row i those of sample i.
+
+    Parameters
+    ----------
+    data : ndarray of shape (n_samples, n_features)
+        Samples.
+    neighbours : ndarray of shape (n_samples, k)
+        Neighbours of every sample.
+    ridge : float
+        ρ.
+
+    Returns
+    -------
+    csr_array of shape (n_samples, n_samples)
+        k entries in each row, summing to 1. Where all neighbours equal the sample they share the
+        weight.
+    """
+    n, count = neighbours.shape
+    weights = np.empty((n, count))
+    step = max(1, BLOCK_ENTRIES // (count * data.shape[1]))
+    for first in range(0, n, step):
+        part = slice(first, first + step)
+        differences = data[neighbours[part]] - data[part, None, :]
+        gram = differences @ differences.transpose(0, 2, 1)
+        trace = np.einsum("ikk->i", gram)
+        gram /= np.where(trace > 0, trace, 1.0)[:, None, None]
+        gram[:, np.arange(count), np.arange(count)] += np.where(
+            trace > 0, max(ridge, SMALLEST_RIDGE), 1.0
+        )[:, None]
+        weights[part] = np.linalg.solve(gram, np.ones((gram.shape[0], count, 1)))[:, :, 0]
+    weights /= weights.sum(axis=1, keepdims=True)
+    return rows_to_csr(neighbours, weights)

@@ -1,0 +1,112 @@
+"""What the selectors share that look at the samples, not only at their scatter matrix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.methods.base import Selector, is_number
+from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
+from jointsparse.moments import Moments
+from jointsparse.solvers.solution import Solution
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+AUTO_CLUSTERS = 5
+AUTO_ALPHA = 0.3  # of the relative unit: about half of the features remain
+EQUAL = 1e-12  # relative difference of columns that are equal
+
+
+class GraphSelector(Selector):
+    """Base of the selectors on graphs of the samples.
+
+    Constant features are left out before (in these methods nothing is smoother than a constant)
+    and score 0. A subclass defines ``_solve_samples(data, mean, unit)``: ``data`` are the other
+    features, centred and divided by ``unit``, so that their mean square is 1; ``mean`` is what
+    was taken off, in the same unit.
+    """
+
+    _rewards_duplicates = False
+
+    def _solve_samples(
+        self, data: FloatArray, mean: FloatArray, unit: float
+    ) -> tuple[Solution, FloatArray]:
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
+        self.__dict__.pop("loadings_", None)
+        varies = moments.variances > 0
+        data = moments.centred_data[:, varies].astype(np.float64, copy=False)
+        unit = float(np.sqrt(moments.total_variance / data.size))
+        data = data / unit
+        if self._rewards_duplicates and data.shape[1] < data.shape[0]:
+            labels = twin_labels(data / np.linalg.norm(data, axis=0))
+            if labels is not None:
+                one = int(np.flatnonzero(np.bincount(labels) > 1)[0])
+                pair = np.flatnonzero(varies)[np.flatnonzero(labels == one)[:2]]
+                self._warn(
+                    f"features {pair[0]} and {pair[1]} are multiples of each other, and such "
+                    "features gain undeserved scores; remove one of them"
+                )
+        solution, scores = self._solve_samples(data, moments.mean[varies] / unit, unit)
+        loadings = embedded(np.asarray(solution.loadings), varies)
+        if loadings.shape[1]:
+            self.loadings_ = loadings
+        return replace(solution, loadings=loadings), embedded(scores, varies)
+
+
+def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
+    """Return the rows at their places among all features, zero elsewhere."""
+    full = np.zeros((mask.size, *values.shape[1:]))
+    full[mask] = values
+    return full
+
+
+def twin_labels(columns: FloatArray) -> IntArray | None:
+    """Label columns that are equal up to sign alike; None where all differ."""
+    size = float(np.max(np.abs(columns)))
+    # One number for each column, the same for equal ones; few others come as close.
+    probe = np.abs(np.random.default_rng(0).standard_normal(columns.shape[0]) @ columns)
+    order = np.argsort(probe, kind="stable")
+    labels = np.arange(probe.size)
+    close = np.diff(probe[order]) <= EQUAL * max(float(probe.max()), size)
+    for one, other in zip(order[:-1][close], order[1:][close], strict=True):
+        sign = 1.0 if float(columns[:, one] @ columns[:, other]) > 0 else -1.0
+        if np.max(np.abs(columns[:, one] - sign * columns[:, other])) <= EQUAL * size:
+            labels[other] = labels[one]
+    return None if np.array_equal(labels, np.arange(probe.size)) else labels
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return a whole number of at least 1."""
+    if not is_number(value, Integral) or value < 1:
+        raise ValueError(f"{name}={value!r} is not a whole number of at least 1")
+    return int(value)
+
+
+def check_power(p: Any) -> float:
+    """Return the exponent of the row norms."""
+    if not is_number(p) or not 0 < p <= 1:
+        raise ValueError(f"p={p!r} is not a number above 0 and at most 1")
+    return float(p)
+
+
+def row_penalty(
+    value: Any, *, scale: str, power: float, shape: tuple[int, int], energy: float, trace: float
+) -> float:
+    """Return the weight g of Σ‖w_j‖^q in units of the data.
+
+    The relative unit is ``energy`` divided by the penalty of a W (of this shape) with equal rows:
+    there, penalty and quadratic form weigh the same.
+    """
+    p, m = shape
+    # Where neighbours are equal throughout, there is no energy and no unit.
+    unit = (energy or 1.0) / (p ** (1 - power / 2) * m ** (power / 2))
+    return penalty_in_units(
+        "alpha", value, scale=check_scale(scale), auto=AUTO_ALPHA, unit=lambda: unit, trace=trace
+    )

@@ -1,0 +1,124 @@
+"""Laplacian score: features that are smooth on the neighbour graph (He, Cai, Niyogi)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
+from jointsparse.methods.base import is_number
+from jointsparse.methods.graph_selector import FloatArray, GraphSelector, check_count
+from jointsparse.moments import Moments
+from jointsparse.solvers.smoothness import solve_smoothness
+from jointsparse.solvers.solution import Solution
+
+
+class LaplacianScore(GraphSelector):
+    r"""Select features that vary little between neighbours and much overall.
+
+    With the symmetric weights G of the k-nearest-neighbour graph, degrees D = diag(G1) and the
+    Laplacian L = D - G, the Laplacian score of a feature f is
+
+    .. math:: \mathrm{LS} = \frac{\tilde f^\top L\tilde f}{\tilde f^\top D\tilde f}
+              = \frac{\tfrac12\sum_{ij}G_{ij}(f_i-f_j)^2}{\sum_i d_i(f_i-\bar f)^2},\qquad
+              \tilde f = f - \bar f,\ \bar f = \frac{f^\top D1}{1^\top D1} .
+
+    It lies between 0 (smooth) and 2, and small is good. The score of a feature here is
+    1/(1 + LS), so that higher is better as in every method.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Number of neighbours k; at most n_samples - 1 are used.
+    weights : {"binary", "heat", "cosine"}, default="binary"
+        Weights of the edges: 1; exp(-‖x_i - x_j‖²/(2t²)); or the cosine of the angle between the
+        centred samples, where it is positive.
+    width : float or "auto", default="auto"
+        t of the heat weights, in units of the data; "auto" is the median distance between
+        neighbours.
+    n_features_to_select : int, float, "auto" or "support", default="auto"
+        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
+        that together explain 90 % of the variance; or "support", all with a nonzero score.
+
+    Attributes
+    ----------
+    feature_scores_ : ndarray of shape (n_features,)
+        1/(1 + LS); 0 for constant features.
+    laplacian_scores_ : ndarray of shape (n_features,)
+        LS as in the paper; infinity for constant features.
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    support_ : ndarray of shape (n_features,)
+        Which features are kept.
+    objective_ : float
+        Mean LS of the features that vary.
+    n_iter_, history_, converged_, stopping_reason_
+        A closed form: one iteration.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had any.
+
+    Notes
+    -----
+    Each score is free of the scale of its own feature, but the graph is not: distances use all
+    features as they are, so standardise features with different units. On the graph that joins
+    samples of one class with weight 1/(size of the class), LS = 1/(1 + F) with Fisher's score F.
+
+    References
+    ----------
+    He, Cai, Niyogi (2005). Laplacian Score for Feature Selection. NIPS 18.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from jointsparse import LaplacianScore
+    >>> data = load_iris()
+    >>> selector = LaplacianScore(n_features_to_select=2).fit(data.data)
+    >>> selector.get_feature_names_out(data.feature_names).tolist()
+    ['petal length (cm)', 'petal width (cm)']
+    """
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 5,
+        weights: str = "binary",
+        width: float | str = "auto",
+        n_features_to_select: int | float | str = "auto",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.width = width
+        self.n_features_to_select = n_features_to_select
+
+    def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
+        solution, scores = super()._solve(moments)
+        varies = moments.variances > 0
+        self.laplacian_scores_ = np.full(varies.size, np.inf)
+        self.laplacian_scores_[varies] = solution.state
+        return solution, scores
+
+    def _solve_samples(
+        self, data: FloatArray, mean: FloatArray, unit: float
+    ) -> tuple[Solution, FloatArray]:
+        neighbours = check_count("n_neighbors", self.n_neighbors)
+        if self.weights not in WEIGHTS:
+            known = ", ".join(map(repr, WEIGHTS))
+            raise ValueError(f"weights={self.weights!r} is not one of {known}")
+        width = self._width(unit)
+        graph = affinity(data, neighbours, weights=self.weights, width=width)
+        if graph.nnz == 0 or degrees(graph).sum() == 0:
+            raise ValueError(
+                f"every weight is 0: width={self.width!r} is far below the distances between "
+                "neighbours; raise it or leave it at 'auto'"
+            )
+        solution = solve_smoothness(data, graph)
+        return solution, 1 / (1 + solution.state)
+
+    def _width(self, unit: float) -> float | None:
+        width = self.width
+        if isinstance(width, str) and width == "auto":
+            return None
+        if not is_number(width) or not 0 < float(width) < float("inf"):
+            raise ValueError(f"width={width!r} is neither a number above 0 nor 'auto'")
+        return float(width) / unit

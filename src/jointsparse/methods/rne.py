@@ -1,0 +1,214 @@
+"""RNE: features that neighbours reconstruct well (Liu, Ye, Li, Wang, Wang)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from jointsparse.graphs.neighbours import nearest_neighbours
+from jointsparse.graphs.reconstruction import reconstruction_weights
+from jointsparse.methods.base import check_stopping, is_number
+from jointsparse.methods.graph_selector import FloatArray, GraphSelector, check_count, embedded
+from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
+from jointsparse.moments import Moments
+from jointsparse.solvers.neighbourhood import residual_start, solve_neighbourhood
+from jointsparse.solvers.solution import Solution, closed_form
+
+AUTO_ALPHA = 1e3  # the authors' number, in units of the mean residual
+
+
+class RNE(GraphSelector):
+    r"""Select features by robust neighbourhood embedding.
+
+    The weights of locally linear embedding reconstruct every sample from its k nearest neighbours;
+    A = X - W_l X are the residuals. The paper's model for m features is
+
+    .. math:: \min_{H\ge0,\ H\in\mathbb R^{p\times m}}\ \|AH\|_1 + \tfrac a4\|H^\top H-I\|_F^2 ,
+
+    a relaxation of *choosing* m features: for a selection matrix H the objective is the sum of the
+    l1 norms :math:`\|a_j\|_1` of the chosen columns. That problem has a closed form, the columns
+    with the smallest norms, and ``solver="exact"`` is it: the score is
+    :math:`1/(1+\|a_j\|_1/\bar a)` with the mean norm :math:`\bar a`.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Number of neighbours k; at most n_samples - 1 are used.
+    ridge : float, default=1e-3
+        Regularisation of the reconstruction weights, relative to the local variance.
+    n_features_to_select : int, float, "auto" or "support", default="auto"
+        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
+        that together explain 90 % of the variance; or "support", all with a nonzero score. The
+        published solver fits one model for each number, so it needs a number or a share.
+    solver : {"exact", "published"}, default="exact"
+        "exact": the best selection. "published": the iterations of the paper, with the score
+        :math:`\sum_l H_{jl}^2`.
+    init : {"residual", "random"}, default="residual"
+        Start of the published solver: near the best selection, where the result is the same every
+        time, or random as in the paper, where the ranking is mostly that of the start.
+    n_init : int, default=1
+        Number of random starts, of which the best objective counts.
+    alpha : float or "auto", default="auto"
+        Penalty a of the published solver on the scale of ``penalty_scale``; "auto" is 1000 on the
+        relative scale.
+    penalty_scale : {"relative", "trace", "absolute"}, default="relative"
+        Unit of ``alpha``: "relative" and "trace" divide A by its mean column norm, "absolute" takes
+        A and the number as they are in the paper.
+    legacy_transpose : bool, default=False
+        Use X - W_lᵀX, as the authors' program does by mistake. For replication only.
+    tol : float, default=1e-6
+        Relative change of the objective at which the published solver stops.
+    max_iter : int, default=50
+        Largest number of iterations of the published solver.
+    random_state : int, RandomState instance or None, default=None
+        Random starts.
+
+    Attributes
+    ----------
+    feature_scores_ : ndarray of shape (n_features,)
+        Score of each feature, see above; 0 for constant features.
+    residual_norms_ : ndarray of shape (n_features,)
+        :math:`\|a_j\|_1` in units of the data.
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    support_ : ndarray of shape (n_features,)
+        Which features are kept.
+    loadings_ : ndarray of shape (n_features, n_features_to_select)
+        H, of the published solver.
+    objective_ : float
+        Sum of all residual norms ("exact"), or the model's objective ("published", in units of the
+        mean residual norm on the relative scale).
+    history_ : ndarray of shape (n_iter_,)
+        Objective after each iteration.
+    n_iter_ : int
+        Iterations made; 1 for the closed form.
+    converged_ : bool
+        Whether the tolerance was reached.
+    stopping_reason_ : str
+        Why the solver stopped.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had any.
+
+    Notes
+    -----
+    A small residual may mean a smooth feature or just a small one: standardise features with
+    different units. The authors scale every *sample* to unit length first
+    (:class:`sklearn.preprocessing.Normalizer`).
+
+    References
+    ----------
+    Liu, Ye, Li, Wang, Wang (2020). Robust Neighborhood Embedding for Unsupervised Feature
+    Selection. Knowledge-Based Systems 193.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from jointsparse import RNE
+    >>> X = StandardScaler().fit_transform(load_iris().data)
+    >>> one = RNE(n_features_to_select=2).fit(X)
+    >>> other = RNE(n_features_to_select=2, solver="published", tol=1e-3).fit(X)
+    >>> bool((one.get_support() == other.get_support()).all())
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_neighbors: int = 5,
+        ridge: float = 1e-3,
+        n_features_to_select: int | float | str = "auto",
+        solver: str = "exact",
+        init: str = "residual",
+        n_init: int = 1,
+        alpha: float | str = "auto",
+        penalty_scale: str = "relative",
+        legacy_transpose: bool = False,
+        tol: float = 1e-6,
+        max_iter: int = 50,
+        random_state: Any = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.ridge = ridge
+        self.n_features_to_select = n_features_to_select
+        self.solver = solver
+        self.init = init
+        self.n_init = n_init
+        self.alpha = alpha
+        self.penalty_scale = penalty_scale
+        self.legacy_transpose = legacy_transpose
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
+        check_stopping(self.tol, self.max_iter)
+        check_scale(self.penalty_scale)
+        for name, known in (("solver", ("exact", "published")), ("init", ("residual", "random"))):
+            value = getattr(self, name)
+            if value not in known:
+                raise ValueError(f"{name}={value!r} is neither {known[0]!r} nor {known[1]!r}")
+        if not is_number(self.ridge) or not 0 <= float(self.ridge) < float("inf"):
+            raise ValueError(f"ridge={self.ridge!r} is not a number of at least 0")
+        solution, scores = super()._solve(moments)
+        self.residual_norms_ = embedded(solution.state, moments.variances > 0)
+        return solution, scores
+
+    def _solve_samples(
+        self, data: FloatArray, mean: FloatArray, unit: float
+    ) -> tuple[Solution, FloatArray]:
+        neighbours, _ = nearest_neighbours(data, check_count("n_neighbors", self.n_neighbors))
+        weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
+        residuals = data - weights @ data
+        if self.legacy_transpose:  # where, unlike here, the mean matters
+            residuals = data + mean - weights.T @ (data + mean)
+        norms = np.sum(np.abs(residuals), axis=0)
+        typical = float(norms.mean()) or 1.0
+        if self.solver == "exact":
+            nothing = np.zeros((norms.size, 0))
+            solution = closed_form(nothing, float(norms.sum()) * unit, norms * unit)
+            return solution, 1 / (1 + norms / typical)
+        relative = self.penalty_scale != "absolute"
+        strength = penalty_in_units(
+            "alpha",
+            self.alpha,
+            scale=self.penalty_scale,
+            auto=AUTO_ALPHA,
+            unit=lambda: 1.0,
+            trace=1.0,
+        )
+        best: Solution | None = None
+        for start in self._starts(norms):
+            found = solve_neighbourhood(
+                residuals / typical if relative else residuals * unit,
+                start,
+                strength=strength,
+                tol=self.tol,
+                max_iter=self.max_iter,
+            )
+            if best is None or found.objective < best.objective:
+                best = found
+        assert best is not None
+        energy = np.sum(best.loadings**2, axis=1)
+        return replace(best, state=norms * unit), energy
+
+    def _starts(self, norms: FloatArray) -> list[FloatArray]:
+        wanted = self.n_features_to_select
+        if isinstance(wanted, str):
+            raise ValueError(
+                f"n_features_to_select={wanted!r}: solver='published' fits one model for each "
+                "number of features; give a number or a share, or use solver='exact'"
+            )
+        count = wanted if is_number(wanted, Integral) else round(float(wanted) * norms.size)
+        count = int(min(max(count, 1), norms.size))
+        if self.init == "residual":
+            return [residual_start(norms, count)]
+        random = check_random_state(self.random_state)
+        shape = (norms.size, count)
+        return [random.uniform(size=shape) for _ in range(check_count("n_init", self.n_init))]

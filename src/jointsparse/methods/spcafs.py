@@ -1,0 +1,192 @@
+"""SPCAFS: principal components with few features in common (Li, Nie, Bian, Wu, Li)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from jointsparse.methods.base import Selector, check_stopping
+from jointsparse.methods.graph_selector import (
+    FloatArray,
+    IntArray,
+    check_count,
+    check_power,
+    embedded,
+    row_penalty,
+    twin_labels,
+)
+from jointsparse.moments import Moments
+from jointsparse.solvers.quadratic_forms import DenseForm, QuadraticForm, ScatterForm
+from jointsparse.solvers.reweighted_eigen import scores_of, solve_reweighted
+from jointsparse.solvers.solution import Solution
+
+AUTO_COMPONENTS = 5
+RANK = 1e-12  # relative to the largest eigenvalue: below, it is zero
+
+
+class SPCAFS(Selector):
+    r"""Select features by PCA with a row-sparse orthonormal projection.
+
+    For centred X (n samples × p features), solve
+
+    .. math:: \min_{W\in\mathbb R^{p\times m},\ W^\top W=I}\ \|X - XWW^\top\|_F^2
+              + g\sum_j\|w_j\|_2^p ,\qquad 0<p\le1,
+
+    where :math:`w_j` is the row of W that belongs to feature j. The score of a feature is
+    :math:`\|w_j\|^2`, between 0 and 1; the scores sum to m.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Number of components m. "auto" is 5, or what the data allow. (The papers set it to the
+        number of clusters less 1.)
+    alpha : float or "auto", default="auto"
+        Sparsity penalty g on the scale of ``penalty_scale``; "auto" is 0.3 on the relative scale,
+        where 0.03 to 10 is the useful range.
+    p : float, default=0.5
+        Exponent of the row norms, above 0 and at most 1.
+    n_features_to_select : int, float, "auto" or "support", default="auto"
+        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
+        that together explain 90 % of the variance; or "support", all with a nonzero score.
+    penalty_scale : {"relative", "trace", "absolute"}, default="relative"
+        Unit of ``alpha``. "relative": the g at which, for a W with equal rows, the penalty equals
+        the variance of the first m principal components. "trace": multiples of the total variance
+        tr S, S = XᵀX. "absolute": the number of the paper.
+    tol : float, default=1e-4
+        Largest change of a score at which to stop.
+    max_iter : int, default=200
+        Largest number of eigenproblems.
+
+    Attributes
+    ----------
+    feature_scores_ : ndarray of shape (n_features,)
+        Squared row norms of W; 0 for rows that are zero up to the smoothing (1e-8).
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    support_ : ndarray of shape (n_features,)
+        Which features are kept.
+    loadings_ : ndarray of shape (n_features, n_components)
+        W. More columns where eigenvalues tie.
+    objective_ : float
+        Objective of the solution.
+    history_ : ndarray of shape (n_iter_,)
+        Objective after each eigenproblem; it never rises.
+    alpha_ : float
+        g in the units of the data.
+    n_components_ : int
+        Number of components fitted.
+    n_iter_ : int
+        Eigenproblems solved.
+    converged_ : bool
+        Whether the tolerance was reached.
+    stopping_reason_ : str
+        Why the solver stopped.
+    diagnostics_ : dict
+        Number of nonzero rows.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had any.
+
+    Notes
+    -----
+    The problem is not convex: the solution is a stationary point, reached from the principal
+    components. The numbers of the papers (10⁻⁴ … 10⁴ on the absolute scale) do next to nothing on
+    pixels between 0 and 255; hence the relative scale. A large ``alpha`` leaves exactly m features
+    with score 1; asking for more then adds those with the largest variance, with a warning.
+
+    References
+    ----------
+    Li, Nie, Bian, Wu, Li (2021). Sparse PCA via l2,p-Norm Regularization for Unsupervised Feature
+    Selection. IEEE TPAMI.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from jointsparse import SPCAFS
+    >>> X = StandardScaler().fit_transform(load_breast_cancer().data)
+    >>> selector = SPCAFS(n_components=3, alpha=1.0, n_features_to_select=6).fit(X)
+    >>> int(selector.get_support().sum())
+    6
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int | str = "auto",
+        alpha: float | str = "auto",
+        p: float = 0.5,
+        n_features_to_select: int | float | str = "auto",
+        penalty_scale: str = "relative",
+        tol: float = 1e-4,
+        max_iter: int = 200,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.p = p
+        self.n_features_to_select = n_features_to_select
+        self.penalty_scale = penalty_scale
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
+        check_stopping(self.tol, self.max_iter)
+        power = check_power(self.p)
+        varies = moments.variances > 0
+        total = moments.total_variance
+        form, values, twins = _form(moments, varies)
+        rank = int(np.count_nonzero(values > RANK * values[0]))
+        count = self._count(rank, int(varies.sum()))
+        if count > rank:
+            self._warn(f"the data have rank {rank}: only {rank} components are fitted")
+            count = rank
+        penalty = row_penalty(
+            self.alpha,
+            scale=self.penalty_scale,
+            power=power,
+            shape=(int(varies.sum()), count),
+            energy=float(values[:count].sum()) * total,
+            trace=total,
+        )
+        self.alpha_, self.n_components_ = penalty, count
+        solution = solve_reweighted(
+            form,
+            count,
+            penalty=penalty / total,
+            power=power,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            twins=twins,
+        )
+        # The kernel leaves out the constant ‖X‖² and works on data of trace 1.
+        history = [(1 + value) * total for value in solution.history]
+        self.loadings_ = embedded(np.asarray(solution.loadings), varies)
+        scores = embedded(scores_of(solution.state), varies)
+        return (
+            replace(solution, objective=history[-1], history=history, loadings=self.loadings_),
+            scores,
+        )
+
+    def _count(self, rank: int, p: int) -> int:
+        if isinstance(self.n_components, str) and self.n_components == "auto":
+            return max(1, min(AUTO_COMPONENTS, rank, p - 1))
+        return check_count("n_components", self.n_components)
+
+
+def _form(
+    moments: Moments, varies: NDArray[np.bool_]
+) -> tuple[QuadraticForm, FloatArray, IntArray | None]:
+    """Return -S of trace 1 (through the samples where they are fewer), eigenvalues, and twins."""
+    total = moments.total_variance
+    if moments.has_samples and int(varies.sum()) > moments.n_samples:
+        data = moments.centred_data[:, varies].astype(np.float64) / np.sqrt(total)
+        wide = ScatterForm(data)
+        return wide, np.clip(wide.values[::-1], 0.0, None), twin_labels(data)
+    scatter = moments.scatter[np.ix_(varies, varies)] / total
+    values = scipy.linalg.eigvalsh(scatter)[::-1]
+    # Equal features have equal columns of the scatter matrix, and only they.
+    return DenseForm(-scatter), np.clip(values, 0.0, None), twin_labels(scatter)

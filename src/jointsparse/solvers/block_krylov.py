@@ -1,0 +1,98 @@
+r"""The largest eigenpairs of a symmetric operator, from a block of starting vectors.
+
+Rayleigh-Ritz on the block Krylov space span(V, TV, T²V, …), restarted with its best vectors; the
+space is deepened where that goes slowly. A block is needed for two reasons: eigenvalues may be
+multiple, of which a single vector sees one copy, and a sequence of similar operators starts from
+the vectors of the one before, which makes it a matter of a few products. The vectors beyond those
+wanted, the guards, show where the wanted ones end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+SHALLOW, DEEP = 3, 32  # blocks in the space, at first and at most
+SLOW = 0.1  # a restart that leaves more than this share of the residual calls for a deeper space
+GUARD_TOL = 1e-3  # relative residual at which the first guard is believed
+
+
+class Pairs(NamedTuple):
+    """Eigenvalues in descending order, eigenvectors, and whether the wanted ones are accurate."""
+
+    values: FloatArray
+    vectors: FloatArray
+    converged: bool
+
+
+def widened(start: FloatArray, width: int) -> FloatArray:
+    """Return ``width`` vectors: those given, then the same random ones every time."""
+    if start.shape[1] >= width:
+        return start[:, :width]
+    rng = np.random.default_rng(0)
+    extra = rng.standard_normal((start.shape[0], width - start.shape[1]))
+    return np.column_stack([start, extra])
+
+
+def largest_pairs(
+    apply: Callable[[FloatArray], FloatArray],
+    start: FloatArray,
+    count: int,
+    *,
+    tol: float = 1e-10,
+    max_restarts: int = 60,
+) -> Pairs:
+    """Return as many eigenpairs as ``start`` has columns, the first ``count`` accurately.
+
+    Parameters
+    ----------
+    apply : callable
+        Multiplies a block of vectors by the operator, which is positive semidefinite.
+    start : ndarray of shape (n, width)
+        Vectors to start from; ``width`` above ``count`` gives guards.
+    count : int
+        Number of pairs whose residual must reach ``tol``.
+    tol : float
+        Norm of the residual, relative to the largest eigenvalue.
+    max_restarts : int
+        Limit on the number of restarts.
+    """
+    n, width = start.shape
+    deepest = max(1, min(DEEP, n // width))
+    depth, before = min(SHALLOW, deepest), np.inf
+    vectors = np.linalg.qr(start)[0]
+    values = np.zeros(width)
+    for _ in range(max_restarts):
+        basis, image = vectors, apply(vectors)
+        newest = image
+        for _ in range(depth - 1):
+            newest = _orthonormal_to(basis, newest)
+            basis = np.hstack([basis, newest])
+            newest = apply(newest)
+            image = np.hstack([image, newest])
+        inner = basis.T @ image
+        found, mix = np.linalg.eigh((inner + inner.T) / 2)
+        found, mix = found[::-1][:width], mix[:, ::-1][:, :width]
+        values, vectors = found, basis @ mix
+        residual = np.linalg.norm(image @ mix - vectors * values, axis=0) / abs(values[0])
+        if np.all(residual[:count] <= tol) and np.all(residual[count : count + 1] <= GUARD_TOL):
+            return Pairs(values, vectors, True)
+        worst = float(np.max(residual[:count]))
+        if worst > SLOW * before:
+            depth = min(2 * depth, deepest)
+        before = worst
+        vectors = np.linalg.qr(vectors)[0]
+    return Pairs(values, vectors, False)
+
+
+def _orthonormal_to(basis: FloatArray, block: FloatArray) -> FloatArray:
+    """Return an orthonormal block orthogonal to a basis; twice is enough."""
+    for _ in range(2):
+        block = block - basis @ (basis.T @ block)
+        block = np.linalg.qr(block)[0]
+    return block

@@ -1,0 +1,151 @@
+import numpy as np
+import published
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jointsparse.graphs.laplacian import affinity, laplacian
+from jointsparse.solvers import adaptive_graph, neighbourhood, quadratic_forms
+from jointsparse.solvers.adaptive_graph import component_indicators
+from jointsparse.solvers.block_krylov import largest_pairs, widened
+from jointsparse.solvers.neighbourhood import residual_start, solve_neighbourhood
+from jointsparse.solvers.quadratic_forms import (
+    DenseForm,
+    LaplacianForm,
+    ScatterForm,
+    form_of,
+    shares,
+)
+from jointsparse.solvers.reweighted_eigen import solve_reweighted
+
+seeds = st.integers(0, 10_000)
+
+
+def wide(seed, n=12, p=60):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)) @ rng.standard_normal((3, p)) + rng.standard_normal((n, p))
+    return X - X.mean(axis=0)
+
+
+def penalty(A, m, power, relative=0.3):
+    p = len(A)
+    return relative * abs(np.trace(A)) * m / p / (p ** (1 - power / 2) * m ** (power / 2))
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+@given(seed=seeds, relative=st.sampled_from([0.03, 0.3, 3.0]))
+@settings(max_examples=4)
+def test_wide_forms_give_what_the_matrix_gives(power, seed, relative):
+    X = wide(seed)
+    L = laplacian(affinity(X, 3))
+    for form, A in (
+        (LaplacianForm(X, L), X.T @ L.toarray() @ X),
+        (ScatterForm(X), -X.T @ X),
+    ):
+        g = penalty(A, 4, power, relative)
+        parameters = {"penalty": g, "power": power, "tol": 1e-7, "max_iter": 60}
+        one = solve_reweighted(form, 4, **parameters)
+        other = solve_reweighted(DenseForm(A), 4, **parameters)
+        np.testing.assert_allclose(one.state, other.state, atol=1e-6)
+        assert one.objective == pytest.approx(other.objective, rel=1e-8)
+        assert one.state.sum() == pytest.approx(4)
+
+
+def test_the_inverse_alone_suffices_where_a_matrix_would_be_too_large(monkeypatch):
+    monkeypatch.setattr(quadratic_forms, "DENSE_UP_TO", 0)
+    X = wide(1, n=20, p=300)
+    L = laplacian(affinity(X, 3))
+    A = X.T @ L.toarray() @ X
+    for form, matrix in ((LaplacianForm(X, L), A), (ScatterForm(X), -X.T @ X)):
+        g = penalty(matrix, 5, 1.0)
+        one = solve_reweighted(form, 5, penalty=g, max_iter=10, tol=1e-12)
+        other = solve_reweighted(DenseForm(matrix), 5, penalty=g, max_iter=10, tol=1e-12)
+        np.testing.assert_allclose(one.state, other.state, atol=1e-7)
+
+
+def test_more_columns_than_samples_leave_the_matrix():
+    X = wide(0, n=10, p=14)
+    L = laplacian(affinity(X, 3))
+    assert isinstance(form_of(X, L, 4), DenseForm)
+    assert isinstance(form_of(X, L, 3), LaplacianForm)
+
+
+@given(seed=seeds, power=st.sampled_from([1.0, 0.5, 0.2]))
+@settings(max_examples=15)
+def test_passes_are_those_of_the_papers(seed, power):
+    rng = np.random.default_rng(seed)
+    B = rng.standard_normal((9, 9))
+    A = B @ B.T
+    expected, _ = published.reweighted(A, 0.5, 3, power, 6, 1e-10)
+    found = solve_reweighted(DenseForm(A), 3, penalty=0.5, power=power, tol=0.0, max_iter=6)
+    np.testing.assert_allclose(found.state, expected, atol=1e-7)
+    assert np.all(np.diff(found.history) <= 1e-9 * np.abs(found.history[:-1]))
+    assert not found.converged
+
+
+def test_ties_share_the_space():
+    np.testing.assert_allclose(
+        shares(np.array([0.0, 1.0, 1.0, 1.0, 2.0]), 2, 1e-9), [1, 1 / 3, 1 / 3, 1 / 3, 0]
+    )
+    # three equal features: whichever way they are combined, they have the same leverage
+    found = solve_reweighted(DenseForm(np.diag([1.0, 1.0, 1.0, 3.0])), 1, penalty=0.0)
+    np.testing.assert_allclose(found.state, [1 / 3, 1 / 3, 1 / 3, 0], atol=1e-12)
+    assert found.converged
+    assert found.n_iter == 1
+
+
+def test_equal_features_stay_equal():
+    X = wide(5, n=40, p=6)
+    X = np.column_stack([X, X[:, 0], X[:, 0]])
+    A = -X.T @ X
+    twins = np.array([0, 1, 2, 3, 4, 5, 0, 0])
+    found = solve_reweighted(
+        DenseForm(A), 2, penalty=penalty(A, 2, 0.5, 3.0), power=0.5, twins=twins, tol=1e-9
+    )
+    assert found.state[0] == found.state[6] == found.state[7]
+
+
+def test_multiple_eigenvalues_are_found_from_a_block():
+    values = np.r_[np.full(4, 3.0), np.linspace(2.9, 0.1, 196)]
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((200, 200)))[0]
+    T = (rotation * values) @ rotation.T
+    pairs = largest_pairs(lambda V: T @ V, widened(np.empty((200, 0)), 8), 5)
+    assert pairs.converged
+    np.testing.assert_allclose(pairs.values[:5], values[:5], atol=1e-10)
+    np.testing.assert_allclose(
+        T @ pairs.vectors[:, :5], pairs.vectors[:, :5] * values[:5], atol=1e-8
+    )
+    assert not largest_pairs(
+        lambda V: T @ V, widened(np.empty((200, 0)), 8), 5, max_restarts=1
+    ).converged
+
+
+@pytest.mark.parametrize("way", ["dense", "factor", "product"])
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_indicators_are_the_lowest_eigenvectors(way, count, monkeypatch):
+    monkeypatch.setattr(adaptive_graph, "DENSE_UP_TO", 1000 if way == "dense" else 0)
+    monkeypatch.setattr(adaptive_graph, "FACTOR_UP_TO", 1000 if way == "factor" else 0)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 2)) + 20 * (np.arange(150) % 3)[:, None]
+    graph = affinity(X, 8)
+    assert sp.csgraph.connected_components(graph)[0] == 3
+    F = component_indicators(graph, count)
+    vectors = np.linalg.eigh(laplacian(graph).toarray())[1]
+    projector = vectors[:, :count] @ vectors[:, :count].T
+    if count < 3:  # of three components any two could be taken: all of them, two thirds each
+        projector = vectors[:, :3] @ vectors[:, :3].T * 2 / 3
+    np.testing.assert_allclose(F @ F.T, projector, atol=1e-6)
+
+
+def test_both_splits_of_the_neighbourhood_embedding_choose_alike(monkeypatch):
+    A = wide(3, n=15, p=40)
+    start = residual_start(np.abs(A).sum(axis=0), 4)
+    square = solve_neighbourhood(A, start, strength=1e3, tol=1e-12, max_iter=50)
+    monkeypatch.setattr(neighbourhood, "SQUARE_UP_TO", 0)
+    factored = solve_neighbourhood(A, start, strength=1e3, tol=1e-12, max_iter=50)
+    chosen = np.argsort(-np.sum(square.loadings**2, axis=1))[:4]
+    again = np.argsort(-np.sum(factored.loadings**2, axis=1))[:4]
+    assert set(chosen) == set(again)
+    best_selection = np.sort(np.abs(A).sum(axis=0))[:4].sum()
+    assert max(factored.objective, square.objective) < best_selection
