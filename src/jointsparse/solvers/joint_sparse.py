@@ -35,7 +35,7 @@ from jointsparse.solvers.group_regression import (
 from jointsparse.solvers.solution import Solution, Trace
 
 SMOOTHING = 1e-6  # of the typical norm of a residual: its weight stays finite
-COARSE, FINE = 1e-3, 1e-10  # accuracy of the regressions: at first, and once Q hardly moves
+COARSE, FINE = 0.03, 1e-10  # accuracy of the regressions: of the change of Q, and at best
 KEEP = 1e-10  # of the largest singular value: directions that Q does not use stay as they were
 
 
@@ -240,7 +240,7 @@ def solve_joint(
         # A Q that stands still says little where it is not accurate.
         if trace.record(iteration, value, measure=max(change, accuracy)):
             break
-        accuracy = max(min(0.1 * accuracy, 0.01 * change), FINE)
+        accuracy = max(min(accuracy, COARSE * change), FINE)
     return trace.solution(Q, trace.history[-1], None, {}, recovery)
 
 
