@@ -37,7 +37,7 @@ class Spectrum:
         xp = array_namespace(scatter)
         trace = float(xp.linalg.trace(scatter))
         values, vectors = xp.linalg.eigh(scatter / trace)
-        return cls(xp.clip(values, 0.0, None), vectors, trace)
+        return cls(positive_part(values), vectors, trace)
 
     @classmethod
     def thin(cls, data: Array) -> Spectrum:
@@ -53,6 +53,11 @@ class Spectrum:
         values, rows = values[positive], rows[:, positive]
         weights = xp.astype(rows / xp.sqrt(values * trace), data.dtype)
         return cls(values, data.T @ weights, trace)
+
+
+def positive_part(array: Array) -> Array:
+    """Return max(x, 0) entry by entry; several times faster than a portable ``clip``."""
+    return (array + abs(array)) / 2
 
 
 def symmetric_part(matrix: Array) -> Array:
@@ -131,4 +136,4 @@ def root_of_scatter(data: Array) -> Array:
     """Return a p × p root of XᵀX, which is all that the model knows of X."""
     xp = array_namespace(data)
     values, vectors = xp.linalg.eigh(double(data.T) @ double(data))
-    return xp.sqrt(xp.clip(values, 0.0, None))[:, None] * vectors.T
+    return xp.sqrt(positive_part(values))[:, None] * vectors.T

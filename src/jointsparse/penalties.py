@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, column_norms
+from jointsparse.linalg import Array, column_norms, positive_part
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class L21:
         norms = column_norms(matrix)
         # A zero column stays zero; dividing it by 1 instead of by 0 keeps NaN out.
         safe = xp.where(norms > 0, norms, xp.ones_like(norms))
-        return matrix * xp.clip(1 - step * self.strength / safe, 0.0, None)
+        return matrix * positive_part(1 - step * self.strength / safe)
 
     def weights(self, norms: Array, smoothing: float) -> Array:
         r"""Return the weights :math:`1/(2\sqrt{\|m_j\|^2+\varepsilon})` of the reweighted form."""

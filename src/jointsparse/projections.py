@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array
+from jointsparse.linalg import Array, positive_part
 
 
 def positive_eigenpairs(matrix: Array, shift: float = 0.0) -> tuple[Array, Array]:
@@ -76,4 +76,4 @@ def project_rows_to_simplex(matrix: Array) -> Array:
     positive = ordered * place > excess
     count = xp.sum(xp.astype(positive, xp.int64), axis=1, keepdims=True)
     threshold = xp.take_along_axis(excess, count - 1, axis=1) / xp.astype(count, matrix.dtype)
-    return xp.clip(shifted - threshold, 0.0, None)
+    return positive_part(shifted - threshold)

@@ -100,7 +100,7 @@ def test_every_model_follows_the_printed_algorithm(model, shape):
     np.testing.assert_allclose(norms, np.linalg.norm(omega, axis=0), atol=1e-8)
     assert solution.n_iter == len(solution.history) == 6
     assert solution.gap is None
-    assert not solution.converged
+    assert solution.reason == "made the 6 iterations asked for"
 
 
 @pytest.mark.parametrize("model", MODELS)

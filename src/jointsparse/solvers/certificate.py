@@ -43,6 +43,7 @@ from jointsparse.linalg import (
     add_to_diagonal,
     column_norms,
     largest_eigenvalue,
+    positive_part,
     symmetric_part,
 )
 from jointsparse.projections import positive_eigenpairs
@@ -139,8 +140,8 @@ def _spare_diagonal(pull: Array, vectors: Array, lam: float) -> Array:
     """
     xp = array_namespace(pull)
     diagonal = xp.sum(pull * vectors.T, axis=0)
-    room = xp.clip(lam**2 - xp.sum(pull**2, axis=0), 0.0, None)
-    return xp.clip(xp.sqrt(diagonal**2 + room) - diagonal, 0.0, None)
+    room = positive_part(lam**2 - xp.sum(pull**2, axis=0))
+    return positive_part(xp.sqrt(diagonal**2 + room) - diagonal)
 
 
 def dual_value_samples_cone(value: float, matrix: Array, lam: float, eta: float) -> float:

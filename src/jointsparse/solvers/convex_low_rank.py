@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, Spectrum, column_norms, double
+from jointsparse.linalg import Array, Spectrum, column_norms, double, positive_part
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import relative_gap
@@ -208,8 +208,10 @@ class RestrictedLoss(SquaredLoss):
         if thorough:
             return self.bound  # asked for the second time at this iterate
         self._point = self.dual_point(copies)
-        self.trace.own_gap = self._own_objective - self._point.own_bound()
         self.bound = max(self.bound, self._point.certificate().value)
+        if relative_gap(self._own_objective, self.bound) > self.trace.tol:
+            # Only where it is not over yet does it matter how much this basis has left to give.
+            self.trace.own_gap = self._own_objective - self._point.own_bound()
         return self.bound
 
     def missing(self) -> Array:
@@ -272,7 +274,7 @@ class _Rounds:
     def _guess(self, basis: Basis) -> tuple[Array, Array]:
         """U and SU of the optimum without column norms, where the splitting starts too."""
         xp = array_namespace(self.scatter)
-        first = xp.clip(basis.values - self.eta / 2, 0.0, None) / (basis.values + self.lam / 2)
+        first = positive_part(basis.values - self.eta / 2) / (basis.values + self.lam / 2)
         weights = xp.sqrt(first[first > 0])
         return basis.vectors[:, first > 0] * weights, basis.images[:, first > 0] * weights
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, Spectrum
+from jointsparse.linalg import Array, Spectrum, positive_part
 from jointsparse.penalties import L21
 from jointsparse.projections import positive_eigenpairs
 
@@ -97,7 +97,7 @@ def factor_scores(factor: Array) -> Array:
     """Column norms of Ω = UUᵀ: ‖Ωe_j‖² = u_jᵀ(UᵀU)u_j, without forming Ω."""
     xp = array_namespace(factor)
     squared = xp.sum((factor @ (factor.T @ factor)) * factor, axis=1)
-    return xp.sqrt(xp.clip(squared, 0.0, None))
+    return xp.sqrt(positive_part(squared))
 
 
 def factor_on(omega: Array, kept: Array) -> Array:
@@ -136,7 +136,7 @@ def largest_lam(spectrum: Spectrum, eta: float, slope: float = SQUARED_LOSS_SLOP
     of a semidefinite programme and lies 1.3 to 1.6 times lower.
     """
     xp = array_namespace(spectrum.values)
-    excess = xp.clip(slope * spectrum.values - eta / spectrum.trace, 0.0, None)
+    excess = positive_part(slope * spectrum.values - eta / spectrum.trace)
     squared = (spectrum.vectors**2) @ xp.astype(excess**2, spectrum.vectors.dtype)
     return math.sqrt(float(xp.max(squared))) * spectrum.trace
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, Spectrum, column_norms, symmetric_part
+from jointsparse.linalg import Array, Spectrum, column_norms, positive_part, symmetric_part
 from jointsparse.penalties import L21
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
@@ -216,7 +216,7 @@ class _Blocks:
         steps = (1 / float(_median(norms)), m.eta + m.lam)
         slope = emptying_data(m.data, free_mean=m.free_mean)
         values, basis = xp.linalg.eigh(slope.T @ slope)
-        guess = xp.clip(values - m.eta, 0.0, None) / (values + m.lam)
+        guess = positive_part(values - m.eta) / (values + m.lam)
         omega = (basis * guess) @ basis.T
         residuals, _ = m.residuals(omega)
         sizes = row_norms(residuals)

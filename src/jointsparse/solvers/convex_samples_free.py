@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, Spectrum, column_norms
+from jointsparse.linalg import Array, Spectrum, column_norms, positive_part
 from jointsparse.penalties import L21
 from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers.acceleration import Arrays
@@ -100,7 +100,7 @@ class FreeBlocks:
         steps = (1 / median, m.eta + m.lam)
         weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
         values, rows = xp.linalg.eigh((centred * weights[:, None]).T @ centred)
-        guess = xp.clip(values - m.eta, 0.0, None) / (values + m.lam)
+        guess = positive_part(values - m.eta) / (values + m.lam)
         matrix = ((rows * guess) @ rows.T) @ m.basis.T
         residuals, _ = m.residuals(matrix)
         sizes = row_norms(residuals)

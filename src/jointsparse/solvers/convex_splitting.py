@@ -21,7 +21,14 @@ from dataclasses import dataclass
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, Spectrum, add_to_diagonal, column_norms, symmetric_part
+from jointsparse.linalg import (
+    Array,
+    Spectrum,
+    add_to_diagonal,
+    column_norms,
+    positive_part,
+    symmetric_part,
+)
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import (
@@ -127,7 +134,7 @@ class SquaredLoss:
         xp = array_namespace(self.s)
         model, s = self.model, self.s
         rho = INITIAL_STEP * (model.eta + model.lam)
-        guess = xp.clip(s - model.eta / 2, 0.0, None) / (s + model.lam / 2)
+        guess = positive_part(s - model.eta / 2) / (s + model.lam / 2)
         columns = self._stored(guess[:, None]) * self.vectors.T
         norms = column_norms(columns)
         directions = columns / xp.where(norms > 0, norms, xp.ones_like(norms))

@@ -45,7 +45,7 @@ from dataclasses import dataclass
 import numpy as np
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, add_to_diagonal, symmetric_part
+from jointsparse.linalg import Array, add_to_diagonal, positive_part, symmetric_part
 from jointsparse.solvers.convex_model import ConvexModel
 
 # Measured at η from 2 % to 10 % and λ from 0 to 2 % of tr S on three datasets (p = 256 to 784):
@@ -90,7 +90,7 @@ class Basis:
         """Rotate an orthonormal basis and its images under S."""
         xp = array_namespace(vectors)
         values, rotation = xp.linalg.eigh(symmetric_part(vectors.T @ images))
-        return cls(xp.clip(values, 0.0, None), vectors @ rotation, images @ rotation)
+        return cls(positive_part(values), vectors @ rotation, images @ rotation)
 
     def enlarged(self, scatter: Array, trace: float, columns: Array) -> Basis:
         """Add the directions of ``columns`` that are new."""
@@ -329,7 +329,7 @@ class DualPoint:
         lengths = xp.sum(self.pull * self.pull, axis=0)
         # one row for each μ
         shifts = top * xp.asarray(SHIFTS, dtype=values.dtype, device=values.device)
-        lifts = xp.clip(excess - shifts[:, None, None], 0.0, None)
+        lifts = positive_part(excess - shifts[:, None, None])
         growth = xp.sum(lifts * seen * (2 * pulled + lifts * seen), axis=1)
         longest = xp.sqrt(xp.max(lengths + growth, axis=1))
         best = (0.0, 0.0, 0)  # c = 0

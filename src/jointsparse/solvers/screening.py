@@ -32,7 +32,7 @@ import math
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, add_to_diagonal, blocks, double, long_product
+from jointsparse.linalg import Array, add_to_diagonal, blocks, double, long_product, positive_part
 from jointsparse.projections import positive_eigenpairs
 
 LARGEST_NUMBER_OF_PASSES = 100
@@ -116,7 +116,7 @@ def excess_form(gram: Array, eta: float) -> Array:
     """
     xp = array_namespace(gram)
     values, vectors = xp.linalg.eigh(gram)
-    excess = xp.clip(2 * values - eta, 0.0, None)
+    excess = positive_part(2 * values - eta)
     weights = excess**2 / xp.where(excess > 0, values, xp.ones_like(values))
     return (vectors * weights) @ vectors.T
 
@@ -128,7 +128,7 @@ def quadratic_forms(columns: Array, matrix: Array) -> Array:
     for part in blocks(columns.shape[1]):
         block = double(columns[:, part])
         result[part] = xp.sum(block * (matrix @ block), axis=0)
-    return xp.clip(result, 0.0, None)
+    return positive_part(result)
 
 
 def _tested(columns: Array, cross: Array, excess: Array, slack: float, scale: float) -> Array:
@@ -160,7 +160,7 @@ def static_screen_scatter(scatter: Array, lam: float, eta: float) -> Array:
         if kept_out.shape[0] == 0:
             break
         inside = xp.sum(squares[kept_out, :][:, kept_out], axis=0)
-        outside = xp.clip(length2[kept_out] - inside, 0.0, None)
+        outside = positive_part(length2[kept_out] - inside)
         if bool(xp.all(16 * outside + 4 * inside + scale < lam**2)):
             break  # (2S_KK - ηI)₊ is smaller than 2S_KK: no eigendecomposition needed
         excess, vectors = positive_eigenpairs(2 * scatter[kept_out, :][:, kept_out], eta)

@@ -23,6 +23,7 @@ from jointsparse.linalg import (
     column_norms,
     double,
     long_product,
+    positive_part,
     symmetric_part,
     tall_product,
 )
@@ -212,7 +213,7 @@ def _diagonalised(data: Array, basis: Array) -> tuple[Array, Array]:
     xp = array_namespace(data)
     image = long_product(data, basis)
     values, rotation = xp.linalg.eigh(image.T @ image)
-    return xp.clip(values, 0.0, None), tall_product(basis, rotation)
+    return positive_part(values), tall_product(basis, rotation)
 
 
 def _orthonormalised(columns: Array, least: float) -> Array:

@@ -40,6 +40,7 @@ from jointsparse.linalg import (
     double,
     largest_eigenvalue,
     long_product,
+    positive_part,
     symmetric_part,
 )
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
@@ -132,7 +133,7 @@ class Dropped:
         pull = _pull(frame, rotated)
         cross = 4 * (pull.T @ pull + 4 * frame.missed)
         values, vectors = xp.linalg.eigh(gram)
-        excess = xp.clip(2 * values - eta, 0.0, None)
+        excess = positive_part(2 * values - eta)
         weights = excess / xp.where(excess > 0, values, xp.ones_like(values))
         return cls(
             quadratic_forms(data, (cross + excess_form(gram, eta)) / lam**2),
@@ -233,7 +234,7 @@ def objective_of_factor(data: Array, factor: Array, trace: float, lam: float, et
     for part in blocks(factor.shape[0]):
         rows = double(factor[part, :])
         squares = xp.sum((rows @ gram) * rows, axis=1)
-        sparsity += float(xp.sum(xp.sqrt(xp.clip(squares, 0.0, None))))
+        sparsity += float(xp.sum(xp.sqrt(positive_part(squares))))
     smooth = trace - 2 * float(xp.linalg.trace(inner)) + float(xp.sum(inner * gram))
     return smooth + lam * sparsity + eta * float(xp.linalg.trace(gram))
 
@@ -255,7 +256,7 @@ def _largest(inside: Array, escaped: Array, coupling: float) -> float:
     if coupling == 0:
         return largest_eigenvalue(inside)
     values, vectors = xp.linalg.eigh(escaped)
-    root = (vectors * xp.sqrt(xp.clip(values, 0.0, None))) @ vectors.T
+    root = (vectors * xp.sqrt(positive_part(values))) @ vectors.T
     off = -coupling * root
     upper = xp.concat([inside, off], axis=1)
     lower = xp.concat([off, xp.zeros_like(off)], axis=1)

@@ -24,7 +24,15 @@ from dataclasses import dataclass
 
 from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, add_to_diagonal, blocks, double, long_product, tall_product
+from jointsparse.linalg import (
+    Array,
+    add_to_diagonal,
+    blocks,
+    double,
+    long_product,
+    positive_part,
+    tall_product,
+)
 
 FLOOR = 1e-6  # smallest norm for the weights of a basis, relative to the largest
 NEGLIGIBLE = 1e-7  # relative squared length of a column of U that is left out
@@ -108,7 +116,7 @@ def secular_norms(squares: Array, tau: Array, half_lam: float) -> Array:
         total = xp.clip(xp.sum(terms, axis=1), 1e-300, None)
         slope = xp.sum(terms * inverse * tau, axis=1) * total**-1.5
         step = (1 - total**-0.5) / xp.clip(slope, 1e-300, None)
-        norms = xp.clip(norms + step, 0.0, None)
+        norms = positive_part(norms + step)
     return norms
 
 
