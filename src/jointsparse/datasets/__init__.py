@@ -1,5 +1,20 @@
 """Data to try things on."""
 
 from jointsparse.datasets.bundled import load_breast_cancer_table
+from jointsparse.datasets.folder import available_datasets, load_dataset
+from jointsparse.datasets.synthetic import (
+    make_spiked,
+    make_three_curve,
+    make_three_ring,
+    make_two_moon,
+)
 
-__all__ = ["load_breast_cancer_table"]
+__all__ = [
+    "available_datasets",
+    "load_breast_cancer_table",
+    "load_dataset",
+    "make_spiked",
+    "make_three_curve",
+    "make_three_ring",
+    "make_two_moon",
+]
