@@ -13,36 +13,20 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jointsparse import Moments
+from jointsparse.datasets import load_pitprops
 from jointsparse.methods.spca import SPCA
 from jointsparse.metrics import explained_variance
 
 FRAME = load_breast_cancer(as_frame=True).data
 X = StandardScaler().fit_transform(FRAME)
 
-# Correlations of 13 measurements on 180 pitprops, below the diagonal (Jeffers 1967): topdiam,
-# length, moist, testsg, ovensg, ringtop, ringbut, bowmax, bowdist, whorls, clear, knots, diaknot.
-PITPROPS = """
-.954
-.364 .297
-.342 .284 .882
--.129 -.118 -.148 .220
-.313 .291 .153 .381 .364
-.496 .503 -.029 .174 .296 .813
-.424 .419 -.054 -.059 .004 .090 .372
-.592 .648 .125 .137 -.039 .211 .465 .482
-.545 .569 -.081 -.014 .037 .274 .679 .557 .526
-.084 .076 .162 .097 -.091 -.036 -.113 .061 .085 -.319
--.019 -.036 .220 .169 -.145 .024 -.232 -.357 -.127 -.368 .029
-.134 .144 .126 .015 -.208 -.329 -.424 -.202 -.076 -.291 .007 .184
-"""
 PUBLISHED_PENALTIES = (0.06, 0.16, 0.1, 0.5, 0.5, 0.5)
 
 
 @pytest.fixture(scope="module")
 def pitprops():
-    lower = np.zeros((13, 13))
-    lower[np.tril_indices(13, -1)] = PITPROPS.split()
-    return Moments.from_scatter(lower + lower.T + np.eye(13), n_samples=180)
+    correlation, names, n_samples = load_pitprops()
+    return Moments.from_scatter(correlation, n_samples, feature_names=names)
 
 
 def published(pitprops, **parameters):

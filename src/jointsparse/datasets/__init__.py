@@ -2,6 +2,7 @@
 
 from jointsparse.datasets.bundled import load_breast_cancer_table
 from jointsparse.datasets.folder import available_datasets, load_dataset
+from jointsparse.datasets.pitprops import load_pitprops
 from jointsparse.datasets.synthetic import (
     make_spiked,
     make_three_curve,
@@ -13,6 +14,7 @@ __all__ = [
     "available_datasets",
     "load_breast_cancer_table",
     "load_dataset",
+    "load_pitprops",
     "make_spiked",
     "make_three_curve",
     "make_three_ring",

@@ -1,0 +1,259 @@
+"""``jointsparse reproduce``: run published tables and figures again, beside what was published."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from jointsparse.cli.console import error_console, output_console, print_json, print_warning
+from jointsparse.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from jointsparse.experiments import Experiment, Outcome, Store
+
+HELP = "Run published tables and figures again, and print them beside ours with a verdict."
+STYLES = {"reproduced": "green", "close": "yellow", "refuted": "red", "not testable": "dim"}
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[EXPERIMENT]...",
+            help="Which, such as 000-table1, or the beginning of names, such as 004. "
+            "Without it, all.",
+            show_default=False,
+        ),
+    ] = None,
+    list_them: Annotated[
+        bool, typer.Option("--list", help="List the experiments and leave.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller data and fewer repeats: a minute for each.")
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option("--jobs", min=1, metavar="N", help="Number of processes.")
+    ] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler to send the work to."),
+    ] = None,
+    results: Annotated[
+        Path,
+        typer.Option(
+            "--results",
+            metavar="FILE",
+            help="SQLite file of results; what is in it is not computed again.",
+        ),
+    ] = Path("jointsparse-results.sqlite"),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", metavar="FOLDER", help="Write Markdown and HTML pages with the figures."
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of tables.")
+    ] = False,
+) -> None:
+    """Run what is missing, then print every claim beside what was found."""
+    from jointsparse.experiments import experiments
+
+    known = experiments()
+    if list_them:
+        _print_list(known, as_json)
+        return
+    chosen = _chosen(names or [], known)
+    if cluster is not None:
+        _check_cluster()
+    store = _open(results)
+    outcomes = {}
+    for name in chosen:
+        outcomes[name] = _run(known[name], store, quick, jobs, cluster)
+        if output is not None:
+            _write(output, known[name], outcomes[name], store)
+    if output is not None:
+        from jointsparse.experiments.pages import write_summary
+
+        write_summary(output, {n: (known[n].title, outcome) for n, outcome in outcomes.items()})
+    if as_json:
+        print_json([_record(known[name], outcome) for name, outcome in outcomes.items()])
+    else:
+        _print_all(output_console(), known, outcomes, output)
+
+
+def _chosen(names: list[str], known: "dict[str, Experiment]") -> list[str]:
+    if not names:
+        return list(known)
+    chosen: list[str] = []
+    for name in names:
+        found = [key for key in known if key == name or key.startswith(f"{name}-")]
+        if not found:
+            raise CommandError(
+                f"there is no experiment {name!r}; jointsparse reproduce --list names them all"
+            )
+        chosen += [key for key in found if key not in chosen]
+    return chosen
+
+
+def _check_cluster() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("distributed") is None:
+        raise CommandError("--cluster needs Dask: pip install 'jointsparse[dask]'")
+
+
+def _open(path: Path) -> "Store":
+    import sqlite3
+
+    from jointsparse.experiments import Store
+
+    try:
+        return Store(path)
+    except sqlite3.Error as error:
+        raise CommandError(f"{path} cannot be used as a file of results: {error}") from error
+
+
+def _run(
+    experiment: "Experiment", store: "Store", quick: bool, jobs: int, cluster: str | None
+) -> "Outcome":
+    import sqlite3
+
+    from jointsparse.experiments import run
+
+    tasks = experiment.tasks(quick=quick)
+    try:
+        with _progress(error_console(), experiment.name) as on_progress:
+            failed = run(tasks, store, jobs=jobs, cluster=cluster, on_progress=on_progress)
+    except OSError as error:
+        raise CommandError(f"{experiment.name} stopped: {error}") from error
+    except sqlite3.Error as error:
+        raise CommandError(f"{store.path} cannot be written: {error}") from error
+    if failed:
+        _, message = store.failures(experiment.name)[0]
+        print_warning(
+            f"{experiment.name}: {failed} of {len(tasks)} tasks failed, such as {message}"
+        )
+    return experiment.judge(store.results(experiment.name, {task.key for task in tasks}))
+
+
+@contextmanager
+def _progress(console: Console, name: str) -> Iterator[Any]:
+    if not console.is_terminal:
+
+        def line(done: int, total: int, left: float | None) -> None:
+            if done == total:
+                console.print(Text(f"{name}: {done} of {total} tasks"), soft_wrap=True)
+
+        yield line
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        number = bar.add_task(name, total=None, left="")
+
+        def draw(done: int, total: int, left: float | None) -> None:
+            words = "" if left is None else f"about {_duration(left)} left"
+            bar.update(number, completed=done, total=total, left=words)
+
+        yield draw
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _write(folder: Path, experiment: "Experiment", outcome: "Outcome", store: "Store") -> None:
+    from jointsparse.experiments.pages import write_pages
+    from jointsparse.io import TableError
+
+    failures = [f"{case}: {message}" for case, message in store.failures(experiment.name)]
+    try:
+        write_pages(folder, experiment.name, experiment.title, outcome, failures)
+    except (OSError, TableError) as error:
+        raise CommandError(f"{folder}: {error}") from error
+
+
+def _record(experiment: "Experiment", outcome: "Outcome") -> dict[str, Any]:
+    return {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "claims": [vars(claim) for claim in outcome.claims],
+        "tables": [
+            {"caption": caption, "header": list(header), "rows": [list(row) for row in rows]}
+            for caption, header, rows in outcome.tables
+        ],
+        "notes": outcome.notes,
+    }
+
+
+def _print_list(known: "dict[str, Experiment]", as_json: bool) -> None:
+    if as_json:
+        print_json([{"name": e.name, "title": e.title} for e in known.values()])
+        return
+    table = RichTable(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for experiment in known.values():
+        table.add_row(Text(experiment.name), Text(experiment.title))
+    output_console().print(table)
+
+
+def _print_all(
+    console: Console,
+    known: "dict[str, Experiment]",
+    outcomes: "dict[str, Outcome]",
+    output: Path | None,
+) -> None:
+    from jointsparse.experiments.claims import VERDICTS
+
+    for name, outcome in outcomes.items():
+        console.print(Text.assemble((name, "bold"), "  ", known[name].title))
+        _print_outcome(console, outcome)
+    total = {v: sum(o.counts()[v] for o in outcomes.values()) for v in VERDICTS}
+    words = ", ".join(f"{count} {verdict}" for verdict, count in total.items() if count)
+    console.print(Text(f"{sum(total.values())} claims: {words or 'none tested'}"))
+    if output is not None:
+        console.print(Text(f"wrote {output / 'summary.html'}"), soft_wrap=True)
+
+
+def _print_outcome(console: Console, outcome: "Outcome") -> None:
+    from jointsparse.experiments.pages import cell
+
+    if outcome.claims:
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        for title in ("claim", "published", "ours", "verdict"):
+            table.add_column(title)
+        for claim in outcome.claims:
+            verdict = Text(claim.verdict, style=STYLES[claim.verdict])
+            table.add_row(Text(claim.statement), Text(claim.published), Text(claim.ours), verdict)
+        console.print(table)
+        for reason in dict.fromkeys(c.reason for c in outcome.claims if c.reason):
+            console.print(Text(reason, style="dim"))
+    for caption, header, rows in outcome.tables:
+        table = RichTable(
+            box=box.SIMPLE_HEAD, pad_edge=False, title=Text(caption), title_justify="left"
+        )
+        for title in header:
+            table.add_column(Text(title))
+        for row in rows:
+            table.add_row(*(Text(cell(value)) for value in row))
+        console.print(table)
+    for note in outcome.notes:
+        console.print(Text(note))
+    console.print()

@@ -1,0 +1,161 @@
+"""Outcomes as Markdown and HTML pages with figures."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jointsparse.experiments.claims import VERDICTS, Outcome
+from jointsparse.io import atomic_path
+
+CLAIM_HEADER = ("claim", "published", "ours", "verdict", "reason")
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
+th, td { border-bottom: 1px solid #ccc; padding: .3rem .7rem; text-align: left; }
+img { max-width: 100%; } .reproduced { color: #06683b; } .refuted { color: #a3122b; }
+.close { color: #7a5a00; } .not-testable { color: #555; }
+"""
+
+
+def write_pages(
+    folder: Path, name: str, title: str, outcome: Outcome, failures: Sequence[str] = ()
+) -> list[Path]:
+    """Write NAME.md, NAME.html and the figures of one experiment; return the files.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to; made where it does not exist.
+    name, title : str
+        Name and title of the experiment.
+    outcome : Outcome
+        What it found.
+    failures : sequence of str
+        Messages of tasks that failed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = [
+        _write_figure(folder / f"{name}-{key}.png", draw) for key, draw in outcome.figures.items()
+    ]
+    notes = [*outcome.notes, *(f"Failed: {message}" for message in failures)]
+    markdown = _markdown(title, outcome, figures, notes)
+    page = _html(title, outcome, figures, notes)
+    return [
+        _write(folder / f"{name}.md", markdown),
+        _write(folder / f"{name}.html", page),
+        *figures,
+    ]
+
+
+def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> list[Path]:
+    """Write summary.md and summary.html, which count the claims of all experiments."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name, (title, outcome) in outcomes.items():
+        counts = outcome.counts()
+        rows.append((f"[{name}]({name}.md)", title, *(counts[v] for v in VERDICTS)))
+    total = [sum(outcome.counts()[v] for _, outcome in outcomes.values()) for v in VERDICTS]
+    rows.append(("all", "", *total))
+    header = ("experiment", "what", *VERDICTS)
+    text = "# Published claims, run again\n\n" + _markdown_table(header, rows) + "\n"
+    links = [
+        (f'<a href="{html.escape(name)}.html">{html.escape(name)}</a>', html.escape(title), *counts)
+        for (name, (title, _)), counts in zip(
+            outcomes.items(), (row[2:] for row in rows[:-1]), strict=True
+        )
+    ]
+    links.append(("all", "", *total))
+    body = f"<h1>Published claims, run again</h1>{_html_table(header, links, escaped=True)}"
+    return [
+        _write(folder / "summary.md", text),
+        _write(folder / "summary.html", _page("Published claims", body)),
+    ]
+
+
+def cell(value: Any) -> str:
+    """Return a number or text as it stands in a table."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def _markdown(title: str, outcome: Outcome, figures: list[Path], notes: list[str]) -> str:
+    parts = [f"# {title}"]
+    if outcome.claims:
+        rows = [(c.statement, c.published, c.ours, c.verdict, c.reason) for c in outcome.claims]
+        parts.append(_markdown_table(CLAIM_HEADER, rows))
+    for caption, header, table in outcome.tables:
+        parts += [f"## {caption}", _markdown_table(header, table)]
+    parts += [f"![{path.stem}]({path.name})" for path in figures]
+    parts += notes
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell(value).replace("|", "\\|") for value in line) + " |"
+        for line in lines
+    )
+
+
+def _html(title: str, outcome: Outcome, figures: list[Path], notes: list[str]) -> str:
+    parts = [f"<h1>{html.escape(title)}</h1>"]
+    if outcome.claims:
+        rows = [
+            (
+                html.escape(c.statement),
+                html.escape(c.published),
+                html.escape(c.ours),
+                f'<b class="{c.verdict.replace(" ", "-")}">{c.verdict}</b>',
+                html.escape(c.reason),
+            )
+            for c in outcome.claims
+        ]
+        parts.append(_html_table(CLAIM_HEADER, rows, escaped=True))
+    for caption, header, table in outcome.tables:
+        parts += [f"<h2>{html.escape(caption)}</h2>", _html_table(header, table)]
+    parts += [f'<img src="{path.name}" alt="{path.stem}">' for path in figures]
+    parts += [f"<p>{html.escape(note)}</p>" for note in notes]
+    return _page(title, "\n".join(parts))
+
+
+def _html_table(
+    header: Sequence[str], rows: Sequence[Sequence[Any]], *, escaped: bool = False
+) -> str:
+    def line(tag: str, values: Sequence[Any], safe: bool) -> str:
+        texts = (cell(v) if safe else html.escape(cell(v)) for v in values)
+        return "<tr>" + "".join(f"<{tag}>{text}</{tag}>" for text in texts) + "</tr>"
+
+    body = "\n".join(line("td", row, escaped) for row in rows)
+    return f"<table>{line('th', header, False)}\n{body}</table>"
+
+
+def _page(title: str, body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style></head>"
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def _write(path: Path, text: str) -> Path:
+    with atomic_path(path) as temporary:
+        Path(temporary).write_text(text, encoding="utf-8")
+    return path
+
+
+def _write_figure(path: Path, draw: Any) -> Path:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    draw(figure)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png")
+    return path

@@ -1,0 +1,128 @@
+"""Run tasks, one after the other, on several cores or on a cluster; skip what is done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jointsparse.experiments.store import Finished, Store
+from jointsparse.experiments.task import Task
+
+Progress = Callable[[int, int, "float | None"], None]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A task that raised an error."""
+
+    task: Task
+    message: str
+
+
+def run(
+    tasks: Sequence[Task],
+    store: Store,
+    *,
+    jobs: int = 1,
+    cluster: str | None = None,
+    on_progress: Progress | None = None,
+) -> int:
+    """Do the tasks that are not done yet, and keep the results of each as soon as it ends.
+
+    Stopped at any moment, even by force, and started again, it goes on where it was: what is kept
+    is not done again, and what was under way is done anew.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        All tasks, done or not.
+    store : Store
+        Where results are kept.
+    jobs : int, default=1
+        Number of processes.
+    cluster : str or None, default=None
+        Address of a Dask scheduler to send the tasks to, in place of processes here.
+    on_progress : callable or None, default=None
+        Called with the number of tasks done, of all tasks, and the estimated seconds left.
+
+    Returns
+    -------
+    int
+        Number of tasks that failed; their messages are in the store.
+    """
+    done = store.finished()
+    todo = [task for task in tasks if task.key not in done]
+    clock = _Clock(len(tasks), len(tasks) - len(todo), on_progress)
+    failed = 0
+    for outcome in _executed(todo, jobs, cluster):
+        if isinstance(outcome, Failed):
+            store.add_failure(outcome.task, outcome.message)
+            failed += 1
+        else:
+            store.add(outcome.task, outcome.rows, seconds=outcome.seconds)
+        clock.tick()
+    return failed
+
+
+def execute(task: Task) -> Finished | Failed:
+    """Do one task; an error of its own ends this task only."""
+    from jointsparse.experiments.catalogue import experiments
+
+    start = time.perf_counter()
+    try:
+        rows = experiments()[task.experiment].compute(task.case)
+    except Exception as error:  # whatever it is, the other tasks go on
+        return Failed(task, f"{type(error).__name__}: {error}")
+    return Finished(task, rows, time.perf_counter() - start)
+
+
+def _executed(tasks: list[Task], jobs: int, cluster: str | None) -> Iterator[Finished | Failed]:
+    if cluster is not None:
+        yield from _on_cluster(tasks, cluster)
+    elif jobs == 1 or len(tasks) < 2:
+        yield from map(execute, tasks)
+    else:
+        from joblib import Parallel, delayed
+
+        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
+        yield from parallel(delayed(_one_thread)(task) for task in tasks)
+
+
+def _one_thread(task: Task) -> Finished | Failed:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):  # the processes share the cores
+        return execute(task)
+
+
+def _on_cluster(tasks: list[Task], address: str) -> Iterator[Finished | Failed]:
+    from distributed import Client, as_completed
+
+    with Client(address) as client:
+        futures: list[Any] = client.map(_one_thread, tasks, pure=False)
+        for future in as_completed(futures):
+            yield future.result()
+
+
+class _Clock:
+    """Counts tasks and estimates the time left from the pace so far."""
+
+    def __init__(self, total: int, done: int, report: Progress | None) -> None:
+        self.total, self.done, self.report = total, done, report
+        self.start, self.first = time.perf_counter(), done
+        self._tell()
+
+    def tick(self) -> None:
+        self.done += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.report is None:
+            return
+        made = self.done - self.first
+        left = None
+        if made:
+            left = (time.perf_counter() - self.start) / made * (self.total - self.done)
+        self.report(self.done, self.total, left)

@@ -1,0 +1,1 @@
+"""One file for each source; each lists its experiments as ``EXPERIMENTS``."""
