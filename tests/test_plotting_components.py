@@ -223,6 +223,9 @@ class TestBiplot:
         assert texts(display.arrow_labels_) == ["d", "c", "a", "b"]
         tips = np.array([arrow.xy for arrow in display.arrows_])
         np.testing.assert_allclose(tips, display.arrow_scale_ * LOADINGS.T[[3, 2, 0, 1]])
+        assert display.arrow_scale_[0] == display.arrow_scale_[1]
+        # The longest arrow goes 0.8 of the way to the farthest sample.
+        assert np.hypot(*tips[0]) == pytest.approx(0.8 * 3)
         assert all(arrow.xyann == (0, 0) for arrow in display.arrows_)
         assert display.ax_.get_title("left") == "4 samples, all 4 features with a loading"
 
@@ -261,8 +264,15 @@ class TestBiplot:
 
     def test_elongated_scores_fill_the_picture(self):
         scores = self.SCORES * [100, 1]
-        display = BiplotDisplay(scores=scores, components=[[1.0, 0.0], [0.0, 1e-3]]).plot()
-        assert display.ax_.get_aspect() == "auto"
+        display = BiplotDisplay(scores=scores, components=LOADINGS).plot()
+        display.figure_.canvas.draw()
+        on_paper = display.ax_.transAxes.inverted().transform(
+            display.ax_.transData.transform(scores)
+        )
+        assert np.all(np.ptp(on_paper, axis=0) > 0.6)
+        tips = np.array([arrow.xy for arrow in display.arrows_])
+        np.testing.assert_allclose(tips, display.arrow_scale_ * LOADINGS.T[[3, 2, 0, 1]])
+        assert display.arrow_scale_[0] == pytest.approx(150 * display.arrow_scale_[1])
 
     @pytest.mark.parametrize("y", [["u", "v", "u", "$w$"], [1, 2, 1, 7], [True, False, True, True]])
     def test_classes_have_colours_marks_and_a_legend(self, y):
@@ -330,11 +340,19 @@ class TestBiplot:
             display.figure_.canvas.draw()
             assert len(display.arrow_labels_) == 12
             assert overlaps(display.arrow_labels_) == []
-            frame = display.figure_.bbox
-            for label in display.arrow_labels_:
-                box = label.get_window_extent()
-                assert frame.contains(box.x0, box.y0)
-                assert frame.contains(box.x1, box.y1)
+
+    def test_labels_stay_inside_the_axes(self):
+        names = [letter * 28 for letter in "WXYZ"]
+        components = [[1.0, -1.0, 0.7, -0.7], [0.0, 0.0, 0.7, -0.7]]
+        display = BiplotDisplay(
+            scores=self.SCORES[[0, 3]], components=components, feature_names=names
+        ).plot()
+        display.figure_.canvas.draw()
+        frame = display.ax_.get_window_extent()
+        for label in display.arrow_labels_:
+            box = label.get_window_extent()
+            assert frame.x0 - 1 <= box.x0 <= box.x1 <= frame.x1 + 1
+            assert frame.y0 - 1 <= box.y0 <= box.y1 <= frame.y1 + 1
 
     def test_features_with_one_tip_have_readable_labels(self):
         display = BiplotDisplay(scores=self.SCORES, components=np.ones((2, 8))).plot()

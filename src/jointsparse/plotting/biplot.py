@@ -35,7 +35,8 @@ class BiplotDisplay:
     """Scores of the samples on two components, with arrows for the strongest loadings.
 
     An arrow starts at the origin and points where samples with a high value of its feature lie.
-    All arrows have one scale, chosen so that they fill the picture. Make it with
+    All arrows have one scale, chosen so that they fill the picture: lengths compare with each
+    other, not with the scores. Make it with
     :meth:`from_estimator`.
 
     Parameters
@@ -63,16 +64,18 @@ class BiplotDisplay:
         The arrows, strongest feature first.
     arrow_labels_ : list of matplotlib.text.Annotation
         Their labels.
-    arrow_scale_ : float
-        Length of an arrow divided by the length of its loadings.
+    arrow_scale_ : ndarray of shape (2,)
+        What loadings are multiplied with along each axis to give the tip of their arrow.
     shown_features_ : ndarray of int
         Columns of ``components`` that have an arrow, strongest first.
 
     Notes
     -----
     Both axes have the same unit, so that angles are true, unless the scores extend more than five
-    times further along one axis than along the other. Of more than 10 000 samples a random part is
-    drawn, the same on every call. Arrows shorter than 2 % of the longest are left out.
+    times further along one axis than along the other. Each axis then has a unit of its own, for
+    points and arrows alike, as if the scores had been scaled to the same range. Of more than 10 000
+    samples a random part is drawn, the same on every call. Arrows shorter than 2 % of the longest
+    are left out.
 
     Examples
     --------
@@ -82,11 +85,11 @@ class BiplotDisplay:
     >>> from jointsparse.plotting import BiplotDisplay
     >>> table = load_breast_cancer()
     >>> X = StandardScaler().fit_transform(table.data)
-    >>> model = SPCA(n_components=2, n_nonzero=4).fit(X)
+    >>> model = SPCA(n_components=3, n_nonzero=6).fit(X)
     >>> kinds = table.target_names[table.target]
     >>> display = BiplotDisplay.from_estimator(model, X, y=kinds, feature_names=table.feature_names)
     >>> len(display.arrows_)
-    8
+    12
     """
 
     ax_: Any
@@ -94,7 +97,7 @@ class BiplotDisplay:
     scatters_: list[Any]
     arrows_: list[Any]
     arrow_labels_: list[Any]
-    arrow_scale_: float
+    arrow_scale_: FloatArray
     shown_features_: NDArray[np.intp]
 
     def __init__(
@@ -210,9 +213,13 @@ class BiplotDisplay:
         length = np.hypot(*loadings[:, self.shown_features_])
         visible = length > _SHORTEST_ARROW * np.max(length, initial=0.0)
         self.shown_features_ = self.shown_features_[visible]
-        tips = self._tips(points, loadings[:, self.shown_features_].T)
+        units = _units(points)
+        self.arrow_scale_ = units * _scale(points / units, loadings.T)
+        tips = loadings[:, self.shown_features_].T * self.arrow_scale_
 
         self._draw_plane(pair, np.vstack([points, tips]))
+        if units[0] == units[1]:
+            ax.set_aspect("equal", adjustable="datalim")
         y = None if self.y is None else self.y[rows]
         self.scatters_, legend_rows = draw_groups(
             ax,
@@ -248,13 +255,6 @@ class BiplotDisplay:
             return np.arange(count)
         return np.sort(np.random.default_rng(0).choice(count, MOST_POINTS, replace=False))
 
-    def _tips(self, points: FloatArray, loadings: FloatArray) -> FloatArray:
-        """Return where the arrows end."""
-        reach = float(np.max(np.hypot(*points.T), initial=0.0)) or 1.0
-        longest = float(np.max(np.hypot(*loadings.T), initial=0.0)) or 1.0
-        self.arrow_scale_ = _LONGEST_ARROW * reach / longest
-        return loadings * self.arrow_scale_
-
     def _draw_plane(self, pair: list[int], content: FloatArray) -> None:
         ax = self.ax_
         ax.axhline(0, color=FAINT, linewidth=0.8, zorder=0)
@@ -263,9 +263,6 @@ class BiplotDisplay:
         ax.update_datalim(content)
         ax.margins(0.06)
         ax.autoscale_view()
-        extent = np.ptp(np.vstack([content, np.zeros((1, 2))]), axis=0)
-        if extent.max() <= _MOST_ELONGATED * extent.min():
-            ax.set_aspect("equal", adjustable="datalim")
         for component, set_label in zip(pair, (ax.set_xlabel, ax.set_ylabel), strict=True):
             percent = self._table.percent(component)
             of_variance = f" ({percent} of the variance)" if percent else ""
@@ -295,3 +292,18 @@ class BiplotDisplay:
         else:
             parts.append(f"all {n_arrows} features")
         return ", ".join(parts) if n_arrows else parts[0]
+
+
+def _units(points: FloatArray) -> FloatArray:
+    """Return the unit of each axis: the same unless the points extend much further along one."""
+    reach = np.max(np.abs(points), axis=0, initial=0.0)
+    if reach.max() <= _MOST_ELONGATED * reach.min() or reach.min() == 0:
+        return np.full(2, reach.max() or 1.0)
+    return np.asarray(reach)
+
+
+def _scale(points: FloatArray, loadings: FloatArray) -> float:
+    """Return the factor that makes the arrows fill the picture."""
+    reach = float(np.max(np.hypot(*points.T), initial=0.0)) or 1.0
+    longest = float(np.max(np.hypot(*loadings.T), initial=0.0)) or 1.0
+    return _LONGEST_ARROW * reach / longest

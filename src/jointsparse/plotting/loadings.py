@@ -174,7 +174,7 @@ class LoadingsDisplay:
         title = self._title(rows.size, n_nonzero)
         if components is None and len(numbers) < self.components.shape[0]:
             title += f", first {len(numbers)} of {self.components.shape[0]} components"
-        ax.set_title(title, loc="left", fontsize="medium", pad=30 if two_lines else 18)
+        ax.set_title(title, loc="left", fontsize="medium", pad=32 if two_lines else 19)
         return self
 
     def _numbers(self, components: Sequence[int] | None) -> list[int]:
