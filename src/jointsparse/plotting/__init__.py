@@ -3,7 +3,9 @@
 Importing this package does not import matplotlib; drawing does.
 """
 
+from jointsparse.plotting.biplot import BiplotDisplay
 from jointsparse.plotting.convergence import ConvergenceDisplay
 from jointsparse.plotting.feature_scores import FeatureScoresDisplay
+from jointsparse.plotting.loadings import LoadingsDisplay
 
-__all__ = ["ConvergenceDisplay", "FeatureScoresDisplay"]
+__all__ = ["BiplotDisplay", "ConvergenceDisplay", "FeatureScoresDisplay", "LoadingsDisplay"]
