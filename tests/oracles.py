@@ -54,3 +54,19 @@ def sample_loss_optimum(X, lam, eta, *, psd, free_mean):
     problem = cp.Problem(cp.Minimize(objective))
     problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)
     return problem.value, omega.value
+
+
+def greedy_by_refit(X, A, n_picks):
+    """Greedy choice, XAᵀ fitted anew for every candidate: picks and the share left after each."""
+    Y = X @ A.T
+    picks, left = [], [1.0]
+    for _ in range(n_picks):
+        shares = np.full(X.shape[1], np.inf)
+        for j in set(range(X.shape[1])) - set(picks):
+            basis = np.linalg.qr(X[:, [*picks, j]])[0]
+            rest = Y - basis @ (basis.T @ Y)
+            shares[j] = (rest**2).sum() / (Y**2).sum()
+        gains = left[-1] - shares
+        picks.append(int(np.argmax(gains >= (1 - 1e-8) * gains.max())))
+        left.append(shares[picks[-1]])
+    return picks, np.array(left[1:])

@@ -102,6 +102,11 @@ class Moments:
         """Whether the samples themselves are at hand."""
         return self._data is not None
 
+    @property
+    def data(self) -> Any:
+        """The samples as they came, dense or sparse; None where only their moments are known."""
+        return self._data
+
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigendecomposition of the scatter matrix, all p vectors."""
