@@ -11,9 +11,11 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "AWSPCA": "jointsparse.methods.aw_spca",
     "CSPCA": "jointsparse.methods.cspca",
+    "GreedySelector": "jointsparse.methods.greedy_selector",
     "Moments": "jointsparse.moments",
     "SPCA": "jointsparse.methods.spca",
     "SPCAPSD": "jointsparse.methods.spca_psd",
+    "SelectFeatures": "jointsparse.methods.select_features",
     "RegularizationPath": "jointsparse.model_selection",
     "regularization_path": "jointsparse.model_selection",
 }
@@ -24,8 +26,10 @@ __all__ = [
     "CSPCA",
     "SPCA",
     "SPCAPSD",
+    "GreedySelector",
     "Moments",
     "RegularizationPath",
+    "SelectFeatures",
     "__version__",
     "metrics",
     "registry",

@@ -113,6 +113,13 @@ class Moments:
         return Spectrum.of(self.scatter)
 
     @cached_property
+    def thin_spectrum(self) -> Spectrum:
+        """The same without any p × p matrix where there are more features than samples."""
+        if self.has_samples and self.n_features > self.n_samples:
+            return Spectrum.thin(self.centred_data)
+        return self.spectrum
+
+    @cached_property
     def centred_data(self) -> NDArray[Any]:
         """The samples with the mean taken off: a dense n × p copy; float32 stays float32."""
         if self._data is None:
@@ -195,7 +202,7 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self._data = None
         self.cache.clear()
-        for cached in ("variances", "spectrum", "centred_data"):
+        for cached in ("variances", "spectrum", "thin_spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
         return self
 

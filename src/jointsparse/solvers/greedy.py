@@ -29,7 +29,8 @@ from jointsparse.linalg import blocks
 from jointsparse.solvers.columns import Columns, FloatArray
 
 IntArray = NDArray[np.int64]
-Target = Callable[[FloatArray], FloatArray]  # rows of X (k × p) ↦ rows of XAᵀ (k × q)
+# Either XAᵀ itself (m × q), or what turns a block of rows of X (k × p) into rows of it (k × q).
+Target = FloatArray | Callable[[FloatArray], FloatArray]
 
 DETERMINED = 1e-9  # share of its variance below which a feature is determined by the picks
 TIE = 1e-8  # relative difference of scores that rounding may make
@@ -50,6 +51,8 @@ class GreedyPath:
         Share of the variance of all features that the first pick, the first two, … explain (R²).
     gains : ndarray
         Share of the target that each pick added; zeros where the criterion has none.
+    first : ndarray of shape (n_features,)
+        Scores before the first pick that was not given.
     left : ndarray of shape (n_features,)
         Scores after the last pick: 0 for what is picked, determined or no candidate.
     reason : str
@@ -61,6 +64,7 @@ class GreedyPath:
     picks: IntArray
     curve: FloatArray
     gains: FloatArray
+    first: FloatArray
     left: FloatArray
     reason: str
     exhausted: bool
@@ -98,16 +102,10 @@ class _Residual:
 
     def _target_kernel(self) -> FloatArray:
         """Return P X Aᵀ A Xᵀ P, in the unit in which its first trace was 1."""
-        m, p = self.columns.n_rows, self.columns.n_features
-        kernel = np.zeros((m, m))
         if self.target is None:
-            for part in blocks(p):
-                block = self.off(self.columns.take(part))
-                kernel += block @ block.T
+            kernel = row_gram(self.columns, self.off)
         else:
-            step = max(1, BLOCK_ENTRIES // p)
-            parts = [slice(first, first + step) for first in range(0, m, step)]
-            mapped = np.concatenate([self.target(self.columns.rows(part)) for part in parts])
+            mapped = self._mapped()
             if self.size == 0:  # the squares of a target of any scale must not overflow
                 self._target_unit = float(np.max(np.abs(mapped), initial=0.0)) or 1.0
             mapped = self.off(mapped / self._target_unit)
@@ -115,6 +113,16 @@ class _Residual:
         if self.size == 0:
             self._target_total = float(np.trace(kernel)) or 1.0
         return np.asarray(kernel / self._target_total)
+
+    def _mapped(self) -> FloatArray:
+        """Return XAᵀ."""
+        if not callable(self.target):
+            return np.asarray(self.target)
+        step = max(1, BLOCK_ENTRIES // self.columns.n_features)
+        starts = range(0, self.columns.n_rows, step)
+        return np.concatenate(
+            [self.target(self.columns.rows(slice(first, first + step))) for first in starts]
+        )
 
     def recompute(self, features: Any) -> None:
         """Compute f and g of some features from their columns."""
@@ -159,6 +167,17 @@ class _Residual:
         self.size += 1
 
 
+def row_gram(
+    columns: Columns, off: Callable[[FloatArray], FloatArray] = lambda block: block
+) -> FloatArray:
+    """Return XXᵀ, with something taken off the columns first."""
+    gram = np.zeros((columns.n_rows, columns.n_rows))
+    for part in blocks(columns.n_features):
+        block = off(columns.take(part))
+        gram += block @ block.T
+    return gram
+
+
 def select_greedily(
     columns: Columns,
     *,
@@ -181,8 +200,8 @@ def select_greedily(
         Number of features to stop at, the given ones included.
     r2 : float
         Share of the variance of all features to stop at.
-    target : callable or None
-        Returns XAᵀ for a block of rows of X; None is A = I.
+    target : callable, ndarray of shape (n_rows, q) or None
+        XAᵀ, or what returns its rows for a block of rows of X; None is A = I.
     criterion : {"gain", "residual"}
         "gain": the share of the target that the feature adds. "residual": the share of the
         feature's own variance that the picks leave unexplained.
@@ -191,7 +210,7 @@ def select_greedily(
     candidates : ndarray of bool of shape (n_features,) or None
         Features that may be picked.
     given : iterable of int
-        Features that are taken first, in this order, whatever they add.
+        Features that are taken first, in this order, whatever they add, until ``r2`` is reached.
     tol : float
         Share of its variance below which a feature counts as determined by the picks.
 
@@ -202,8 +221,10 @@ def select_greedily(
     """
     run = _Run(columns, target, criterion, weights, candidates, tol)
     for feature in given:
+        if run.explained >= r2:
+            break
         run.take(int(feature))
-    score = run.scores()
+    score = first = run.scores()
     while len(run.picks) < n_picks and not run.explained >= r2 and score.max(initial=0.0) > 0:
         best = int(np.argmax(score >= (1 - TIE) * score.max()))
         run.take(best)
@@ -213,6 +234,7 @@ def select_greedily(
         picks=np.array(run.picks, dtype=np.int64),
         curve=np.array(run.curve),
         gains=np.array(run.gains),
+        first=first,
         left=score,
         reason=run.why_exhausted() if exhausted else "as many features as were asked for",
         exhausted=exhausted,
