@@ -191,9 +191,10 @@ def choose_features(
         if rule == "residual" or weigh:
             limits["weights"] = scores / scores.max()
         path = _in_rounds(columns, count, nonzero, target, limits)
+        order = _then(path, order)
     n_kept = path.picks.size if wanted.count is None else wanted.count
     rest = np.full(n_kept - path.picks.size, path.curve[-1])
-    return Choice(_then(path, order), n_kept, np.concatenate([path.curve, rest]), path)
+    return Choice(order, n_kept, np.concatenate([path.curve, rest]), path)
 
 
 def _in_rounds(

@@ -212,8 +212,8 @@ def _ridge(values: FloatArray, seen: FloatArray, total: float, n_samples: int) -
     n_samples : int
         Number of samples, of which the mean takes one degree of freedom.
     """
-    ridges = values.max(initial=0.0) * np.geomspace(1e-8, 1e2, 21)
-    shrink = values / (values + ridges[:, None]) if values.size else np.zeros((21, 0))
+    ridges = values.max(initial=0.0) * np.geomspace(1e-6, 1e2, 17)
+    shrink = values / (values + ridges[:, None]) if values.size else np.zeros((17, 0))
     left = total - (1 - (1 - shrink) ** 2) @ seen
     freedom = n_samples - 1 - shrink.sum(axis=1)
     score = np.where(freedom > 1e-6, left / np.maximum(freedom, 1e-6) ** 2, np.inf)
@@ -262,7 +262,8 @@ class _RowFold(Fold):
         # The prediction is linear in the training samples, so Gram matrices are enough.
         block = self.columns.take(features)
         block = block - block[self.train].mean(axis=0)
-        lengths = np.linalg.norm(block[self.train], axis=0)
+        # Unit length over both halves: a feature that hardly varies in one must not blow up there.
+        lengths = np.linalg.norm(block, axis=0)
         block = block[:, lengths > 0] / lengths[lengths > 0]
         left, values, right = np.linalg.svd(block[self.train], full_matrices=False)
         gram = self.gram[np.ix_(self.train, self.train)]
@@ -296,8 +297,9 @@ class _ScatterFold(Fold):
         return float(np.trace(self.test))
 
     def missed(self, features: IntArray) -> float:
-        features = features[np.diagonal(self.train)[features] > 0]
-        scale = 1 / np.sqrt(np.diagonal(self.train)[features])
+        squares = np.diagonal(self.train) + np.diagonal(self.test)
+        features = features[squares[features] > 0]
+        scale = 1 / np.sqrt(squares[features])
         inner = self.train[np.ix_(features, features)] * scale * scale[:, None]
         values, axes = np.linalg.eigh(inner)
         values = np.clip(values, 0.0, None)

@@ -80,7 +80,7 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEsti
     >>> selector.transform(X).shape
     (569, 5)
     >>> selector.selection_curve_.round(2).tolist()
-    [0.41, 0.57, 0.68, 0.71, 0.75]
+    [0.4, 0.56, 0.63, 0.68, 0.74]
     """
 
     def __init__(

@@ -69,9 +69,10 @@ class SelectionWorth:
             raise AttributeError("no feature was kept, so there is nothing to report on")
         report = selection_report(moments, kept)
         if report.below_random:
+            advice = ". rule='greedy' avoids features that repeat each other"
             warnings.warn(
                 f"{type(self).__name__}: the kept features are worth less than random ones: "
-                f"{report}. rule='greedy' avoids features that repeat each other.",
+                f"{report}{'' if getattr(self, 'rule', '') == 'greedy' else advice}",
                 UserWarning,
                 stacklevel=3,
             )

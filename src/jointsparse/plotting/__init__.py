@@ -5,5 +5,6 @@ Importing this package does not import matplotlib; drawing does.
 
 from jointsparse.plotting.convergence import ConvergenceDisplay
 from jointsparse.plotting.feature_scores import FeatureScoresDisplay
+from jointsparse.plotting.selection_curve import SelectionCurveDisplay
 
-__all__ = ["ConvergenceDisplay", "FeatureScoresDisplay"]
+__all__ = ["ConvergenceDisplay", "FeatureScoresDisplay", "SelectionCurveDisplay"]
