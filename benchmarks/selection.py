@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from jointsparse import SPCAPSD, GreedySelector, Moments
-from jointsparse.selection_report import held_out_fold
+from jointsparse.solvers.held_out import held_out_folds
 
 warnings.simplefilter("ignore")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -175,7 +175,7 @@ def held_out(h=50):
 
 
 def held_out_shares(X, c, h, train, test):
-    fold = held_out_fold(Moments.from_data(X), train, test)
+    fold, _ = held_out_folds(Moments.from_data(X), train, test)
     fitting = X[train] - X[train].mean(axis=0)
     orders = ours(fitting, c, h) | rivals(fitting, h)
     shares = {rule: fold.r2(order[:h]) for rule, order in orders.items()}

@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from jointsparse import SPCAPSD, GreedySelector, Moments
 from jointsparse.methods import worth
-from jointsparse.selection_report import _ridge, held_out_fold, selection_report
+from jointsparse.selection_report import selection_report
+from jointsparse.solvers.held_out import choose_ridge, held_out_folds
 
 X = StandardScaler().fit_transform(load_breast_cancer().data)
 
@@ -30,7 +31,7 @@ def test_held_out_shares_are_those_of_a_ridge_regression(n, p, monkeypatch):
     data = samples(0, n, p)
     train, test = np.arange(n // 2), np.arange(n // 2, n)
     kept = np.array([1, 5, 7])
-    fold = held_out_fold(Moments.from_data(data), train, test)
+    fold, _ = held_out_folds(Moments.from_data(data), train, test)
     mean = data[train].mean(axis=0)
     centred = data - mean
     total = (centred[test] ** 2).sum()
@@ -44,7 +45,7 @@ def test_held_out_shares_are_those_of_a_ridge_regression(n, p, monkeypatch):
     values = np.linalg.svd(regressors[train], compute_uv=False) ** 2
     shares = [share(ridge) for ridge in values.max() * np.geomspace(1e-6, 1e2, 17)]
     assert np.min(np.abs(np.array(shares) - fold.r2(kept))) < 1e-9
-    monkeypatch.setattr("jointsparse.selection_report._ridge", lambda *_: 0.0)
+    monkeypatch.setattr("jointsparse.solvers.held_out.choose_ridge", lambda *_: 0.0)
     regression = LinearRegression().fit(data[train][:, kept], data[train])
     missed = ((data[test] - regression.predict(data[test][:, kept])) ** 2).sum()
     assert fold.r2(kept) == pytest.approx(1 - missed / total)
@@ -58,7 +59,7 @@ def test_the_ridge_is_that_of_generalised_cross_validation():
     Z, Y = rng.standard_normal((30, 8)), rng.standard_normal((30, 5))
     Z, Y = Z - Z.mean(axis=0), Y - Y.mean(axis=0)
     U, d, _ = np.linalg.svd(Z, full_matrices=False)
-    found = _ridge(d**2, ((U.T @ Y) ** 2).sum(axis=1), (Y**2).sum(), 30)
+    found = choose_ridge(d**2, ((U.T @ Y) ** 2).sum(axis=1), (Y**2).sum(), 30)
 
     def gcv(ridge):
         hat = Z @ np.linalg.solve(Z.T @ Z + ridge * np.eye(8), Z.T)

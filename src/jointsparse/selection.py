@@ -14,6 +14,7 @@ regression on the kept ones explains.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -21,7 +22,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.linalg import Spectrum
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.greedy import (
@@ -30,6 +30,8 @@ from jointsparse.solvers.greedy import (
     GreedyPath,
     IntArray,
     Target,
+    row_axes,
+    row_products,
     select_greedily,
 )
 
@@ -259,19 +261,24 @@ def about_choice(choice: Choice, wanted: Wanted, available: int) -> str:
     return ""
 
 
-def projection_target(loadings: Any) -> Target:
-    """Return the target whose explained part is the scores X @ loadings."""
+def projection_target(loadings: Any) -> Callable[[FloatArray], FloatArray]:
+    """Return the target X @ loadings: the scores of components."""
     small = np.asarray(loadings, dtype=np.float64)
     return lambda rows: rows @ small
 
 
-def whitened_target(loadings: Any, spectrum: Spectrum) -> Target:
+def whitened_target(loadings: FloatArray, moments: Moments) -> Target:
     """Return the target X S^(-1/2) loadings: every direction of the data counts alike.
 
     Directions with an eigenvalue below 1e-6 of the largest are left out.
     """
-    values, vectors = np.asarray(spectrum.values), np.asarray(spectrum.vectors)
+    if moments.has_samples and moments.n_features > moments.n_samples:
+        # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
+        columns = feature_columns(moments)
+        values, axes = row_axes(columns, SMALL_EIGENVALUE)
+        image = axes.T @ row_products(columns, projection_target(loadings))
+        return np.asarray(axes @ (image / np.sqrt(values)[:, None]))
+    values, vectors = moments.spectrum.values, moments.spectrum.vectors
     large = values > SMALL_EIGENVALUE * values[-1]
     vectors = vectors[:, large]
-    inner = (vectors.T @ loadings) / np.sqrt(values[large])[:, None]
-    return projection_target(vectors.astype(np.float64) @ inner)
+    return projection_target(vectors @ ((vectors.T @ loadings) / np.sqrt(values[large])[:, None]))

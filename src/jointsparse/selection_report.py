@@ -5,9 +5,6 @@ explains. Held out: the samples are cut into two halves at random (always the sa
 regression is fitted on one half and judged on the other, then the other way round. Beside it stand
 what as many principal components explain, the best that any linear method could do on the samples
 it was fitted to, and what random sets of the same size explain: the least that a selection must do.
-
-The held-out regressions have a ridge, chosen by generalised cross-validation on the fitting half
-alone: without one, a set about as large as that half would fit its noise, whatever it is worth.
 """
 
 from __future__ import annotations
@@ -23,11 +20,11 @@ from jointsparse.linalg import blocks
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
 from jointsparse.solvers.greedy import IntArray, row_gram
+from jointsparse.solvers.held_out import RCOND, held_out_folds
 
 N_RANDOM = 10  # random sets of the same size
 N_STAND_INS = 3
-MOST_ROWS = 8192  # samples of each half; more would not change the first two digits
-RCOND = 1e-5  # directions of the kept features, at unit variance, that are shorter are noise
+MOST_ROWS = 4096  # samples of each half; more would not change the first two digits
 
 
 @dataclass(frozen=True)
@@ -189,158 +186,12 @@ def _held_out(moments: Moments, sets: Sequence[IntArray]) -> FloatArray:
     """Return R² of each set of features, and of as many principal components as the first has."""
     one, other = _halves(moments.n_samples)
     missed, total = np.zeros(len(sets) + 1), 0.0
-    for train, test in ((one, other), (other, one)):
-        fold = held_out_fold(moments, train, test)
+    for fold in held_out_folds(moments, one, other):
         missed += [*(fold.missed(features) for features in sets), fold.missed_by_pca(sets[0].size)]
         total += fold.total
     if total <= 0:
         return np.full(missed.size, np.nan)
     return 1 - missed / total
-
-
-def _ridge(values: FloatArray, seen: FloatArray, total: float, n_samples: int) -> float:
-    """Choose the ridge of a regression by generalised cross-validation.
-
-    Parameters
-    ----------
-    values : ndarray
-        Squared singular values of the regressors.
-    seen : ndarray
-        What of the outcomes lies along each left singular vector.
-    total : float
-        All of the outcomes.
-    n_samples : int
-        Number of samples, of which the mean takes one degree of freedom.
-    """
-    ridges = values.max(initial=0.0) * np.geomspace(1e-6, 1e2, 17)
-    shrink = values / (values + ridges[:, None]) if values.size else np.zeros((17, 0))
-    left = total - (1 - (1 - shrink) ** 2) @ seen
-    freedom = n_samples - 1 - shrink.sum(axis=1)
-    score = np.where(freedom > 1e-6, left / np.maximum(freedom, 1e-6) ** 2, np.inf)
-    return float(ridges[np.argmin(score)])
-
-
-class Fold:
-    """One way of holding samples out: regressions on some, judged on others."""
-
-    @property
-    def total(self) -> float:
-        """Variance of the test samples around the mean of the training ones."""
-        raise NotImplementedError  # pragma: no cover - the subclasses define it
-
-    def missed(self, features: IntArray) -> float:
-        """Return the squared error, on the test samples, of all features regressed on some."""
-        raise NotImplementedError  # pragma: no cover - the subclasses define it
-
-    def missed_by_pca(self, count: int) -> float:
-        """Return that of the projection on the training samples' principal components."""
-        raise NotImplementedError  # pragma: no cover - the subclasses define it
-
-    def r2(self, features: IntArray) -> float:
-        """Return the share of the test samples' variance that some features explain."""
-        return 1 - self.missed(features) / self.total
-
-    def r2_of_pca(self, count: int) -> float:
-        """Return the share that principal components explain."""
-        return 1 - self.missed_by_pca(count) / self.total
-
-
-@dataclass(frozen=True)
-class _RowFold(Fold):
-    """Seen through the Gram matrices of the samples (many features)."""
-
-    columns: Columns
-    train: IntArray
-    test: IntArray
-    gram: FloatArray  # of all samples around the mean of the training ones
-
-    @property
-    def total(self) -> float:
-        return float(np.trace(self.gram[np.ix_(self.test, self.test)]))
-
-    def missed(self, features: IntArray) -> float:
-        # The prediction is linear in the training samples, so Gram matrices are enough.
-        block = self.columns.take(features)
-        block = block - block[self.train].mean(axis=0)
-        # Unit length over both halves: a feature that hardly varies in one must not blow up there.
-        lengths = np.linalg.norm(block, axis=0)
-        block = block[:, lengths > 0] / lengths[lengths > 0]
-        left, values, right = np.linalg.svd(block[self.train], full_matrices=False)
-        gram = self.gram[np.ix_(self.train, self.train)]
-        seen = np.sum(left * (gram @ left), axis=0)
-        ridge = _ridge(values**2, seen, float(np.trace(gram)), self.train.size)
-        inverse = (right.T * (values / (values**2 + ridge))) @ left.T
-        test = block[self.test]
-        cross = inverse @ self.gram[np.ix_(self.train, self.test)]
-        inner = inverse @ gram @ inverse.T
-        fit = -2 * float(np.sum(test.T * cross)) + float(np.sum((test.T @ test) * inner))
-        return self.total + fit
-
-    def missed_by_pca(self, count: int) -> float:
-        values, vectors = np.linalg.eigh(self.gram[np.ix_(self.train, self.train)])
-        large = values > 1e-10 * values[-1]
-        values, vectors = values[large][::-1][:count], vectors[:, large][:, ::-1][:, :count]
-        scores = self.gram[np.ix_(self.test, self.train)] @ (vectors / np.sqrt(values))
-        return self.total - float(np.sum(scores**2))
-
-
-@dataclass(frozen=True)
-class _ScatterFold(Fold):
-    """Seen through scatter matrices (many samples), both around the training mean."""
-
-    train: FloatArray
-    test: FloatArray
-    n_train: int
-
-    @property
-    def total(self) -> float:
-        return float(np.trace(self.test))
-
-    def missed(self, features: IntArray) -> float:
-        squares = np.diagonal(self.train) + np.diagonal(self.test)
-        features = features[squares[features] > 0]
-        scale = 1 / np.sqrt(squares[features])
-        inner = self.train[np.ix_(features, features)] * scale * scale[:, None]
-        values, axes = np.linalg.eigh(inner)
-        values = np.clip(values, 0.0, None)
-        image = axes.T @ (self.train[features] * scale[:, None])
-        large = values > RCOND**2 * values[-1]
-        seen = np.sum(image[large] ** 2, axis=1) / values[large]
-        ridge = _ridge(values[large], seen, float(np.trace(self.train)), self.n_train)
-        weights = (axes[:, large] / (values[large] + ridge)) @ image[large] * scale[:, None]
-        fit = weights.T @ self.test[np.ix_(features, features)]
-        return self.total + float(np.sum((fit - 2 * self.test[:, features]) * weights.T))
-
-    def missed_by_pca(self, count: int) -> float:
-        axes = np.linalg.eigh(self.train)[1][:, ::-1][:, :count]
-        return self.total - float(np.sum(axes * (self.test @ axes)))
-
-
-def held_out_fold(moments: Moments, train: IntArray, test: IntArray) -> Fold:
-    """Return a fold of the samples, in the form that is cheaper for their shape."""
-    wide = moments.n_features > train.size + test.size
-    return _by_rows(moments, train, test) if wide else _by_scatter(moments, train, test)
-
-
-def _by_rows(moments: Moments, train: IntArray, test: IntArray) -> _RowFold:
-    rows = np.concatenate([train, test])
-    part = Moments.from_data(moments.data[rows])
-    columns = feature_columns(part)
-    gram = row_gram(columns)
-    train, test = np.arange(train.size), np.arange(train.size, rows.size)
-    mean = gram[:, train].mean(axis=1)
-    gram = gram - mean - mean[:, None] + float(mean[train].mean())
-    return _RowFold(columns, train, test, gram)
-
-
-def _by_scatter(moments: Moments, train: IntArray, test: IntArray) -> _ScatterFold:
-    first, second = (Moments.from_data(moments.data[rows]) for rows in (train, test))
-    total = moments.total_variance
-    root = np.sqrt(test.size / total)
-    shift = (second.mean - first.mean) * root
-    return _ScatterFold(
-        first.scatter / total, second.scatter / total + np.outer(shift, shift), train.size
-    )
 
 
 def _stand_ins(columns: Columns, kept: IntArray) -> StandIns:

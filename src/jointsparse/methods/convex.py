@@ -83,7 +83,7 @@ class ConvexSelector(Selector):
         if self._on_cone:  # ‖Ω y‖ = ‖(U (UᵀU)^(1/2))ᵀ y‖ for Ω = UUᵀ
             lengths, axes = np.linalg.eigh(loadings.T @ loadings)
             loadings = loadings @ (axes * np.sqrt(np.clip(lengths, 0.0, None)))
-        return whitened_target(loadings, moments.thin_spectrum)
+        return whitened_target(loadings, moments)
 
     def emptying_penalty(self, moments: Moments) -> tuple[float, float]:
         """Return a λ that surely empties the model, and the η it belongs to, in data units."""

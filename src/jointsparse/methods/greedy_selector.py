@@ -11,7 +11,7 @@ from jointsparse.methods.base import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.selection import Choice, Wanted, choose_features, wanted_features
 from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import DETERMINED, Target, row_gram, select_greedily
+from jointsparse.solvers.greedy import DETERMINED, Target, row_axes, select_greedily
 from jointsparse.solvers.solution import Solution
 
 TARGETS = ("reconstruction", "clusters")
@@ -148,9 +148,8 @@ class GreedySelector(Selector):
         count = self._count()
         if count is None:
             return None
-        values, axes = np.linalg.eigh(row_gram(feature_columns(moments)))
-        large = values > 1e-12 * values[-1]
-        values, axes = values[large][::-1][:count], axes[:, large][:, ::-1][:, :count]
+        values, axes = row_axes(feature_columns(moments), 1e-12)
+        values, axes = values[:count], axes[:, :count]
         return axes if self.target == "clusters" else axes * np.sqrt(values)
 
     def _count(self) -> int | None:

@@ -116,13 +116,9 @@ class _Residual:
 
     def _mapped(self) -> FloatArray:
         """Return XAᵀ."""
-        if not callable(self.target):
-            return np.asarray(self.target)
-        step = max(1, BLOCK_ENTRIES // self.columns.n_features)
-        starts = range(0, self.columns.n_rows, step)
-        return np.concatenate(
-            [self.target(self.columns.rows(slice(first, first + step))) for first in starts]
-        )
+        if callable(self.target):
+            return row_products(self.columns, self.target)
+        return np.asarray(self.target)
 
     def recompute(self, features: Any) -> None:
         """Compute f and g of some features from their columns."""
@@ -176,6 +172,20 @@ def row_gram(
         block = off(columns.take(part))
         gram += block @ block.T
     return gram
+
+
+def row_axes(columns: Columns, smallest: float) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors."""
+    values, axes = np.linalg.eigh(row_gram(columns))
+    large = values > smallest * values[-1]
+    return values[large][::-1], axes[:, large][:, ::-1]
+
+
+def row_products(columns: Columns, transform: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Apply something to all rows of X, block by block."""
+    step = max(1, BLOCK_ENTRIES // columns.n_features)
+    starts = range(0, columns.n_rows, step)
+    return np.concatenate([transform(columns.rows(slice(k, k + step))) for k in starts])
 
 
 def select_greedily(
