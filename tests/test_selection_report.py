@@ -138,6 +138,18 @@ def test_samples_are_not_kept_for_long(monkeypatch):
     assert not hasattr(pipeline[-1], "selection_report_")
 
 
+def test_the_report_is_made_only_when_asked_for():
+    selector = SPCAPSD().fit(X)
+    selector._repr_html_()
+    repr(selector)
+    assert "selection_report_" not in vars(selector)
+    assert hasattr(selector, "selection_report_")
+    assert "selection_report_" in vars(selector)
+    assert not hasattr(SPCAPSD(), "selection_report_")
+    with pytest.raises(AttributeError, match="'SPCAPSD' object has no attribute 'worth_'"):
+        selector.worth_
+
+
 def test_nothing_kept_has_no_report():
     with pytest.warns(UserWarning, match="no feature has a nonzero score"):
         selector = SPCAPSD(alpha=0.99).fit(X)

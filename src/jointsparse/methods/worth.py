@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,28 +20,31 @@ REMEMBERED_ENTRIES = 2**22  # 32 MB: samples up to this size are kept until the 
 class SelectionWorth:
     """Adds ``selection_report_`` and ``selection_report(X)`` to a selector.
 
-    The report needs the samples, and an estimator should not hold on to large data. So up to 4
-    million entries are remembered by reference, never copied; larger data only as long as the
-    caller keeps them (a weak reference). They are forgotten once the report is made, and pickles
-    and clones never contain them.
+    ``selection_report_`` is computed when it is first asked for and kept from then on. It needs the
+    samples, and an estimator should not hold on to large data. So up to 4 million entries are
+    remembered by reference, never copied; larger data only as long as the caller keeps them (a weak
+    reference). They are forgotten once the report is made, and pickles never contain them.
     """
 
     support_: NDArray[np.bool_]
+    selection_report_: SelectionReport
 
-    @property
-    def selection_report_(self) -> SelectionReport:
-        """What the kept features explain, beside PCA and random features; made when first asked."""
-        check_is_fitted(self)
-        if "_report" not in self.__dict__:
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Not a property: showing an estimator in a notebook would evaluate it.
+            if name != "selection_report_":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            check_is_fitted(self)
             moments = self._remembered_moments()
             if moments is None:
                 raise AttributeError(
                     "the samples of fit are no longer at hand (large data are not kept, nor are "
                     "data in a pickle): use selection_report(X)"
                 )
-            self._report = self._make_report(moments)
+            self.selection_report_ = self._make_report(moments)
             self.__dict__.pop("_remembered", None)
-        return self._report
+            return self.selection_report_
 
     def selection_report(self, X: Any) -> SelectionReport:
         """Measure on any samples what the kept features explain.
@@ -79,7 +82,7 @@ class SelectionWorth:
         return report
 
     def _remember(self, moments: Moments) -> None:
-        self.__dict__.pop("_report", None)
+        self.__dict__.pop("selection_report_", None)
         source: Any = moments.data if moments.has_samples else moments
         size = moments.n_features * (moments.n_samples if moments.has_samples else 1)
         if sp.issparse(source):
