@@ -151,7 +151,7 @@ def held_out(h=50):
 
     Both ways round; with fewer than 300 samples, mean of three cuts.
     """
-    names, rows = ALL.split(), []
+    names, rows, overlaps = ALL.split(), [], []
     for name in names:
         X, y = load(name)
         folds = []
@@ -159,11 +159,18 @@ def held_out(h=50):
             order = np.random.default_rng(seed).permutation(len(X))
             one, other = order[: len(X) // 2], order[len(X) // 2 :]
             folds += [(one, other), (other, one)]
-        results = [held_out_shares(X, int(y.max()) + 1, h, *fold) for fold in folds]
+        results, sets = zip(
+            *(held_out_shares(X, int(y.max()) + 1, h, *fold) for fold in folds), strict=True
+        )
         rows.append({rule: float(np.mean([r[rule] for r in results])) for rule in results[0]})
+        overlaps.append(
+            {rule: len(set(kept) & set(sets[1][rule])) / h for rule, kept in sets[0].items()}
+        )
         print(name, end=" ", flush=True)
     print()
     mean = print_table(names, rows)
+    print("share of the features that both halves of the samples agree on")
+    print_table(names, overlaps)
     for rule in ("greedy", "spca-psd"):
         best = max(mean.get(rival, -1) for rival in ("CUR", "FPS"))
         above = sum(row[rule] >= row["random"] for row in rows)
@@ -177,14 +184,14 @@ def held_out(h=50):
 def held_out_shares(X, c, h, train, test):
     fold, _ = held_out_folds(Moments.from_data(X), train, test)
     fitting = X[train] - X[train].mean(axis=0)
-    orders = ours(fitting, c, h) | rivals(fitting, h)
-    shares = {rule: fold.r2(order[:h]) for rule, order in orders.items()}
+    sets = {rule: order[:h] for rule, order in (ours(fitting, c, h) | rivals(fitting, h)).items()}
+    shares = {rule: fold.r2(features) for rule, features in sets.items()}
     rng = np.random.default_rng(0)
     varying = np.flatnonzero(fitting.std(axis=0))
-    sets = [rng.choice(varying, h, replace=False) for _ in range(20)]
-    shares["random"] = float(np.mean([fold.r2(features) for features in sets]))
+    random = [rng.choice(varying, h, replace=False) for _ in range(20)]
+    shares["random"] = float(np.mean([fold.r2(features) for features in random]))
     shares["PCA"] = fold.r2_of_pca(h)
-    return shares
+    return shares, sets
 
 
 def clustering():

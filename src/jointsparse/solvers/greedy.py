@@ -246,9 +246,14 @@ def select_greedily(
         gains=np.array(run.gains),
         first=first,
         left=score,
-        reason=run.why_exhausted() if exhausted else "as many features as were asked for",
+        reason=run.why_exhausted() if exhausted else _why_enough(run.explained >= r2),
         exhausted=exhausted,
     )
+
+
+def _why_enough(explained: bool) -> str:
+    what = "the share of the variance" if explained else "the number of features"
+    return f"{what} asked for is reached"
 
 
 class _Run:
