@@ -77,6 +77,20 @@ def test_scores_keep_their_digits_down_to_the_end():
     np.testing.assert_allclose(path.gains[:11], -np.diff([1.0, *left]), rtol=1e-8)
 
 
+@pytest.mark.parametrize("noise", [1e-2, 1e-3, 2e-4])
+@pytest.mark.parametrize("seed", range(3))
+def test_near_copies_keep_their_digits(seed, noise):
+    """After the first of near-copies the others have next to no variance left."""
+    rng = np.random.default_rng(seed)
+    X = np.repeat(rng.standard_normal((40, 3)), 5, axis=1)
+    X += noise * rng.standard_normal(X.shape)
+    X -= X.mean(axis=0)
+    path = select_greedily(Columns(X), n_picks=14)
+    picks, left = greedy_by_refit(X, np.eye(15), 14)
+    assert path.picks.tolist() == picks
+    np.testing.assert_allclose(path.gains, -np.diff([1.0, *left]), rtol=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_exhaustion_of_the_rank_is_said(seed):
     rng = np.random.default_rng(seed)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,8 @@ Target = FloatArray | Callable[[FloatArray], FloatArray]
 DETERMINED = 1e-9  # share of its variance below which a feature is determined by the picks
 TIE = 1e-8  # relative difference of scores that rounding may make
 EXPLAINED = 1e-20  # share of the target below which nothing of it is left
-DIGITS = 1e-5  # a downdated number this much smaller than it was is computed anew
+DIGITS = 1e-5  # a downdated number this much smaller than it was may need to be computed anew
+NO_DIGITS = 1e-10  # this much smaller, it may be anything
 BLOCK_ENTRIES = 2**21  # entries of a block converted to float64: 16 MB
 
 
@@ -87,7 +87,7 @@ class _Residual:
         self.g, self.f = columns.squares.copy(), np.zeros(columns.n_features)
         self._g_known, self._f_known = self.g.copy(), self.f.copy()
         if follow_target:
-            self._recompute_all()
+            self.recompute()
 
     @property
     def span(self) -> FloatArray:
@@ -120,28 +120,27 @@ class _Residual:
             return row_products(self.columns, self.target)
         return np.asarray(self.target)
 
-    def recompute(self, features: Any) -> None:
-        """Compute f and g of some features from their columns."""
-        residual = self.off(self.columns.take(features))
-        self.g[features] = np.einsum("ij,ij->j", residual, residual)
-        if self.follow_target:
-            self.f[features] = np.einsum("ij,ij->j", residual, self.kernel @ residual)
-        self._g_known[features], self._f_known[features] = self.g[features], self.f[features]
-
-    def _recompute_all(self) -> None:
-        for part in blocks(self.g.size):
-            self.recompute(part)
+    def recompute(self, features: IntArray | None = None) -> None:
+        """Compute f and g of some features (all by default) from their columns."""
+        for part in blocks(self.g.size if features is None else features.size):
+            chosen = part if features is None else features[part]
+            residual = self.off(self.columns.take(chosen))
+            self.g[chosen] = np.einsum("ij,ij->j", residual, residual)
+            if self.follow_target:
+                f = np.einsum("ij,ij->j", residual, self.kernel @ residual)
+                self.f[chosen] = np.maximum(f, 0.0)  # rounding
+            self._g_known[chosen], self._f_known[chosen] = self.g[chosen], self.f[chosen]
 
     def renew_target(self) -> None:
         """Compute the kernel anew where its residual has lost digits against what it was."""
         if self.follow_target and self.target_left < DIGITS * self._target_known:
             self.kernel = self._target_kernel()
             self.target_left = self._target_known = float(np.trace(self.kernel))
-            self._recompute_all()
+            self.recompute()
 
-    def uncertain(self) -> NDArray[np.bool_]:
-        """Features whose f or g has lost digits by cancellation."""
-        return (self.f < DIGITS * self._f_known) | (self.g < DIGITS * self._g_known)
+    def fallen(self, share: float) -> NDArray[np.bool_]:
+        """Features whose f or g is below a share of what it was when last computed."""
+        return (self.f < share * self._f_known) | (self.g < share * self._g_known)
 
     def remove(self, feature: int) -> None:
         """Take a feature out of everything."""
@@ -300,15 +299,16 @@ class _Run:
         if not np.any(self._left()):
             return np.zeros(self.squares.size)
         self.residual.renew_target()
-        uncertain = self.residual.uncertain()
+        lost = self._left() & self.residual.fallen(NO_DIGITS)
+        if lost.any():
+            self.residual.recompute(np.flatnonzero(lost))
         score = self._downdated_scores()
-        # An uncertain score may be wrong, but not by half of the best.
-        doubtful = uncertain & (score > 0.5 * score.max())
+        # A score that has lost some digits is wrong by less than half of the best.
+        doubtful = self.residual.fallen(DIGITS) & (score > 0.5 * score.max())
         while doubtful.any():
             self.residual.recompute(np.flatnonzero(doubtful))
-            uncertain &= ~doubtful
             score = self._downdated_scores()
-            doubtful = uncertain & (score > 0.5 * score.max())
+            doubtful = self.residual.fallen(DIGITS) & (score > 0.5 * score.max())
         return score
 
     def _downdated_scores(self) -> FloatArray:
