@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -91,6 +93,15 @@ def test_a_target_r2_gives_the_smallest_prefix_that_reaches_it(seed, r2):
     assert kept.tolist() == np.argsort(whole.ranking_)[: kept.size].tolist()
 
 
+@pytest.mark.parametrize("shape", [(30, 12), (8, 20)])
+def test_all_of_the_variance_can_be_asked_for(shape):
+    X = np.random.default_rng(0).standard_normal(shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        selector = GreedySelector(n_features_to_select="r2>=1").fit(X)
+    assert selector.support_.sum() == min(shape[0] - 1, shape[1])
+
+
 def test_auto_is_a_target_of_ninety_percent():
     a, b = GreedySelector().fit(DIGITS), GreedySelector(n_features_to_select="r2>=0.9").fit(DIGITS)
     np.testing.assert_array_equal(a.ranking_, b.ranking_)
@@ -139,6 +150,14 @@ def test_zero_scores_are_kept_last():
     with pytest.warns(UserWarning, match="only 3 features have a nonzero score; the other 2"):
         selector = ScoresOnly(n_features_to_select=5, scores=scores).fit(X)
     assert set(np.flatnonzero(selector.ranking_ <= 3)) == {0, 1, 2}
+    order = np.argsort(selector.ranking_)
+    expected = [r2_of(X, order[:h]) for h in range(1, 6)]
+    np.testing.assert_allclose(selector.selection_curve_, expected)
+    with pytest.warns(UserWarning, match="no feature has a nonzero score"):
+        selector = ScoresOnly(n_features_to_select=2, scores=np.zeros(19)).fit(X)
+    best = np.argsort(-X.var(axis=0))[:2]
+    assert set(np.flatnonzero(selector.support_)) == set(best)
+    assert selector.selection_curve_[-1] == pytest.approx(r2_of(X, best))
     with pytest.warns(UserWarning, match="the 3 features with a nonzero score explain .* not the"):
         selector = ScoresOnly(scores=scores).fit(X)
     assert selector.support_.sum() == 3

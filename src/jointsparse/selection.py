@@ -108,13 +108,16 @@ class Choice:
     curve : ndarray of shape (n_kept,) or None
         R² of the first kept feature, the first two, …; None where it was not asked for.
     path : GreedyPath or None
-        The last greedy run, where there was one.
+        The greedy run, where there was one.
+    available : int
+        How many features the model lets be kept: those with a nonzero score.
     """
 
     order: IntArray
     n_kept: int
     curve: FloatArray | None = None
     path: GreedyPath | None = None
+    available: int = 0
 
     @property
     def ranking(self) -> IntArray:
@@ -178,25 +181,26 @@ def choose_features(
     order = by_score(scores, moments.variances)
     nonzero = scores > 0
     available = int(nonzero.sum())
-    if wanted.support:
-        return Choice(order, available)
-    count = available if wanted.count is None else min(wanted.count, available)
-    if count == 0:
-        return Choice(order, wanted.count or 0, curve=np.zeros(wanted.count or 0))
+    if wanted.support or (available == 0 and wanted.count is None):
+        return Choice(order, available, available=available)
     columns = feature_columns(moments)
+    count = available if wanted.count is None else min(wanted.count, available)
     limits: dict[str, Any] = {"tol": tol, "r2": np.inf if wanted.r2 is None else wanted.r2}
-    if rule == "norm":
-        given = order[:count]
-        path = select_greedily(columns, n_picks=count, criterion="residual", given=given, **limits)
-    else:
+    path = None
+    if rule != "norm" and count > 0:
         limits["criterion"] = "gain" if rule == "greedy" else "residual"
         if rule == "residual" or weigh:
             limits["weights"] = scores / scores.max()
         path = _in_rounds(columns, count, nonzero, target, limits)
         order = _then(path, order)
-    n_kept = path.picks.size if wanted.count is None else wanted.count
-    rest = np.full(n_kept - path.picks.size, path.curve[-1])
-    return Choice(order, n_kept, np.concatenate([path.curve, rest]), path)
+    if path is not None and wanted.count in (None, path.picks.size):
+        return Choice(order, path.picks.size, path.curve, path, available)
+    # In an order that is known: the scores as published, or more features than have a score.
+    given = order[: wanted.count or available]
+    known = select_greedily(
+        columns, n_picks=given.size, criterion="residual", given=given, tol=tol, r2=limits["r2"]
+    )
+    return Choice(order, known.picks.size, known.curve, path, available)
 
 
 def _in_rounds(
@@ -213,9 +217,11 @@ def _in_rounds(
     """
     path = select_greedily(columns, n_picks=count, target=target, candidates=candidates, **limits)
     if path.exhausted and target is not None:
-        path = select_greedily(
+        rest = select_greedily(
             columns, n_picks=count, candidates=candidates, given=path.picks, **limits
         )
+        more = np.zeros(rest.picks.size - path.picks.size)
+        path = replace(rest, first=path.first, gains=np.concatenate([path.gains, more]))
     free = candidates.copy()
     free[path.picks] = False
     while path.exhausted and limits["r2"] == np.inf and free.any():
@@ -243,12 +249,10 @@ def _then(path: GreedyPath, order: IntArray) -> IntArray:
     return np.concatenate([path.picks, rest[np.argsort(-path.left[rest], kind="stable")]])
 
 
-def about_choice(choice: Choice, wanted: Wanted, available: int) -> str:
+def about_choice(choice: Choice, wanted: Wanted) -> str:
     """Return what the user should know about a set; nothing where it is as it was asked for."""
-    if wanted.support:
-        return ""
-    curve = choice.curve
-    if wanted.r2 is not None and curve is not None and curve[-1] < wanted.r2:
+    curve, available = choice.curve, choice.available
+    if wanted.r2 is not None and curve is not None and curve[-1] < wanted.r2 - 1e-8:
         return (
             f"the {available} features with a nonzero score explain {curve[-1]:.1%} of the "
             f"variance, not the {wanted.r2:.0%} asked for; all of them are kept"

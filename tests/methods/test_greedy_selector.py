@@ -64,6 +64,14 @@ def test_from_moments_and_from_sparse():
     )
 
 
+def test_a_target_that_one_feature_explains_keeps_its_scores():
+    X = np.linalg.qr(np.column_stack([np.ones(20), data(n=20, p=4)]))[0][:, 1:] * [3, 2, 1, 0.5]
+    selector = GreedySelector(target="clusters", n_clusters=2, n_features_to_select=3).fit(X)
+    np.testing.assert_allclose(selector.feature_scores_, [1, 0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(selector.history_, [0, 0, 0], atol=1e-12)
+    assert selector.ranking_.tolist() == [1, 2, 3, 4]
+
+
 def test_support_means_all_that_vary():
     X = data()
     X[:, 3] = 1.0

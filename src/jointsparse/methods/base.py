@@ -88,11 +88,10 @@ class Selector(SelectionWorth, SelectorMixin, MomentsEstimator):
         if choice.curve is not None:
             self.selection_curve_ = choice.curve
         self._remember(moments)
-        available = int(np.count_nonzero(self.feature_scores_))
-        if available == 0:
+        if choice.available == 0:
             self._warn(f"no feature has a nonzero score{self._how_to_keep_some(moments)}")
             return
-        message = about_choice(choice, wanted, available)
+        message = about_choice(choice, wanted)
         if message:
             self._warn(message)
 

@@ -136,8 +136,7 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEsti
         if choice.curve is not None:
             self.selection_curve_ = choice.curve
         self._remember(moments)
-        available = int(np.count_nonzero(self.feature_scores_))
-        message = about_choice(choice, wanted, available) if available else "every loading is zero"
+        message = about_choice(choice, wanted) if choice.available else "every loading is zero"
         if message:
             warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=2)
         return self
