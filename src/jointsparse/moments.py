@@ -133,19 +133,6 @@ class Moments:
         centred[:, self.variances == 0] = 0.0
         return centred
 
-    def scatter_column(self, feature: int) -> FloatArray:
-        """Return one column of the scatter matrix, without forming all of it."""
-        if self._scatter is not None:
-            return self._scatter[:, feature]
-        column = self._data[:, [feature]]
-        column = column.toarray() if sp.issparse(column) else np.asarray(column)
-        centred = np.subtract(column[:, 0], self.mean[feature], dtype=np.float64)
-        # Σ_i (x_i - μ) c_i = Σ_i x_i c_i - μ Σ_i c_i, and the second sum is rounding only.
-        product = np.asarray(self._data.T @ centred, dtype=np.float64).ravel()
-        product -= self.mean * centred.sum()
-        product[self.variances == 0] = 0.0
-        return product
-
     @classmethod
     def from_data(cls, X: Any) -> Self:
         """Compute the moments of samples.
