@@ -22,6 +22,8 @@ class Columns:
     The array is neither copied nor changed; float32 is converted block by block.
     """
 
+    last_start: Any = None  # where the last greedy run began, for another with the same target
+
     def __init__(self, data: NDArray[Any]) -> None:
         self.data: Any = data
         self.n_rows, self.n_features = data.shape

@@ -83,11 +83,27 @@ class _Residual:
         self.target_left = 1.0
         self._target_known = 1.0  # its size when the kernel was last computed from the columns
         self._target_unit = self._target_total = 1.0
-        self.kernel = self._target_kernel() if follow_target else np.zeros((0, 0))
         self.g, self.f = columns.squares.copy(), np.zeros(columns.n_features)
         self._g_known, self._f_known = self.g.copy(), self.f.copy()
         if follow_target:
-            self.recompute()
+            self._start()
+
+    def _start(self) -> None:
+        """Compute the kernel and f, or take them from an earlier run for the same target."""
+        earlier = self.columns.last_start
+        if earlier is not None and earlier[0] is self.target:
+            _, self.kernel, self._target_unit, self._target_total, f = earlier
+            self.f, self._f_known = f.copy(), f.copy()
+            return
+        self.kernel = self._target_kernel()
+        self.recompute()
+        self.columns.last_start = (
+            self.target,
+            self.kernel,
+            self._target_unit,
+            self._target_total,
+            self.f.copy(),
+        )
 
     @property
     def span(self) -> FloatArray:
