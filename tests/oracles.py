@@ -64,3 +64,19 @@ def group_lasso_optimum(X, Y, lam):
     problem = cp.Problem(cp.Minimize(loss + unit**2 * lam * cp.sum(cp.norm(A, 2, axis=1))))
     problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-13, tol_gap_abs=1e-10, tol_feas=1e-11)
     return problem.value / unit**2, A.value
+
+
+def greedy_by_refit(X, A, n_picks):
+    """Greedy choice, XAᵀ fitted anew for every candidate: picks and the share left after each."""
+    Y = X @ A.T
+    picks, left = [], [1.0]
+    for _ in range(n_picks):
+        shares = np.full(X.shape[1], np.inf)
+        for j in set(range(X.shape[1])) - set(picks):
+            basis = np.linalg.qr(X[:, [*picks, j]])[0]
+            rest = Y - basis @ (basis.T @ Y)
+            shares[j] = (rest**2).sum() / (Y**2).sum()
+        gains = left[-1] - shares
+        picks.append(int(np.argmax(gains >= (1 - 1e-8) * gains.max())))
+        left.append(shares[picks[-1]])
+    return picks, np.array(left[1:])

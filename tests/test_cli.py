@@ -142,14 +142,17 @@ class TestBundledTable:
     def test_people_get_a_ranking_and_a_certificate(self):
         result = invoke("select")
         assert result.exit_code == 0
-        heading, *_, kept, certificate = result.stdout.strip().splitlines()
+        heading, *_, certificate, kept, worth = result.stdout.strip().splitlines()
         for part in ("breast cancer", "569 samples × 30 features", "spca-psd", "standardised"):
             assert part in heading
         assert "✔" in result.stdout
         assert "15 more features" in result.stdout
         assert kept.startswith("kept ")
-        assert kept.endswith("of 30 features, which explain 91.0% of the variance")
+        assert kept.endswith("of 30 features, which explain 91.1% of the variance")
         assert certificate.startswith("certified: within ")
+        assert worth.startswith("on held-out samples they explain 89.")
+        assert "PCA would explain 93." in worth
+        assert "random features 8" in worth
         assert "\x1b" not in result.stdout
 
     def test_programs_get_json_and_nothing_else(self):
@@ -168,6 +171,53 @@ class TestBundledTable:
         assert record["iterations"] >= 1
         assert record["seconds"] > 0
         assert record["notes"] == []
+
+    def test_the_table_shows_what_the_features_explain_together(self):
+        lines = invoke("select", "--features", 3).stdout.splitlines()
+        assert lines[2].split() == ["rank", "feature", "score", "kept", "R²"]
+        shares = [line.split()[-1] for line in lines if "✔" in line]
+        assert shares == ["37.3%", "58.6%", "65.0%"]
+        record = json.loads(invoke("select", "--features", 3, "--json").stdout)
+        r2 = [row["r2"] for row in record["ranking"]]
+        assert [f"{share:.1%}" for share in r2[:3]] == shares
+        assert r2[3:] == [None] * 27
+        worth = record["worth"]
+        assert worth["held_out"] is True
+        assert worth["r2"] == pytest.approx(r2[2])
+        assert worth["random_r2_mean"] < worth["r2_held_out"] < worth["pca_r2_held_out"] < 1
+        dropped = [row for row in record["ranking"] if not row["kept"]]
+        assert {row["stand_in"] for row in dropped} <= set(record["kept"])
+        assert all(0 <= row["stand_in_r2"] <= 1 for row in dropped)
+
+    def test_a_share_of_the_variance(self):
+        for arguments in (["--r2", "0.7"], ["--features", "r2>=0.7"]):
+            record = json.loads(invoke("select", *arguments, "--json").stdout)
+            shares = [row["r2"] for row in record["ranking"] if row["kept"]]
+            assert shares[-2] < 0.7 <= shares[-1]
+
+    def test_the_rule_as_published_is_worth_less_than_chance_and_says_so(self):
+        result = invoke("select", "--rule", "norm", "--features", 5)
+        assert "they explain 40." in result.stdout.splitlines()[-1]
+        assert result.stderr.startswith("jointsparse: warning: SPCAPSD: the kept features are wor")
+        greedy = invoke("select", "--features", 5)
+        assert greedy.stderr == ""
+
+    def test_component_methods_select_too(self):
+        record = json.loads(
+            invoke("select", "--method", "spca", "--param", "n_components=3", "--json").stdout
+        )
+        assert record["parameters"]["n_components"] == 3
+        assert record["parameters"]["n_features_to_select"] == "auto"
+        assert record["iterations"] >= 1
+        assert record["worth"]["r2"] >= 0.9
+        assert_refused(
+            invoke("select", "--method", "spca", "--param", "n_components=zero"), "n_components"
+        )
+
+    def test_support(self):
+        result = invoke("select", "--features", "support")
+        assert "R²" not in result.stdout
+        assert "kept 30 of 30 features" in result.stdout
 
     def test_share_of_features(self):
         record = json.loads(invoke("select", "--features", 0.2, "--json").stdout)
@@ -206,8 +256,8 @@ class TestTables:
         ]  # fmt: skip
         assert [row[-1] == "✔" for row in ranked] == [True, True, False, False]
         assert lines[0] == ("data.csv · 4 samples × 4 features · variance · not scaled")
-        assert lines[-2] == "kept 2 of 4 features"
-        assert lines[-1].startswith("stopped after 1 iteration, 0.0 s: nothing left to do (no cert")
+        assert lines[-1] == "kept 2 of 4 features"
+        assert lines[-2].startswith("stopped after 1 iteration, 0.0 s: nothing left to do (no cert")
 
     def test_output_keeps_original_values_order_and_label(self, variance, table, tmp_path):
         result = invoke(
@@ -351,6 +401,10 @@ class TestRefusals:
             (["--features", "none"], ["--features"]),
             (["--features", "plenty"], ["n_features_to_select"]),
             (["--features", "31"], ["31", "30"]),
+            (["--r2", "0"], ["--r2"]),
+            (["--r2", "90"], ["--r2", "between 0 and 1"]),
+            (["--r2", "0.9", "--features", "3"], ["--features and --r2"]),
+            (["--rule", "best"], ["--rule", "greedy"]),
             (["--scale", "weird"], ["--scale", "robust"]),
             (["--impute", "guess"], ["--impute"]),
             (["--nonsense"], ["--nonsense"]),

@@ -142,6 +142,26 @@ def test_fitted_attributes(estimator):
     assert np.isfinite(estimator.objective_)
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, method in METHODS.items() if method.kind == "selector"]
+)
+def test_selectors_keep_a_set_and_know_its_worth(name):
+    X = data(3, n=40, p=12)
+    selector = METHODS[name].make().fit(X)
+    kept = np.argsort(selector.ranking_)[: selector.support_.sum()]
+    np.testing.assert_array_equal(np.sort(kept), np.flatnonzero(selector.support_))
+    basis = np.linalg.qr((X - X.mean(axis=0))[:, kept])[0]
+    explained = np.cumsum(((basis.T @ (X - X.mean(axis=0))) ** 2).sum(axis=1))
+    np.testing.assert_allclose(
+        selector.selection_curve_, explained / ((X - X.mean(axis=0)) ** 2).sum()
+    )
+    assert selector.selection_curve_[-1] >= 0.9
+    assert kept.size == 1 or selector.selection_curve_[-2] < 0.9
+    report = selector.selection_report_
+    assert report.r2 == pytest.approx(selector.selection_curve_[-1])
+    assert report.stand_ins.dropped.size == 12 - kept.size
+
+
 def test_registry_describes_every_method():
     for name, method in METHODS.items():
         assert name == method.name == name.lower()

@@ -11,7 +11,12 @@ from matplotlib.colors import to_hex
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from jointsparse.plotting import ConvergenceDisplay, FeatureScoresDisplay
+from jointsparse import GreedySelector
+from jointsparse.plotting import (
+    ConvergenceDisplay,
+    FeatureScoresDisplay,
+    SelectionCurveDisplay,
+)
 from jointsparse.plotting._style import FAINT, STRONG, plain_label
 
 matplotlib.use("Agg")
@@ -181,7 +186,9 @@ class TestConvergence:
         assert display.ax_.get_xlabel() == "iteration"
 
 
-@pytest.mark.parametrize("display", [FeatureScoresDisplay, ConvergenceDisplay])
+@pytest.mark.parametrize(
+    "display", [FeatureScoresDisplay, ConvergenceDisplay, SelectionCurveDisplay]
+)
 def test_unfitted_estimators_are_refused(display):
     with pytest.raises(NotFittedError):
         display.from_estimator(_Estimator())
@@ -194,3 +201,33 @@ def test_labels_are_shortened_in_the_middle():
 def test_importing_the_package_does_not_import_matplotlib():
     code = "import sys, jointsparse.plotting; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+class TestSelectionCurve:
+    def test_curves_and_the_random_point(self):
+        display = SelectionCurveDisplay(
+            curve=[0.5, 0.8], pca_curve=[0.6, 0.9], random_r2=0.4
+        ).plot()
+        display.figure_.canvas.draw()
+        np.testing.assert_array_equal(display.line_.get_xdata(), [1, 2])
+        np.testing.assert_array_equal(display.line_.get_ydata(), [0.5, 0.8])
+        np.testing.assert_array_equal(display.pca_line_.get_ydata(), [0.6, 0.9])
+        assert display.random_point_.get_xydata().tolist() == [[2, 0.4]]
+        texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert texts == ["as many principal components", "kept features", "2 random features"]
+
+    def test_alone_on_given_axes(self):
+        figure, ax = plt.subplots()
+        display = SelectionCurveDisplay(curve=np.linspace(0.1, 1, 50)).plot(ax=ax)
+        assert (display.ax_, display.figure_) == (ax, figure)
+        assert display.pca_line_ is display.random_point_ is None
+
+    def test_from_estimator(self):
+        X = np.random.default_rng(0).standard_normal((30, 8))
+        selector = GreedySelector(n_features_to_select=4).fit(X)
+        for display in (
+            SelectionCurveDisplay.from_estimator(selector),
+            SelectionCurveDisplay.from_estimator(selector, X),
+        ):
+            np.testing.assert_array_equal(display.curve, selector.selection_curve_)
+            assert np.all(display.pca_curve >= display.curve - 1e-12)

@@ -102,10 +102,22 @@ class Moments:
         """Whether the samples themselves are at hand."""
         return self._data is not None
 
+    @property
+    def data(self) -> Any:
+        """The samples as they came, dense or sparse; None where only their moments are known."""
+        return self._data
+
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigendecomposition of the scatter matrix, all p vectors."""
         return Spectrum.of(self.scatter)
+
+    @cached_property
+    def thin_spectrum(self) -> Spectrum:
+        """The same without any p × p matrix where there are more features than samples."""
+        if self.has_samples and self.n_features > self.n_samples:
+            return Spectrum.thin(self.centred_data)
+        return self.spectrum
 
     @cached_property
     def centred_data(self) -> NDArray[Any]:
@@ -120,19 +132,6 @@ class Moments:
         centred = np.subtract(dense, self.mean, dtype=np.float64).astype(dtype, copy=False)
         centred[:, self.variances == 0] = 0.0
         return centred
-
-    def scatter_column(self, feature: int) -> FloatArray:
-        """Return one column of the scatter matrix, without forming all of it."""
-        if self._scatter is not None:
-            return self._scatter[:, feature]
-        column = self._data[:, [feature]]
-        column = column.toarray() if sp.issparse(column) else np.asarray(column)
-        centred = np.subtract(column[:, 0], self.mean[feature], dtype=np.float64)
-        # Σ_i (x_i - μ) c_i = Σ_i x_i c_i - μ Σ_i c_i, and the second sum is rounding only.
-        product = np.asarray(self._data.T @ centred, dtype=np.float64).ravel()
-        product -= self.mean * centred.sum()
-        product[self.variances == 0] = 0.0
-        return product
 
     @classmethod
     def from_data(cls, X: Any) -> Self:
@@ -190,7 +189,7 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self._data = None
         self.cache.clear()
-        for cached in ("variances", "spectrum", "centred_data"):
+        for cached in ("variances", "spectrum", "thin_spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
         return self
 

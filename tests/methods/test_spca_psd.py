@@ -25,14 +25,18 @@ def test_fitted_attributes():
     assert selector.n_iter_ == len(selector.history_) == len(selector.gap_history_)
     assert np.all(np.diff(selector.history_) <= 0)
     assert sorted(selector.ranking_) == list(range(1, 31))
-    assert selector.feature_scores_[selector.ranking_ == 1] == selector.feature_scores_.max()
+    published = SPCAPSD(rule="norm").fit(X)
+    order = np.argsort(published.ranking_)
+    assert np.all(np.diff(published.feature_scores_[order]) <= 0)
+    np.testing.assert_array_equal(published.feature_scores_, selector.feature_scores_)
     omega = selector.loadings_ @ selector.loadings_.T
     np.testing.assert_allclose(np.linalg.norm(omega, axis=0), selector.feature_scores_, rtol=1e-8)
     assert "reached the tolerance" in selector.stopping_reason_
 
 
-def test_auto_keeps_the_fewest_that_explain_ninety_percent():
-    selector = SPCAPSD().fit(X)
+@pytest.mark.parametrize("rule", ["greedy", "residual", "norm"])
+def test_auto_keeps_the_fewest_that_explain_ninety_percent(rule):
+    selector = SPCAPSD(rule=rule).fit(X)
     curve = selector.selection_curve_
     assert len(curve) == selector.support_.sum()
     assert curve[-1] >= 0.9 > curve[-2]
@@ -79,6 +83,20 @@ def test_auto_is_relative_on_every_scale():
     a = SPCAPSD(penalty_scale="absolute").fit(X)
     b = SPCAPSD(alpha=0.1, eta=0.03).fit(X)
     assert (a.alpha_, a.eta_) == (b.alpha_, b.eta_)
+
+
+@pytest.mark.parametrize("clusters", [2, 4, 200])
+def test_the_number_of_clusters_sets_the_penalties(clusters):
+    selector = SPCAPSD(n_clusters=clusters).fit(X)
+    s = np.append(np.linalg.eigvalsh(X.T @ X)[::-1], np.zeros(200))
+    share = np.clip(np.sqrt(s[clusters - 2] * s[clusters - 1]) / s[0], 1e-4, 0.5)
+    assert selector.eta_ == pytest.approx(share * 2 * s[0])
+    same = SPCAPSD(alpha=0.02, eta=share).fit(X)
+    assert selector.alpha_ == pytest.approx(same.alpha_)
+    if clusters < 10:
+        assert abs(selector.loadings_.shape[1] - (clusters - 1)) <= 1
+    fixed = SPCAPSD(alpha=0.3, eta=0.2, n_clusters=clusters).fit(X)
+    assert fixed.alpha_ == SPCAPSD(alpha=0.3, eta=0.2).fit(X).alpha_
 
 
 def test_sparse_frame_and_float32_inputs_agree():
@@ -239,7 +257,7 @@ def test_asking_for_more_than_the_nonzero_features_warns():
 
 def test_refitting_leaves_nothing_stale():
     selector = SPCAPSD().fit(X)
-    selector.set_params(solver="published", n_features_to_select=3).fit(X)
+    selector.set_params(solver="published", n_features_to_select="support").fit(X)
     for attribute in ("duality_gap_", "gap_history_", "selection_curve_"):
         assert not hasattr(selector, attribute)
 
@@ -267,6 +285,10 @@ def test_refitting_leaves_nothing_stale():
         ({"n_features_to_select": 1.5}, "n_features_to_select=1.5 is neither"),
         ({"n_features_to_select": "most"}, "n_features_to_select='most' is neither"),
         ({"n_features_to_select": True}, "n_features_to_select=True is neither"),
+        ({"n_features_to_select": "r2>=1.5"}, "n_features_to_select='r2>=1.5' is neither"),
+        ({"rule": "best"}, "rule='best' is not one of 'greedy', 'residual', 'norm'"),
+        ({"n_clusters": 0}, "n_clusters=0 is neither None nor a whole number"),
+        ({"n_clusters": 2.5}, "n_clusters=2.5 is neither None nor a whole number"),
     ],
 )
 def test_wrong_parameters_are_named(parameters, message):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jointsparse.methods.registry import Method
 
 _FEATURE_COUNT = "n_features_to_select"
+_RULE = "rule"
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
@@ -30,9 +31,17 @@ def find_method(name: str) -> "Method":
 
 
 def build_estimator(
-    method: "Method", features: str | None, params: Sequence[str], seed: int | None
+    method: "Method",
+    features: str | None,
+    params: Sequence[str],
+    seed: int | None,
+    *,
+    r2: float | None = None,
+    rule: str | None = None,
 ) -> Any:
     """Make the unfitted estimator that the options describe.
+
+    A component method is wrapped, so that it selects features too.
 
     Parameters
     ----------
@@ -44,17 +53,52 @@ def build_estimator(
         Texts of ``--param``, each ``NAME=VALUE``.
     seed : int or None
         Number of ``--seed``.
+    r2 : float or None
+        Number of ``--r2``.
+    rule : str or None
+        Word of ``--rule``.
     """
-    valid = method.make().get_params()
+    from jointsparse.methods.select_features import SelectFeatures
+
+    valid = default_parameters(method)
     wanted = _parse_params(method, params, valid)
     if features is not None:
         _add(wanted, _FEATURE_COUNT, parse_features(features), "--features", method, valid)
+    if r2 is not None:
+        if features is not None:
+            raise CommandError("--features and --r2 both say how many to keep; give one of them")
+        if not 0 < r2 <= 1:
+            raise CommandError(f"--r2: {r2:g} is not a share of the variance between 0 and 1")
+        _add(wanted, _FEATURE_COUNT, f"r2>={r2:g}", "--r2", method, valid)
+    if rule is not None:
+        _add(wanted, _RULE, rule, "--rule", method, valid)
     if seed is not None and "random_state" in valid:
         _add(wanted, "random_state", seed, "--seed", method, valid)
     try:
-        return method.make(**wanted)
+        if method.kind == "selector":
+            return method.make(**wanted)
+        own = {name: wanted.pop(name) for name in (_FEATURE_COUNT, _RULE) if name in wanted}
+        return SelectFeatures(method.make(**wanted), **own)
     except (TypeError, ValueError) as error:
         raise CommandError(str(error)) from error
+
+
+def default_parameters(method: "Method") -> dict[str, Any]:
+    """Return the parameters that ``select`` knows for a method, with their defaults."""
+    parameters: dict[str, Any] = method.make().get_params()
+    if method.kind == "components":
+        parameters |= {_FEATURE_COUNT: "auto", _RULE: "greedy"}
+    return parameters
+
+
+def parameters_of(estimator: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator; a wrapped method's and its wrapper's as one."""
+    parameters: dict[str, Any] = estimator.get_params()
+    wrapped = parameters.pop("estimator", None)
+    if wrapped is None:
+        return parameters
+    own = {name: parameters[name] for name in (_FEATURE_COUNT, _RULE)}
+    return {**wrapped.get_params(), **own}
 
 
 def _parse_params(method: "Method", params: Sequence[str], valid: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +145,10 @@ def parse_features(text: str) -> int | float | str:
     """Read ``--features``: a count, a share between 0 and 1, or a word that the method knows."""
     value = parse_value(text)
     if isinstance(value, bool) or value is None or value == "":
-        raise CommandError(f"--features takes a count or a share such as 0.2, not {quoted(text)}")
+        raise CommandError(
+            "--features takes a count, a share such as 0.2, r2>=0.9, auto or support, not "
+            f"{quoted(text)}"
+        )
     if isinstance(value, int) and value < 1:
         raise CommandError(f"--features: {value} is not a count of at least 1")
     if isinstance(value, float) and not 0 < value < 1:

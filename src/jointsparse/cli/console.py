@@ -33,6 +33,8 @@ class Glyphs:
     times: str
     separator: str
     arrow: str
+    r_squared: str
+    plus_minus: str
 
     @classmethod
     def for_console(cls, console: Console) -> "Glyphs":
@@ -40,8 +42,8 @@ class Glyphs:
         return UNICODE_GLYPHS if console.encoding.lower().startswith("utf") else ASCII_GLYPHS
 
 
-UNICODE_GLYPHS = Glyphs("█", "▏▎▍▌▋▊▉", "✔", "…", "×", " · ", "→")
-ASCII_GLYPHS = Glyphs("#", "", "x", "...", "x", " | ", "->")
+UNICODE_GLYPHS = Glyphs("█", "▏▎▍▌▋▊▉", "✔", "…", "×", " · ", "→", "R²", "±")
+ASCII_GLYPHS = Glyphs("#", "", "x", "...", "x", " | ", "->", "R2", "+-")
 
 
 def output_console() -> Console:

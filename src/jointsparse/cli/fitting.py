@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from jointsparse.cli.arguments import quoted
+from jointsparse.cli.arguments import parameters_of, quoted
 from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.progress import solver_progress
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from jointsparse.io import Table
+    from jointsparse.selection_report import SelectionReport
 
 BUNDLED_NAME = "breast cancer (bundled)"
 
@@ -31,6 +32,14 @@ class Scale(StrEnum):
     STANDARD = "standard"
     NONE = "none"
     ROBUST = "robust"
+
+
+class Rule(StrEnum):
+    """How a set of features is made from the scores."""
+
+    GREEDY = "greedy"
+    RESIDUAL = "residual"
+    NORM = "norm"
 
 
 class Impute(StrEnum):
@@ -53,6 +62,18 @@ class Selection:
     seconds: float
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    report: "SelectionReport | None" = None
+
+    @property
+    def model(self) -> Any:
+        """What was fitted: the estimator itself, or the method inside a wrapper."""
+        return getattr(self.estimator, "estimator_", self.estimator)
+
+    @property
+    def curve(self) -> list[float]:
+        """R² of the best kept feature, the best two, …; empty where the estimator has none."""
+        curve: list[float] = list(getattr(self.estimator, "selection_curve_", ()))
+        return curve
 
     @property
     def scores(self) -> "NDArray[Any]":
@@ -96,7 +117,7 @@ def load_table(
 def check_table(table: "Table", estimator: Any) -> None:
     """Refuse tables in which what was asked for cannot be selected."""
     n_features = table.values.shape[1]
-    count = estimator.get_params().get("n_features_to_select")
+    count = parameters_of(estimator).get("n_features_to_select")
     if isinstance(count, int) and not isinstance(count, bool) and count > n_features:
         raise CommandError(f"cannot keep {count} features: the table has {n_features}")
     if not _any_column_varies(table.values):
@@ -148,7 +169,7 @@ def fit(
     show_progress : bool
         Whether to show a bar or lines on stderr.
     """
-    tol = estimator.get_params().get("tol")
+    tol = parameters_of(estimator).get("tol")
     target = tol if isinstance(tol, float) else None
     bar = solver_progress(error_console(), target) if show_progress else nullcontext()
     started = time.perf_counter()
@@ -163,9 +184,17 @@ def fit(
     return time.perf_counter() - started, messages
 
 
+def worth(estimator: Any) -> "tuple[SelectionReport | None, list[str]]":
+    """Return what the kept features are worth, and the warnings about it; None where unknown."""
+    with _collect_warnings() as messages:
+        kept = estimator.get_support().any()
+        report = getattr(estimator, "selection_report_", None) if kept else None
+    return report, messages
+
+
 def _blame_parameter(estimator: Any, defaults: dict[str, Any], error: TypeError) -> None:
     """Report a value of an unsuitable type as the cause; anything else is a bug."""
-    for name, value in estimator.get_params().items():
+    for name, value in parameters_of(estimator).items():
         default = defaults.get(name)
         # A number in place of a word such as "auto" is usual, and 1 will do for 1.0.
         usual = isinstance(value, int | float) and not isinstance(default, bool | int)
@@ -189,7 +218,7 @@ def _collect_warnings() -> Iterator[list[str]]:
 
 def nothing_kept_message(estimator: Any) -> str:
     """Say that nothing was kept and what to lower."""
-    params = estimator.get_params()
+    params = parameters_of(estimator)
     penalties = [f"{name} (now {params[name]})" for name in ("alpha", "eta") if name in params]
     hint = f": lower {' or '.join(penalties)} with --param" if penalties else ""
     return f"nothing was kept{hint}"

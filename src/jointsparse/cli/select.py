@@ -8,11 +8,23 @@ from rich.console import Console
 from rich.text import Text
 
 from jointsparse.cli import fitting
-from jointsparse.cli.arguments import build_estimator, check_outputs, find_method
+from jointsparse.cli.arguments import (
+    build_estimator,
+    check_outputs,
+    default_parameters,
+    find_method,
+    parameters_of,
+)
 from jointsparse.cli.console import output_console, print_json, print_warning
 from jointsparse.cli.errors import CommandError
-from jointsparse.cli.fitting import Impute, Scale, Selection
-from jointsparse.cli.rendering import SMALLEST_TABLE, as_record, print_selection, ranking_rows
+from jointsparse.cli.fitting import Impute, Rule, Scale, Selection
+from jointsparse.cli.rendering import (
+    RANKING_HEADER,
+    SMALLEST_TABLE,
+    as_record,
+    print_selection,
+    ranking_cells,
+)
 
 _DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
 
@@ -37,8 +49,25 @@ def select(
         typer.Option(
             "--features",
             metavar="K",
-            help="How many to keep: a count, or a share such as 0.2. "
-            "Without it, the method's own default.",
+            help="How many to keep: a count, a share such as 0.2, support (all nonzero scores) or "
+            "auto (the fewest that explain 90 % of the variance), the default.",
+        ),
+    ] = None,
+    r2: Annotated[
+        float | None,
+        typer.Option(
+            "--r2",
+            metavar="SHARE",
+            help="Keep the fewest features that explain this share of the variance of all.",
+        ),
+    ] = None,
+    rule: Annotated[
+        Rule | None,
+        typer.Option(
+            "--rule",
+            help="How the set is made: greedy avoids features that repeat each other; norm takes "
+            "the highest scores, as published.",
+            show_default="greedy",
         ),
     ] = None,
     label: Annotated[
@@ -94,7 +123,7 @@ def select(
             "--ranking",
             rich_help_panel=_RESULTS,
             metavar="FILE",
-            help="Write rank, score and kept of all, as CSV.",
+            help="Write rank, score, kept and stand-ins of all, as CSV.",
         ),
     ] = None,
     top: Annotated[
@@ -129,15 +158,19 @@ def select(
 ) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
     chosen = find_method(method)
-    estimator = build_estimator(chosen, features, param or [], seed)
+    estimator = build_estimator(
+        chosen, features, param or [], seed, r2=r2, rule=None if rule is None else rule.value
+    )
     check_outputs(output, ranking, data)
 
     table = fitting.load_table(data, label, drop_text, impute)
     fitting.check_table(table, estimator)
     values, scaling = fitting.scale_columns(table.values, scale)
     seconds, warnings = fitting.fit(
-        estimator, values, chosen.make().get_params(), show_progress=not quiet
+        estimator, values, default_parameters(chosen), show_progress=not quiet
     )
+    report, more_warnings = fitting.worth(estimator)
+    warnings += more_warnings
     selection = Selection(
         data=fitting.data_name(data),
         table=table,
@@ -146,8 +179,9 @@ def select(
         scaling=scaling,
         estimator=estimator,
         seconds=seconds,
-        notes=[*table.notes, *_seed_note(seed, estimator.get_params())],
+        notes=[*table.notes, *_seed_note(seed, parameters_of(estimator))],
         warnings=warnings,
+        report=report,
     )
     for message in warnings:
         print_warning(message)
@@ -176,7 +210,7 @@ def _write(selection: Selection, output: Path | None, ranking: Path | None) -> l
     written: list[Path] = []
     try:
         if ranking is not None:
-            write_rows(ranking, ("rank", "feature", "score", "kept"), ranking_rows(selection))
+            write_rows(ranking, RANKING_HEADER, ranking_cells(selection))
             written.append(ranking)
         if output is not None:
             write_table(output, selection.table.select(selection.kept.nonzero()[0]))

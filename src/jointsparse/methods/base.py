@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -13,27 +13,45 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.worth import SelectionWorth
 from jointsparse.moments import Moments
-from jointsparse.solvers.nested_regression import explained_along
+from jointsparse.selection import (
+    Choice,
+    Wanted,
+    about_choice,
+    check_rule,
+    choose_features,
+    is_number,
+    wanted_features,
+)
+from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.solution import Solution
 
-AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
+__all__ = ["Selector", "check_stopping", "is_number"]
 
 
-class Selector(SelectorMixin, MomentsEstimator):
+class Selector(SelectionWorth, SelectorMixin, MomentsEstimator):
     """Base of the selectors; they see the data through its :class:`Moments`.
 
-    A subclass has the parameter ``n_features_to_select`` and defines ``_solve(moments)``, which
-    returns a :class:`Solution` and the scores of the features.
+    A subclass has the parameters ``n_features_to_select`` and ``rule`` and defines
+    ``_solve(moments)``, which returns a :class:`Solution` and the scores of the features, at least
+    0. Where the method has a model of the data, ``_target`` says what the greedy rule is to
+    explain; without one it explains all features, each gain multiplied by the feature's score.
     """
 
     n_features_to_select: int | float | str
+    rule: str = "greedy"
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
+    def _target(self, solution: Solution, moments: Moments) -> Target | None:
+        """Return what the kept features shall explain; None where the method has only scores."""
+        return None
+
     def _fit(self, moments: Moments) -> Self:
-        count = _requested_count(self.n_features_to_select, moments.n_features)
+        wanted = wanted_features(self.n_features_to_select, moments.n_features)
+        check_rule(self.rule)
         if not np.any(moments.variances > 0):
             raise ValueError(
                 "every feature is constant: there is no variance to explain and nothing to select"
@@ -43,7 +61,8 @@ class Selector(SelectorMixin, MomentsEstimator):
             self.__dict__.pop(stale, None)
         solution, scores = self._solve(moments)
         self._record(solution)
-        self._keep(self._rank(scores, moments.variances), count, moments)
+        self.feature_scores_ = scores
+        self._keep(self._choose(solution, moments, wanted), wanted, moments)
         if solution.gap is not None:
             self.duality_gap_ = solution.gap
             self.gap_history_ = np.asarray(solution.gap_history)
@@ -51,25 +70,30 @@ class Selector(SelectorMixin, MomentsEstimator):
             self.proved_zero_ = np.asarray(solution.proved_zero)
         return self
 
-    def _keep(self, order: NDArray[np.int64], count: int | str, moments: Moments) -> None:
-        nonzero = self.feature_scores_ > 0
-        available = int(nonzero.sum())
-        if available == 0:
+    def _choose(self, solution: Solution, moments: Moments, wanted: Wanted) -> Choice:
+        greedy = self.rule == "greedy" and not wanted.support and self.feature_scores_.any()
+        target = self._target(solution, moments) if greedy else None
+        return choose_features(
+            moments,
+            self.feature_scores_,
+            wanted,
+            rule=self.rule,
+            target=target,
+            weigh=target is None,
+        )
+
+    def _keep(self, choice: Choice, wanted: Wanted, moments: Moments) -> None:
+        self.ranking_ = choice.ranking
+        self.support_ = choice.support
+        if choice.curve is not None:
+            self.selection_curve_ = choice.curve
+        self._remember(moments)
+        if choice.available == 0:
             self._warn(f"no feature has a nonzero score{self._how_to_keep_some(moments)}")
-        elif not isinstance(count, str) and count > available:
-            self._warn(
-                f"only {available} features have a nonzero score; the other {count - available} "
-                "kept are those with the largest variance"
-            )
-        chosen = order[nonzero[order]] if isinstance(count, str) else order[:count]
-        if count == "auto":
-            curve = explained_along(
-                moments.scatter_column, moments.variances, chosen, target=AUTO_R2
-            )
-            self.selection_curve_ = np.asarray(curve)
-            chosen = chosen[: len(curve)]
-        self.support_ = np.zeros(nonzero.size, dtype=bool)
-        self.support_[chosen] = True
+            return
+        message = about_choice(choice, wanted)
+        if message:
+            self._warn(message)
 
     def _how_to_keep_some(self, moments: Moments) -> str:
         """Advice for a model that came out empty; the subclasses know what to lower."""
@@ -99,28 +123,3 @@ def check_stopping(tol: Any, max_iter: Any, *, zero_tol: bool = False) -> None:
         raise ValueError(f"tol={tol!r} is not a number between 0 and 1")
     if not is_number(max_iter, Integral) or max_iter < 1:
         raise ValueError(f"max_iter={max_iter!r} is not a whole number of at least 1")
-
-
-def is_number(value: Any, kind: type = Real) -> bool:
-    """Whether a parameter is a number (True and False are not)."""
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def _requested_count(wanted: Any, n_features: int) -> int | str:
-    """Return how many features to keep, or the word that says how to find out."""
-    if isinstance(wanted, str):
-        if wanted in ("auto", "support"):
-            return wanted
-    elif is_number(wanted, Integral):
-        if not 1 <= wanted <= n_features:
-            raise ValueError(
-                f"n_features_to_select={wanted} is not between 1 and the number of features, "
-                f"{n_features}"
-            )
-        return int(wanted)
-    elif is_number(wanted) and 0 < wanted <= 1:
-        return max(1, round(float(wanted) * n_features))
-    raise ValueError(
-        f"n_features_to_select={wanted!r} is neither a number of features, nor a share between "
-        "0 and 1, nor 'auto', nor 'support'"
-    )

@@ -13,6 +13,7 @@ from jointsparse.linalg import Spectrum
 from jointsparse.methods.base import Selector, check_stopping, is_number
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
+from jointsparse.selection import whitened_target
 from jointsparse.solvers.convex_model import (
     factor_scores,
     largest_eta,
@@ -20,10 +21,13 @@ from jointsparse.solvers.convex_model import (
     nonempty_lam,
 )
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
+from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.solution import Solution
 
 AUTO_ALPHA = 0.1
 AUTO_ETA = 0.03
+ALPHA_FOR_CLUSTERS = 0.02  # where the number of clusters says what eta is
+ETA_FOR_CLUSTERS = (1e-4, 0.5)  # smallest and largest
 
 
 class ConvexSelector(Selector):
@@ -34,6 +38,7 @@ class ConvexSelector(Selector):
     """
 
     alpha: float | str
+    n_clusters: int | None = None
     penalty_scale: str
     solver: str
     constants: str
@@ -72,6 +77,14 @@ class ConvexSelector(Selector):
         self.loadings_ = solution.loadings
         return solution, self._scores(solution)
 
+    def _target(self, solution: Solution, moments: Moments) -> Target | None:
+        """Return X S^(-1/2) Ω: what the model reconstructs, every direction of it alike."""
+        loadings = np.asarray(solution.loadings, dtype=np.float64)
+        if self._on_cone:  # ‖Ω y‖ = ‖(U (UᵀU)^(1/2))ᵀ y‖ for Ω = UUᵀ
+            lengths, axes = np.linalg.eigh(loadings.T @ loadings)
+            loadings = loadings @ (axes * np.sqrt(np.clip(lengths, 0.0, None)))
+        return whitened_target(loadings, moments)
+
     def emptying_penalty(self, moments: Moments) -> tuple[float, float]:
         """Return a λ that surely empties the model, and the η it belongs to, in data units."""
         self._check_parameters()
@@ -98,6 +111,23 @@ class ConvexSelector(Selector):
         if self.alpha == "count" and self.solver == "published":
             raise ValueError("alpha='count' needs exact zeros, which solver='published' never has")
         check_stopping(self.tol, self.max_iter)
+        count = self.n_clusters
+        if count is not None and not (is_number(count, Integral) and count >= 1):
+            raise ValueError(f"n_clusters={count!r} is neither None nor a whole number above 0")
+
+    def _auto_eta(self, moments: Moments) -> float:
+        """Return what "auto" means: with c clusters, a penalty that leaves c - 1 components.
+
+        On the relative scale η removes the directions whose eigenvalue is below that share of the
+        largest; the geometric mean of eigenvalues c - 1 and c lies between the two.
+        """
+        if self.n_clusters is None:
+            return AUTO_ETA
+        values = np.asarray(self._slope_spectrum(moments).values, dtype=np.float64)[::-1]
+        count = max(2, int(self.n_clusters))
+        padded = np.append(values, np.zeros(count)) / values[0]
+        share = np.sqrt(padded[count - 2] * padded[count - 1])
+        return float(np.clip(share, *ETA_FOR_CLUSTERS))
 
     def _set_penalties(self, moments: Moments) -> None:
         scale = check_scale(self.penalty_scale)
@@ -106,7 +136,7 @@ class ConvexSelector(Selector):
             "eta",
             self._eta,
             scale=scale,
-            auto=AUTO_ETA,
+            auto=self._auto_eta(moments) if self._eta == "auto" else 0.0,
             largest=lambda: largest_eta(self._slope_spectrum(moments), self._slope),
             trace=trace,
         )
@@ -114,7 +144,7 @@ class ConvexSelector(Selector):
             "alpha",
             "auto" if self.alpha == "count" else self.alpha,
             scale=scale,
-            auto=AUTO_ALPHA,
+            auto=AUTO_ALPHA if self.n_clusters is None else ALPHA_FOR_CLUSTERS,
             largest=lambda: self._largest_lam(moments),
             trace=trace,
         )
@@ -141,12 +171,7 @@ class ConvexSelector(Selector):
 
     def _sample_spectrum(self, moments: Moments) -> Spectrum:
         """Return the eigendecomposition of S: thin where the cone does not need all of it."""
-        if self._on_cone or moments.n_features <= moments.n_samples:
-            return moments.spectrum
-        if "thin spectrum" not in moments.cache:
-            moments.cache["thin spectrum"] = Spectrum.thin(moments.centred_data)
-        spectrum: Spectrum = moments.cache["thin spectrum"]
-        return spectrum
+        return moments.spectrum if self._on_cone else moments.thin_spectrum
 
     def _solve_for_count(self, moments: Moments) -> Solution:
         """Find, by bisection, the penalty whose solution has exactly the wanted support."""

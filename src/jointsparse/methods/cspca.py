@@ -28,18 +28,28 @@ class CSPCA(ConvexSelector):
     Parameters
     ----------
     alpha : float, "auto" or "count", default="auto"
-        Sparsity penalty λ on the scale of ``penalty_scale``; "auto" is 0.1 on the relative scale.
-        "count" finds the penalty whose solution has exactly ``n_features_to_select`` nonzero
-        features.
+        Sparsity penalty λ on the scale of ``penalty_scale``; "auto" is 0.1 on the relative scale,
+        and 0.02 where ``n_clusters`` is given. "count" finds the penalty whose solution has exactly
+        ``n_features_to_select`` nonzero features.
     eta : float or "auto", default="auto"
-        Rank penalty η on the scale of ``penalty_scale``; "auto" is 0.03 on the relative scale.
+        Rank penalty η on the scale of ``penalty_scale``; "auto" is 0.03 on the relative scale, and
+        √(s_(c-1) s_c)/s₁ where ``n_clusters`` is given, s_i being the eigenvalues of Q (below).
     psd : bool, default=True
         Whether Ω is restricted to the positive semidefinite cone. The two models have different
         optima: the claim that the unrestricted optimum lies on the cone anyway does not hold (see
         Notes).
-    n_features_to_select : int, float, "auto" or "support", default="auto"
-        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
-        that together explain 90 % of the variance; or "support", all with a nonzero score.
+    n_clusters : int or None, default=None
+        Number c of groups that the samples fall into, where it is known. It changes what "auto"
+        means for the penalties, which then leave about c - 1 components.
+    n_features_to_select : int, float or str, default="auto"
+        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
+        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %;
+        "support", all with a nonzero score.
+    rule : {"greedy", "residual", "norm"}, default="greedy"
+        How the set is made from the model. "greedy": the feature that explains most of what the
+        model reconstructs (Ω S^(-1/2)) beyond those already kept. "residual": the largest score ×
+        share of the feature's variance that is still unexplained. "norm": the largest scores, as
+        published; neighbours that repeat each other are all kept.
     solver : {"exact", "published"}, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap; "published" is
         the reweighting algorithm of the literature, without either.
@@ -62,9 +72,16 @@ class CSPCA(ConvexSelector):
     feature_scores_ : ndarray of shape (n_features,)
         Column norms of Ω; exactly zero for features that the solution leaves out.
     ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
+        1 for the best feature, in the order of ``rule``; behind the kept ones come the others by
+        what each would add next.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    selection_curve_ : ndarray of shape (n_kept,)
+        Share of the variance of all features that the best kept feature, the best two, … explain.
+        Not with "support".
+    selection_report_ : SelectionReport
+        What the set is worth on held-out samples, beside PCA and random features, and the stand-ins
+        of the dropped features. Computed when first asked for.
     loadings_ : ndarray of shape (n_features, rank)
         One row for each feature: U with Ω = UUᵀ where ``psd``; otherwise L, whose row norms are the
         column norms of Ω.
@@ -103,7 +120,7 @@ class CSPCA(ConvexSelector):
     [0, 1, 2, 3, 4, 5, 6, 7]
     >>> squared = SPCAPSD(alpha=0.3, eta=0.3, n_features_to_select=8).fit(X)
     >>> int(squared.get_support()[:8].sum())
-    2
+    1
     """
 
     _loss = "samples"
@@ -114,7 +131,9 @@ class CSPCA(ConvexSelector):
         alpha: float | str = "auto",
         eta: float | str = "auto",
         psd: bool = True,
+        n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
+        rule: str = "greedy",
         solver: str = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
@@ -125,7 +144,9 @@ class CSPCA(ConvexSelector):
         self.alpha = alpha
         self.eta = eta
         self.psd = psd
+        self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
+        self.rule = rule
         self.solver = solver
         self.penalty_scale = penalty_scale
         self.constants = constants

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from jointsparse.moments import Moments
+from jointsparse.selection import by_score
 from jointsparse.solvers.solution import Solution
 
 
@@ -81,13 +82,9 @@ class MomentsEstimator(BaseEstimator):
     def _rank(
         self, scores: NDArray[np.float64], variances: NDArray[np.float64]
     ) -> NDArray[np.int64]:
-        """Set scores and ranking; return the features, best first.
-
-        Among equal scores (the zeros) more variance comes first, so that constant features come
-        last, and then the order of the columns.
-        """
+        """Set scores and, by them alone, the ranking; return the features, best first."""
         self.feature_scores_ = scores
-        order = np.lexsort((-variances, -scores))
+        order = by_score(scores, variances)
         self.ranking_ = np.empty(order.size, dtype=np.int64)
         self.ranking_[order] = np.arange(1, order.size + 1)
         return order

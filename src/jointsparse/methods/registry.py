@@ -10,6 +10,7 @@ from typing import Any, Literal
 from jointsparse.methods.aw_spca import AWSPCA
 from jointsparse.methods.cspca import CSPCA
 from jointsparse.methods.dictionary_spca import DictionarySPCA
+from jointsparse.methods.greedy_selector import GreedySelector
 from jointsparse.methods.jspca import JSPCA
 from jointsparse.methods.laplacian_score import LaplacianScore
 from jointsparse.methods.rne import RNE
@@ -89,6 +90,14 @@ _METHODS = (
         summary="Robust convex sparse PCA with a robust mean, over all reconstruction matrices.",
         when="To compare with the original AW-SPCA.",
         source="Yi et al. 2019, IEEE TNNLS",
+    ),
+    Method(
+        "greedy",
+        "selector",
+        GreedySelector,
+        summary="The features that explain most of all others, picked one by one.",
+        when="The smallest set for a share of the variance; no parameters, a few seconds at most.",
+        source="Orthogonal least squares: Chen, Cowan, Grant 1991, IEEE TNN 2(2)",
     ),
     Method(
         "spca",

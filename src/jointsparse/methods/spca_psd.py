@@ -36,14 +36,24 @@ class SPCAPSD(ConvexSelector):
     Parameters
     ----------
     alpha : float, "auto" or "count", default="auto"
-        Sparsity penalty λ on the scale of ``penalty_scale``; "auto" is 0.1 on the relative scale.
-        "count" finds the penalty whose solution has exactly ``n_features_to_select`` nonzero
-        features.
+        Sparsity penalty λ on the scale of ``penalty_scale``; "auto" is 0.1 on the relative scale,
+        and 0.02 where ``n_clusters`` is given. "count" finds the penalty whose solution has exactly
+        ``n_features_to_select`` nonzero features.
     eta : float or "auto", default="auto"
-        Rank penalty η on the scale of ``penalty_scale``; "auto" is 0.03 on the relative scale.
-    n_features_to_select : int, float, "auto" or "support", default="auto"
-        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
-        that together explain 90 % of the variance; or "support", all with a nonzero score.
+        Rank penalty η on the scale of ``penalty_scale``; "auto" is 0.03 on the relative scale, and
+        √(s_(c-1) s_c)/s₁ where ``n_clusters`` is given, s_i being the eigenvalues of S.
+    n_clusters : int or None, default=None
+        Number c of groups that the samples fall into, where it is known. It changes what "auto"
+        means for the penalties, which then leave about c - 1 components.
+    n_features_to_select : int, float or str, default="auto"
+        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
+        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %;
+        "support", all with a nonzero score.
+    rule : {"greedy", "residual", "norm"}, default="greedy"
+        How the set is made from the model. "greedy": the feature that explains most of what the
+        model reconstructs (Ω S^(-1/2)) beyond those already kept. "residual": the largest score ×
+        share of the feature's variance that is still unexplained. "norm": the largest scores, as
+        published; neighbours that repeat each other are all kept.
     solver : {"exact", "splitting", "factored", "published"}, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by whichever way
         suits the shape and the rank. "splitting" (p × p matrices) and "factored" (never a p × p
@@ -74,12 +84,16 @@ class SPCAPSD(ConvexSelector):
     feature_scores_ : ndarray of shape (n_features,)
         Column norms of Ω; exactly zero for features that the solution leaves out.
     ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
+        1 for the best feature, in the order of ``rule``; behind the kept ones come the others by
+        what each would add next.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
-    selection_curve_ : ndarray
-        Share of the variance explained by the best feature, the best two, … down to the last one
-        kept. With ``n_features_to_select="auto"`` only.
+    selection_curve_ : ndarray of shape (n_kept,)
+        Share of the variance of all features that the best kept feature, the best two, … explain.
+        Not with "support".
+    selection_report_ : SelectionReport
+        What the set is worth on held-out samples, beside PCA and random features, and the stand-ins
+        of the dropped features. Computed when first asked for.
     loadings_ : ndarray of shape (n_features, rank)
         U with Ω = UUᵀ, the columns orthogonal and the longest first.
     proved_zero_ : ndarray of shape (n_features,)
@@ -125,9 +139,17 @@ class SPCAPSD(ConvexSelector):
     >>> X = StandardScaler().fit_transform(data.data)
     >>> selector = SPCAPSD(n_features_to_select=3).fit(X)
     >>> data.feature_names[selector.get_support()].tolist()
-    ['mean texture', 'texture error', 'worst texture']
+    ['mean compactness', 'worst texture', 'worst perimeter']
     >>> bool(selector.duality_gap_ < 1e-4)
     True
+
+    The three highest scores belong to three versions of one measurement:
+
+    >>> published = SPCAPSD(n_features_to_select=3, rule="norm").fit(X)
+    >>> data.feature_names[published.get_support()].tolist()
+    ['mean texture', 'texture error', 'worst texture']
+    >>> selector.selection_curve_[-1].round(2), published.selection_curve_[-1].round(2)
+    (np.float64(0.65), np.float64(0.22))
     """
 
     def __init__(
@@ -135,7 +157,9 @@ class SPCAPSD(ConvexSelector):
         *,
         alpha: float | str = "auto",
         eta: float | str = "auto",
+        n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
+        rule: str = "greedy",
         solver: str = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
@@ -146,7 +170,9 @@ class SPCAPSD(ConvexSelector):
     ) -> None:
         self.alpha = alpha
         self.eta = eta
+        self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
+        self.rule = rule
         self.solver = solver
         self.penalty_scale = penalty_scale
         self.constants = constants
@@ -168,7 +194,7 @@ class SPCAPSD(ConvexSelector):
         return np.asarray(factor_of_scatter(moments.spectrum))
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
-        return super()._slope_spectrum(moments) if _is_wide(moments) else moments.spectrum
+        return moments.thin_spectrum
 
     def _published_data(self, moments: Moments) -> NDArray[Any]:
         return self._slope_data(moments)

@@ -7,5 +7,12 @@ from jointsparse.plotting.biplot import BiplotDisplay
 from jointsparse.plotting.convergence import ConvergenceDisplay
 from jointsparse.plotting.feature_scores import FeatureScoresDisplay
 from jointsparse.plotting.loadings import LoadingsDisplay
+from jointsparse.plotting.selection_curve import SelectionCurveDisplay
 
-__all__ = ["BiplotDisplay", "ConvergenceDisplay", "FeatureScoresDisplay", "LoadingsDisplay"]
+__all__ = [
+    "BiplotDisplay",
+    "ConvergenceDisplay",
+    "FeatureScoresDisplay",
+    "LoadingsDisplay",
+    "SelectionCurveDisplay",
+]

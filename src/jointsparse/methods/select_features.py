@@ -1,0 +1,196 @@
+"""SelectFeatures: any method with components becomes a selector of features."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.feature_selection import SelectorMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from jointsparse.methods.worth import SelectionWorth
+from jointsparse.moments import Moments
+from jointsparse.selection import (
+    about_choice,
+    check_rule,
+    choose_features,
+    projection_target,
+    wanted_features,
+)
+
+
+class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEstimator):
+    r"""Keep the original features that explain a method's components best.
+
+    The method gives components: loadings b₁ … b_k. The greedy rule picks, one after the other, the
+    features that lower
+
+    .. math:: \min_B\ \|XV - X_HB\|_F^2 ,\qquad V = (b_1 \dots b_k),
+
+    most: what a regression on the kept features H leaves unexplained of the component scores XV.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A component method: of this library or any that has ``components_`` once fitted, such as
+        scikit-learn's ``PCA`` or ``SparsePCA``. A selector or other method with
+        ``feature_scores_`` only will do too. Of a pipeline, the last step is meant and the steps
+        before it scale the data; they must keep the columns. It is cloned; wrap a fitted one in
+        scikit-learn's ``FrozenEstimator``.
+    n_features_to_select : int, float or str, default="auto"
+        How many features to keep: a number; a share of all; "r2>=0.8", the fewest that explain 80 %
+        of the variance of all features; "auto", the same with 90 %; "support", all with a nonzero
+        loading.
+    rule : {"greedy", "residual", "norm"}, default="greedy"
+        How the set is made; "norm" takes the features with the longest loadings.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted method.
+    feature_scores_ : ndarray of shape (n_features,)
+        The method's scores, or else the length of each feature's loadings.
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    support_ : ndarray of shape (n_features,)
+        Which features are kept.
+    selection_curve_ : ndarray of shape (n_kept,)
+        Share of the variance of all features that the best, the best two, … explain. Not with
+        "support".
+    selection_report_ : SelectionReport
+        What the set is worth on held-out samples. Computed when first asked for.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had any.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.decomposition import PCA
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from jointsparse import SelectFeatures
+    >>> X = StandardScaler().fit_transform(load_breast_cancer().data)
+    >>> selector = SelectFeatures(PCA(n_components=3), n_features_to_select=5).fit(X)
+    >>> selector.transform(X).shape
+    (569, 5)
+    >>> selector.selection_curve_.round(2).tolist()
+    [0.4, 0.56, 0.63, 0.68, 0.74]
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        n_features_to_select: int | float | str = "auto",
+        rule: str = "greedy",
+    ) -> None:
+        self.estimator = estimator
+        self.n_features_to_select = n_features_to_select
+        self.rule = rule
+
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+        """Fit the method and choose the features.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, one per row. Not modified.
+        y : array-like or None
+            Handed to the method.
+        **fit_params
+            Handed to the method's ``fit``.
+
+        Returns
+        -------
+        self
+        """
+        checked = validate_data(
+            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
+        )
+        wanted = wanted_features(self.n_features_to_select, self.n_features_in_)
+        check_rule(self.rule)
+        self.__dict__.pop("selection_curve_", None)
+        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+        method, values = self._method_and_its_data(X, checked)
+        moments = Moments.from_data(values)
+        if not np.any(moments.variances > 0):
+            raise ValueError("every feature is constant: there is nothing to select")
+        loadings, self.feature_scores_ = _loadings_and_scores(method, moments.n_features)
+        # Rounding of the loadings must not keep a feature that does not vary.
+        self.feature_scores_ = np.where(moments.variances > 0, self.feature_scores_, 0.0)
+        choice = choose_features(
+            moments,
+            self.feature_scores_,
+            wanted,
+            rule=self.rule,
+            target=None if loadings is None else projection_target(loadings),
+            weigh=loadings is None,
+        )
+        self.ranking_, self.support_ = choice.ranking, choice.support
+        if choice.curve is not None:
+            self.selection_curve_ = choice.curve
+        self._remember(moments)
+        message = about_choice(choice, wanted) if choice.available else "every loading is zero"
+        if message:
+            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=2)
+        return self
+
+    def _data_for_report(self, X: Any) -> Any:
+        return self._method_and_its_data(X, super()._data_for_report(X))[1]
+
+    def _method_and_its_data(self, X: Any, checked: Any) -> tuple[Any, Any]:
+        """Return what has the components, and the data that it saw."""
+        if not isinstance(self.estimator_, Pipeline):
+            return self.estimator_, checked
+        method = self.estimator_[-1]
+        if len(self.estimator_.steps) == 1:
+            return method, checked
+        values = self.estimator_[:-1].transform(X)
+        if values.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"the steps before the last turn {self.n_features_in_} features into "
+                f"{values.shape[1]}: there are no loadings of the original features"
+            )
+        return method, values
+
+    def _get_support_mask(self) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        return self.support_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.target_tags.required = inner.target_tags.required
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _loadings_and_scores(
+    method: Any, n_features: int
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """Return loadings (n_features × k; None where there are none) and scores of the features."""
+    components = getattr(method, "components_", None)
+    scores = getattr(method, "feature_scores_", None)
+    if components is None and scores is None:
+        raise ValueError(
+            f"{type(method).__name__} has neither components_ nor feature_scores_ after fit, so "
+            "there is nothing to select features by"
+        )
+    loadings = None
+    if components is not None:
+        loadings = np.asarray(components, dtype=np.float64).T
+        if loadings.shape[:1] != (n_features,):
+            raise ValueError(
+                f"components_ of {type(method).__name__} has {loadings.shape[:1]} columns, not one "
+                f"for each of the {n_features} features"
+            )
+        if scores is None:
+            scores = np.linalg.norm(loadings, axis=1)
+    return loadings, np.asarray(scores, dtype=np.float64)

@@ -1,0 +1,105 @@
+"""What a selection is worth: reported when it is asked for, from samples that are still there."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from jointsparse.moments import Moments
+from jointsparse.selection_report import SelectionReport, selection_report
+
+REMEMBERED_ENTRIES = 2**22  # 32 MB: samples up to this size are kept until the report is made
+
+
+class SelectionWorth:
+    """Adds ``selection_report_`` and ``selection_report(X)`` to a selector.
+
+    ``selection_report_`` is computed when it is first asked for and kept from then on. It needs the
+    samples, and an estimator should not hold on to large data. So up to 4 million entries are
+    remembered by reference, never copied; larger data only as long as the caller keeps them (a weak
+    reference). They are forgotten once the report is made, and pickles never contain them.
+    """
+
+    support_: NDArray[np.bool_]
+    selection_report_: SelectionReport
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Not a property: showing an estimator in a notebook would evaluate it.
+            if name != "selection_report_":
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            check_is_fitted(self)
+            moments = self._remembered_moments()
+            if moments is None:
+                raise AttributeError(
+                    "the samples of fit are no longer at hand (large data are not kept, nor are "
+                    "data in a pickle): use selection_report(X)"
+                )
+            self.selection_report_ = self._make_report(moments)
+            self.__dict__.pop("_remembered", None)
+            return self.selection_report_
+
+    def selection_report(self, X: Any) -> SelectionReport:
+        """Measure on any samples what the kept features explain.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, those of fit or others.
+
+        Returns
+        -------
+        SelectionReport
+            R² of the kept features, of as many principal components and of random sets of the same
+            size, on samples held out of the regression; and the stand-ins of dropped features.
+        """
+        check_is_fitted(self)
+        return self._make_report(Moments.from_data(self._data_for_report(X)))
+
+    def _data_for_report(self, X: Any) -> Any:
+        return validate_data(self, X, accept_sparse=("csr", "csc"), dtype="numeric", reset=False)
+
+    def _make_report(self, moments: Moments) -> SelectionReport:
+        kept = np.flatnonzero(self.support_)
+        if kept.size == 0:
+            raise AttributeError("no feature was kept, so there is nothing to report on")
+        report = selection_report(moments, kept)
+        if report.below_random:
+            advice = ". rule='greedy' avoids features that repeat each other"
+            warnings.warn(
+                f"{type(self).__name__}: the kept features are worth less than random ones: "
+                f"{report}{'' if getattr(self, 'rule', '') == 'greedy' else advice}",
+                UserWarning,
+                stacklevel=3,
+            )
+        return report
+
+    def _remember(self, moments: Moments) -> None:
+        self.__dict__.pop("selection_report_", None)
+        source: Any = moments.data if moments.has_samples else moments
+        size = moments.n_features * (moments.n_samples if moments.has_samples else 1)
+        if sp.issparse(source):
+            size = source.nnz
+        self._remembered: Any = source
+        if size > REMEMBERED_ENTRIES or not moments.has_samples:
+            self._remembered = weakref.ref(source)
+
+    def _remembered_moments(self) -> Moments | None:
+        source = self.__dict__.get("_remembered")
+        if isinstance(source, weakref.ref):
+            source = source()
+        if source is None or isinstance(source, Moments):
+            return source
+        return Moments.from_data(source)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        state.pop("_remembered", None)
+        return state

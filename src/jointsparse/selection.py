@@ -1,0 +1,288 @@
+r"""From a fitted model to a set of features: how many, and which.
+
+A model gives every feature a score. Keeping the highest scores keeps copies: features that share a
+component all score high. The rules here build a *set*, one feature after the other:
+
+* ``"greedy"``: the feature that explains most of the model's target beyond those already kept.
+* ``"residual"``: the highest score × share of the feature's own variance that is still unexplained.
+* ``"norm"``: the highest scores, as published; redundancy plays no part.
+
+What a set is worth is measured by R², the share of the variance of *all* features that a linear
+regression on the kept ones explains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.moments import Moments
+from jointsparse.solvers.columns import Columns, feature_columns
+from jointsparse.solvers.greedy import (
+    DETERMINED,
+    FloatArray,
+    GreedyPath,
+    IntArray,
+    Target,
+    row_axes,
+    row_products,
+    select_greedily,
+)
+
+RULES = ("greedy", "residual", "norm")
+AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
+SMALL_EIGENVALUE = (
+    1e-6  # of the largest: directions below are noise, and whitening would blow it up
+)
+
+_R2 = re.compile(r"r2\s*>=\s*(\d*\.?\d+(?:e-?\d+)?)", re.IGNORECASE)
+
+
+def is_number(value: Any, kind: type = Real) -> bool:
+    """Whether a parameter is a number (True and False are not)."""
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How many features to keep: a number, or enough for an R², or the model's support."""
+
+    count: int | None = None
+    r2: float | None = None
+
+    @property
+    def support(self) -> bool:
+        """Whether the nonzero scores themselves decide."""
+        return self.count is None and self.r2 is None
+
+
+def wanted_features(value: Any, n_features: int) -> Wanted:
+    """Read ``n_features_to_select``, or say what it can be."""
+    if isinstance(value, str):
+        if value == "auto":
+            return Wanted(r2=AUTO_R2)
+        if value == "support":
+            return Wanted()
+        target = _R2.fullmatch(value.strip())
+        if target and 0 < float(target[1]) <= 1:
+            return Wanted(r2=float(target[1]))
+    elif is_number(value, Integral):
+        if not 1 <= value <= n_features:
+            raise ValueError(
+                f"n_features_to_select={value} is not between 1 and the number of features, "
+                f"{n_features}"
+            )
+        return Wanted(count=int(value))
+    elif is_number(value) and 0 < value <= 1:
+        return Wanted(count=max(1, round(float(value) * n_features)))
+    raise ValueError(
+        f"n_features_to_select={value!r} is neither a number of features, nor a share between "
+        "0 and 1, nor a share of the variance to explain such as 'r2>=0.9', nor 'auto' (the same "
+        "as 'r2>=0.9'), nor 'support'"
+    )
+
+
+def check_rule(rule: Any) -> str:
+    """Return the rule, or say which ones there are."""
+    if rule not in RULES:
+        raise ValueError(f"rule={rule!r} is not one of {', '.join(map(repr, RULES))}")
+    return str(rule)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A set of features.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_features,)
+        All features, best first; the first ``n_kept`` are the set.
+    n_kept : int
+        Size of the set.
+    curve : ndarray of shape (n_kept,) or None
+        R² of the first kept feature, the first two, …; None where it was not asked for.
+    path : GreedyPath or None
+        The greedy run, where there was one.
+    available : int
+        How many features the model lets be kept: those with a nonzero score.
+    """
+
+    order: IntArray
+    n_kept: int
+    curve: FloatArray | None = None
+    path: GreedyPath | None = None
+    available: int = 0
+
+    @property
+    def ranking(self) -> IntArray:
+        """Ranks of the features, 1 for the best."""
+        ranks = np.empty(self.order.size, dtype=np.int64)
+        ranks[self.order] = np.arange(1, self.order.size + 1)
+        return ranks
+
+    @property
+    def support(self) -> NDArray[np.bool_]:
+        """Mask of the kept features."""
+        mask = np.zeros(self.order.size, dtype=bool)
+        mask[self.order[: self.n_kept]] = True
+        return mask
+
+
+def by_score(scores: FloatArray, variances: FloatArray) -> IntArray:
+    """Return the features with the highest score first.
+
+    Among equal scores (the zeros) more variance comes first, so that constant features come last,
+    and then the order of the columns.
+    """
+    return np.lexsort((-variances, -scores))
+
+
+def choose_features(
+    moments: Moments,
+    scores: FloatArray,
+    wanted: Wanted,
+    *,
+    rule: str = "greedy",
+    target: Target | None = None,
+    weigh: bool = False,
+    tol: float = DETERMINED,
+) -> Choice:
+    """Make a set of features out of a model.
+
+    Only features with a nonzero score are picked; where more are asked for, those with the largest
+    variance follow. With "support" the model has made the set itself, and its scores order it.
+
+    Parameters
+    ----------
+    moments : Moments
+        The data.
+    scores : ndarray of shape (n_features,)
+        The model's scores; at least 0.
+    wanted : Wanted
+        How many.
+    rule : {"greedy", "residual", "norm"}
+        How the set is made.
+    target : callable, ndarray or None
+        What the greedy rule explains (see :func:`select_greedily`); None is all features alike.
+        Where the target is explained completely, what is left of all features follows; where that
+        is explained completely too, another round among the features left over.
+    weigh : bool
+        Multiply the gains of the greedy rule by the scores: for methods that have scores but no
+        reconstruction of their own.
+    tol : float
+        Share of its variance below which a feature counts as determined by the others.
+    """
+    order = by_score(scores, moments.variances)
+    nonzero = scores > 0
+    available = int(nonzero.sum())
+    if wanted.support or (available == 0 and wanted.count is None):
+        return Choice(order, available, available=available)
+    columns = feature_columns(moments)
+    count = available if wanted.count is None else min(wanted.count, available)
+    limits: dict[str, Any] = {"tol": tol, "r2": np.inf if wanted.r2 is None else wanted.r2}
+    path = None
+    if rule != "norm" and count > 0:
+        limits["criterion"] = "gain" if rule == "greedy" else "residual"
+        if rule == "residual" or weigh:
+            limits["weights"] = scores / scores.max()
+        path = _in_rounds(columns, count, nonzero, target, limits)
+        order = _then(path, order)
+    if path is not None and wanted.count in (None, path.picks.size):
+        return Choice(order, path.picks.size, path.curve, path, available)
+    # In an order that is known: the scores as published, or more features than have a score.
+    given = order[: wanted.count or available]
+    known = select_greedily(
+        columns, n_picks=given.size, criterion="residual", given=given, tol=tol, r2=limits["r2"]
+    )
+    return Choice(order, known.picks.size, known.curve, path, available)
+
+
+def _in_rounds(
+    columns: Columns,
+    count: int,
+    candidates: NDArray[np.bool_],
+    target: Target | None,
+    limits: dict[str, Any],
+) -> GreedyPath:
+    """Pick greedily, and once more among the rest where the picks determine all of it.
+
+    With few samples a small set determines every feature *of these samples*. The next round takes
+    the best of those left over: they repeat the first, which averages out noise in new samples.
+    """
+    path = select_greedily(columns, n_picks=count, target=target, candidates=candidates, **limits)
+    if path.exhausted and target is not None:
+        rest = select_greedily(
+            columns, n_picks=count, candidates=candidates, given=path.picks, **limits
+        )
+        more = np.zeros(rest.picks.size - path.picks.size)
+        path = replace(rest, first=path.first, gains=np.concatenate([path.gains, more]))
+    free = candidates.copy()
+    free[path.picks] = False
+    while path.exhausted and limits["r2"] == np.inf and free.any():
+        left = count - path.picks.size
+        again = select_greedily(columns, n_picks=left, target=target, candidates=free, **limits)
+        if again.picks.size == 0:
+            break
+        free[again.picks] = False
+        path = replace(
+            path,
+            picks=np.concatenate([path.picks, again.picks]),
+            curve=np.concatenate([path.curve, np.full(again.picks.size, path.curve[-1])]),
+            gains=np.concatenate([path.gains, np.zeros(again.picks.size)]),
+            left=again.left,
+            exhausted=path.picks.size + again.picks.size < count,
+        )
+    return path
+
+
+def _then(path: GreedyPath, order: IntArray) -> IntArray:
+    """Return the picks, then what would add something, then the others by their score."""
+    taken = np.zeros(order.size, dtype=bool)
+    taken[path.picks] = True
+    rest = order[~taken[order]]
+    return np.concatenate([path.picks, rest[np.argsort(-path.left[rest], kind="stable")]])
+
+
+def about_choice(choice: Choice, wanted: Wanted) -> str:
+    """Return what the user should know about a set; nothing where it is as it was asked for."""
+    curve, available = choice.curve, choice.available
+    if wanted.r2 is not None and curve is not None and curve[-1] < wanted.r2 - 1e-8:
+        return (
+            f"the {available} features with a nonzero score explain {curve[-1]:.1%} of the "
+            f"variance, not the {wanted.r2:.0%} asked for; all of them are kept"
+        )
+    if wanted.count is not None and wanted.count > available:
+        return (
+            f"only {available} features have a nonzero score; the other "
+            f"{wanted.count - available} kept are those with the largest variance"
+        )
+    return ""
+
+
+def projection_target(loadings: Any) -> Callable[[FloatArray], FloatArray]:
+    """Return the target X @ loadings: the scores of components."""
+    small = np.asarray(loadings, dtype=np.float64)
+    return lambda rows: rows @ small
+
+
+def whitened_target(loadings: FloatArray, moments: Moments) -> Target:
+    """Return the target X S^(-1/2) loadings: every direction of the data counts alike.
+
+    Directions with an eigenvalue below 1e-6 of the largest are left out.
+    """
+    if moments.has_samples and moments.n_features > moments.n_samples:
+        # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
+        columns = feature_columns(moments)
+        values, axes = row_axes(columns, SMALL_EIGENVALUE)
+        image = axes.T @ row_products(columns, projection_target(loadings))
+        return np.asarray(axes @ (image / np.sqrt(values)[:, None]))
+    values, vectors = moments.spectrum.values, moments.spectrum.vectors
+    large = values > SMALL_EIGENVALUE * values[-1]
+    vectors = vectors[:, large]
+    return projection_target(vectors @ ((vectors.T @ loadings) / np.sqrt(values[large])[:, None]))

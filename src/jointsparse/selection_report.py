@@ -1,0 +1,257 @@
+r"""What a set of features is worth, and which of them stands in for a feature that was dropped.
+
+Worth is R², the share of the variance of *all* features that a linear regression on the kept ones
+explains. Held out: the samples are cut into two halves at random (always the same way); the
+regression is fitted on one half and judged on the other, then the other way round. Beside it stand
+what as many principal components explain, the best that any linear method could do on the samples
+it was fitted to, and what random sets of the same size explain: the least that a selection must do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.linalg import blocks
+from jointsparse.moments import Moments
+from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
+from jointsparse.solvers.greedy import IntArray, row_gram
+from jointsparse.solvers.held_out import RCOND, held_out_folds
+
+N_RANDOM = 10  # random sets of the same size
+N_STAND_INS = 3
+MOST_ROWS = 4096  # samples of each half; more would not change the first two digits
+
+
+@dataclass(frozen=True)
+class StandIns:
+    """For each dropped feature, the kept ones that explain it best, taken greedily.
+
+    Attributes
+    ----------
+    dropped : ndarray of shape (n_dropped,)
+        The dropped features.
+    kept : ndarray of shape (n_dropped, n_stand_ins)
+        The kept feature that explains it best, the one that adds most to that, …; -1 for none.
+    r2 : ndarray of shape (n_dropped, n_stand_ins)
+        Share of the dropped feature's variance that the first, the first two, … explain.
+    r2_all : ndarray of shape (n_dropped,)
+        What all kept features together explain of it; NaN for a constant feature.
+    """
+
+    dropped: IntArray
+    kept: IntArray
+    r2: FloatArray
+    r2_all: FloatArray
+
+    def of(self, feature: int) -> list[tuple[int, float]]:
+        """Return the stand-ins of a dropped feature, each with the R² reached with it."""
+        place = np.flatnonzero(self.dropped == feature)
+        if place.size == 0:
+            raise KeyError(f"feature {feature} was not dropped")
+        row = int(place[0])
+        pairs = zip(self.kept[row].tolist(), self.r2[row].tolist(), strict=True)
+        return [(kept, r2) for kept, r2 in pairs if kept >= 0]
+
+
+@dataclass(frozen=True)
+class SelectionReport:
+    """What a set of features is worth; all figures are shares of the total variance.
+
+    Attributes
+    ----------
+    n_kept, n_features : int
+        Size of the set and number of all features.
+    r2, pca_r2 : float
+        What the kept features, and as many principal components, explain of all samples.
+    r2_held_out, pca_r2_held_out : float
+        The same, judged on samples that were held out of the regression (not of the selection);
+        NaN where there were no samples, only moments, or fewer than four of them.
+    random_r2_held_out, random_r2 : ndarray of shape (10,)
+        What random sets of the same size explain, held out and of all samples.
+    pca_curve : ndarray of shape (n_kept,)
+        R² of the first principal component, the first two, ….
+    stand_ins : StandIns
+        For each dropped feature, the kept ones that explain it.
+    """
+
+    n_kept: int
+    n_features: int
+    r2: float
+    pca_r2: float
+    r2_held_out: float
+    pca_r2_held_out: float
+    random_r2_held_out: FloatArray
+    random_r2: FloatArray
+    pca_curve: FloatArray
+    stand_ins: StandIns
+
+    @property
+    def held_out(self) -> bool:
+        """Whether there were samples to hold out."""
+        return not np.isnan(self.r2_held_out)
+
+    @property
+    def worth(self) -> tuple[float, float, float, float]:
+        """R² of the set and of PCA, mean and spread of random sets: held out where possible."""
+        random = self.random_r2_held_out if self.held_out else self.random_r2
+        pair = (self.r2_held_out, self.pca_r2_held_out) if self.held_out else (self.r2, self.pca_r2)
+        return (*pair, float(np.mean(random)), float(np.std(random, ddof=1)))
+
+    @property
+    def below_random(self) -> bool:
+        """Whether random sets are better, by more than two standard errors of their mean."""
+        own, _, mean, spread = self.worth
+        return bool(own < mean - 2 * spread / np.sqrt(self.random_r2.size) - 1e-9)
+
+    def __str__(self) -> str:
+        own, pca, mean, spread = self.worth
+        where = "of held-out samples" if self.held_out else "of the samples"
+        return (
+            f"{self.n_kept} of {self.n_features} features explain {own:.1%} of the variance "
+            f"{where}; {self.n_kept} principal components {pca:.1%}; {self.n_kept} random "
+            f"features {mean:.1%} ± {spread:.1%}"
+        )
+
+
+def selection_report(moments: Moments, kept: Any) -> SelectionReport:
+    """Measure what a set of features is worth.
+
+    Parameters
+    ----------
+    moments : Moments
+        The data; held-out figures need the samples in it.
+    kept : ndarray of int
+        The kept features, at least one.
+    """
+    kept = np.asarray(kept, dtype=np.int64)
+    varying = np.flatnonzero(moments.variances > 0)
+    rng = np.random.default_rng(0)
+    size = min(kept.size, varying.size)
+    random = [rng.choice(varying, size, replace=False) for _ in range(N_RANDOM)]
+    sets = [kept, *random]
+    columns = feature_columns(moments)
+    own, *others = (_explained(columns, features) for features in sets)
+    pca_curve = _pca_curve(columns, kept.size)
+    held_out = np.full(len(sets) + 1, np.nan)
+    if moments.has_samples and moments.n_samples >= 4:
+        held_out = _held_out(moments, sets)
+    return SelectionReport(
+        n_kept=kept.size,
+        n_features=moments.n_features,
+        r2=own,
+        pca_r2=float(pca_curve[-1]),
+        r2_held_out=float(held_out[0]),
+        pca_r2_held_out=float(held_out[-1]),
+        random_r2_held_out=held_out[1:-1],
+        random_r2=np.array(others),
+        pca_curve=pca_curve,
+        stand_ins=_stand_ins(columns, kept),
+    )
+
+
+def _basis(columns: Columns, features: IntArray) -> FloatArray:
+    """Return an orthonormal basis of some columns."""
+    block = columns.take(features)
+    lengths = np.linalg.norm(block, axis=0)
+    block = block[:, lengths > 0] / lengths[lengths > 0]
+    values, axes = np.linalg.eigh(block.T @ block)  # cheaper than the SVD, and accurate enough
+    large = values > RCOND**2 * values.max(initial=0.0)
+    return np.asarray(block @ (axes[:, large] / np.sqrt(values[large])))
+
+
+def _explained(columns: Columns, features: IntArray) -> float:
+    basis = _basis(columns, features)
+    parts = (basis.T @ columns.take(part) for part in blocks(columns.n_features))
+    return min(1.0, float(sum(np.sum(part**2) for part in parts)))
+
+
+def _pca_curve(columns: Columns, count: int) -> FloatArray:
+    values = np.clip(np.linalg.eigvalsh(row_gram(columns))[::-1][:count], 0.0, None)
+    curve = np.ones(count)
+    curve[: values.size] = np.minimum(np.cumsum(values), 1.0)
+    return curve
+
+
+def _halves(n_samples: int) -> tuple[IntArray, IntArray]:
+    order = np.random.default_rng(0).permutation(n_samples)[: 2 * MOST_ROWS]
+    middle = order.size // 2
+    return np.sort(order[:middle]), np.sort(order[middle:])
+
+
+def _held_out(moments: Moments, sets: Sequence[IntArray]) -> FloatArray:
+    """Return R² of each set of features, and of as many principal components as the first has."""
+    one, other = _halves(moments.n_samples)
+    missed, total = np.zeros(len(sets) + 1), 0.0
+    for fold in held_out_folds(moments, one, other):
+        missed += [*(fold.missed(features) for features in sets), fold.missed_by_pca(sets[0].size)]
+        total += fold.total
+    if total <= 0:
+        return np.full(missed.size, np.nan)
+    return 1 - missed / total
+
+
+def _stand_ins(columns: Columns, kept: IntArray) -> StandIns:
+    mask = np.ones(columns.n_features, dtype=bool)
+    mask[kept] = False
+    dropped = np.flatnonzero(mask)
+    lengths = np.sqrt(columns.squares)
+    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    block = columns.take(kept) * inverse[kept]
+    basis = _basis(columns, kept)
+    depth = min(N_STAND_INS, kept.size)
+    chosen = np.empty((dropped.size, depth), dtype=np.int64)
+    r2 = np.empty((dropped.size, depth))
+    r2_all = np.empty(dropped.size)
+    for part in blocks(dropped.size):
+        features = columns.take(dropped[part]) * inverse[dropped[part]]
+        r2_all[part] = np.sum((basis.T @ features) ** 2, axis=0)
+        chosen[part], r2[part] = _few_that_explain(block.T @ block, features.T @ block, depth)
+    chosen = np.where(chosen >= 0, kept[chosen], -1)
+    constant = lengths[dropped] == 0
+    r2_all = np.minimum(r2_all, 1.0)
+    r2_all[constant] = r2[constant] = np.nan
+    return StandIns(dropped, chosen, np.minimum(r2, 1.0), r2_all)
+
+
+def _few_that_explain(
+    inner: FloatArray, correlations: FloatArray, depth: int
+) -> tuple[IntArray, FloatArray]:
+    """Pick, for every feature by itself, the few kept ones that explain it: forward selection.
+
+    Parameters
+    ----------
+    inner : ndarray of shape (n_kept, n_kept)
+        Correlations among the kept features.
+    correlations : ndarray of shape (n, n_kept)
+        Correlations of the features with the kept ones.
+    depth : int
+        How many to pick.
+    """
+    n, n_kept = correlations.shape
+    everyone = np.arange(n)
+    left = np.ones((n, n_kept)) * np.diagonal(inner)  # what the picks leave of each kept feature
+    covariance = correlations.copy()
+    directions: list[FloatArray] = []
+    picks = np.empty((n, depth), dtype=np.int64)
+    r2 = np.zeros((n, depth))
+    for step in range(depth):
+        usable = left > 1e-9
+        gain = np.divide(covariance**2, left, out=np.zeros((n, n_kept)), where=usable)
+        pick = np.argmax(gain, axis=1)
+        worthwhile: NDArray[np.bool_] = gain[everyone, pick] > 1e-12
+        picks[:, step] = np.where(worthwhile, pick, -1)
+        r2[:, step] = r2[:, step - 1] + gain[everyone, pick]
+        column = inner[pick]
+        for direction in directions:
+            column = column - direction * direction[everyone, pick][:, None]
+        root = np.sqrt(np.where(worthwhile, left[everyone, pick], 1.0))
+        direction = np.where(worthwhile[:, None], column / root[:, None], 0.0)
+        covariance -= direction * (covariance[everyone, pick] / root)[:, None]
+        left -= direction**2
+        directions.append(direction)
+    return picks, r2

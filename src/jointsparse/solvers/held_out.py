@@ -1,0 +1,160 @@
+"""Regressions of all features on some, fitted to one part of the samples and judged on another.
+
+They have a ridge, chosen by generalised cross-validation on the fitting part alone: without one, a
+set about as large as the number of samples would fit their noise, whatever it is worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jointsparse.moments import Moments
+from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
+from jointsparse.solvers.greedy import IntArray, row_gram
+
+RCOND = 1e-5  # directions of the regressors, at unit length, that are shorter are noise
+
+
+def choose_ridge(values: FloatArray, seen: FloatArray, total: float, n_samples: int) -> float:
+    """Choose the ridge of a regression by generalised cross-validation.
+
+    Parameters
+    ----------
+    values : ndarray
+        Squared singular values of the regressors.
+    seen : ndarray
+        What of the outcomes lies along each left singular vector.
+    total : float
+        All of the outcomes.
+    n_samples : int
+        Number of samples, of which the mean takes one degree of freedom.
+    """
+    ridges = (values.max(initial=0.0) or 1.0) * np.geomspace(1e-6, 1e2, 17)
+    shrink = values / (values + ridges[:, None]) if values.size else np.zeros((17, 0))
+    left = total - (1 - (1 - shrink) ** 2) @ seen
+    freedom = n_samples - 1 - shrink.sum(axis=1)
+    score = np.where(freedom > 1e-6, left / np.maximum(freedom, 1e-6) ** 2, np.inf)
+    return float(ridges[np.argmin(score)])
+
+
+class Fold:
+    """One way of holding samples out: regressions on some, judged on others."""
+
+    @property
+    def total(self) -> float:
+        """Variance of the test samples around the mean of the training ones."""
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def missed(self, features: IntArray) -> float:
+        """Return the squared error, on the test samples, of all features regressed on some."""
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def missed_by_pca(self, count: int) -> float:
+        """Return that of the projection on the training samples' principal components."""
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def r2(self, features: IntArray) -> float:
+        """Return the share of the test samples' variance that some features explain."""
+        return 1 - self.missed(features) / self.total
+
+    def r2_of_pca(self, count: int) -> float:
+        """Return the share that principal components explain."""
+        return 1 - self.missed_by_pca(count) / self.total
+
+
+@dataclass(frozen=True)
+class _RowFold(Fold):
+    """Seen through the Gram matrices of the samples (many features)."""
+
+    columns: Columns
+    train: IntArray
+    test: IntArray
+    gram: FloatArray  # of all samples around the mean of the training ones
+
+    @property
+    def total(self) -> float:
+        return float(np.trace(self.gram[np.ix_(self.test, self.test)]))
+
+    def missed(self, features: IntArray) -> float:
+        # The prediction is linear in the training samples, so Gram matrices are enough.
+        block = self.columns.take(features)
+        block = block - block[self.train].mean(axis=0)
+        # Unit length over both halves: a feature that hardly varies in one must not blow up there.
+        lengths = np.linalg.norm(block, axis=0)
+        block = block[:, lengths > 0] / lengths[lengths > 0]
+        left, values, right = np.linalg.svd(block[self.train], full_matrices=False)
+        gram = self.gram[np.ix_(self.train, self.train)]
+        seen = np.sum(left * (gram @ left), axis=0)
+        ridge = choose_ridge(values**2, seen, float(np.trace(gram)), self.train.size)
+        inverse = (right.T * (values / (values**2 + ridge))) @ left.T
+        test = block[self.test]
+        cross = inverse @ self.gram[np.ix_(self.train, self.test)]
+        inner = inverse @ gram @ inverse.T
+        fit = -2 * float(np.sum(test.T * cross)) + float(np.sum((test.T @ test) * inner))
+        return self.total + fit
+
+    def missed_by_pca(self, count: int) -> float:
+        values, vectors = np.linalg.eigh(self.gram[np.ix_(self.train, self.train)])
+        large = values > 1e-10 * values[-1]
+        values, vectors = values[large][::-1][:count], vectors[:, large][:, ::-1][:, :count]
+        scores = self.gram[np.ix_(self.test, self.train)] @ (vectors / np.sqrt(values))
+        return self.total - float(np.sum(scores**2))
+
+
+@dataclass(frozen=True)
+class _ScatterFold(Fold):
+    """Seen through scatter matrices (many samples), both around the training mean."""
+
+    train: FloatArray
+    test: FloatArray
+    n_train: int
+
+    @property
+    def total(self) -> float:
+        return float(np.trace(self.test))
+
+    def missed(self, features: IntArray) -> float:
+        squares = np.diagonal(self.train) + np.diagonal(self.test)
+        features = features[squares[features] > 0]
+        scale = 1 / np.sqrt(squares[features])
+        inner = self.train[np.ix_(features, features)] * scale * scale[:, None]
+        values, axes = np.linalg.eigh(inner)
+        values = np.clip(values, 0.0, None)
+        image = axes.T @ (self.train[features] * scale[:, None])
+        large = values > RCOND**2 * values[-1]
+        seen = np.sum(image[large] ** 2, axis=1) / values[large]
+        ridge = choose_ridge(values[large], seen, float(np.trace(self.train)), self.n_train)
+        weights = (axes[:, large] / (values[large] + ridge)) @ image[large] * scale[:, None]
+        fit = weights.T @ self.test[np.ix_(features, features)]
+        return self.total + float(np.sum((fit - 2 * self.test[:, features]) * weights.T))
+
+    def missed_by_pca(self, count: int) -> float:
+        axes = np.linalg.eigh(self.train)[1][:, ::-1][:, :count]
+        return self.total - float(np.sum(axes * (self.test @ axes)))
+
+
+def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fold, Fold]:
+    """Return two folds: fitted to ``one`` and judged on ``other``, and the other way round."""
+    if moments.n_features > one.size + other.size:
+        rows = np.concatenate([one, other])
+        columns = feature_columns(Moments.from_data(moments.data[rows]))
+        gram = row_gram(columns)
+        first, second = np.arange(one.size), np.arange(one.size, rows.size)
+        return _row_fold(columns, gram, first, second), _row_fold(columns, gram, second, first)
+    parts = [Moments.from_data(moments.data[rows]) for rows in (one, other)]
+    unit = moments.total_variance
+    return _scatter_fold(parts[0], parts[1], unit), _scatter_fold(parts[1], parts[0], unit)
+
+
+def _row_fold(columns: Columns, gram: FloatArray, train: IntArray, test: IntArray) -> _RowFold:
+    mean = gram[:, train].mean(axis=1)
+    around = gram - mean - mean[:, None] + float(mean[train].mean())
+    return _RowFold(columns, train, test, around)
+
+
+def _scatter_fold(train: Moments, test: Moments, unit: float) -> _ScatterFold:
+    shift = (test.mean - train.mean) * np.sqrt(test.n_samples / unit)
+    around = test.scatter / unit + np.outer(shift, shift)
+    return _ScatterFold(train.scatter / unit, around, train.n_samples)

@@ -1,0 +1,199 @@
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_breast_cancer
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from jointsparse import SPCAPSD, GreedySelector, Moments
+from jointsparse.methods import worth
+from jointsparse.selection_report import selection_report
+from jointsparse.solvers.held_out import choose_ridge, held_out_folds
+
+X = StandardScaler().fit_transform(load_breast_cancer().data)
+
+
+def samples(seed, n, p):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, 4)) @ rng.standard_normal((4, p)) + 0.3 * rng.standard_normal(
+        (n, p)
+    )
+
+
+@pytest.mark.parametrize(("n", "p"), [(60, 20), (30, 80)])
+def test_held_out_shares_are_those_of_a_ridge_regression(n, p, monkeypatch):
+    data = samples(0, n, p)
+    train, test = np.arange(n // 2), np.arange(n // 2, n)
+    kept = np.array([1, 5, 7])
+    fold, _ = held_out_folds(Moments.from_data(data), train, test)
+    mean = data[train].mean(axis=0)
+    centred = data - mean
+    total = (centred[test] ** 2).sum()
+    regressors = centred[:, kept] / np.linalg.norm(centred[:, kept], axis=0)
+
+    def share(ridge):
+        inner = regressors[train].T @ regressors[train] + ridge * np.eye(3)
+        weights = np.linalg.solve(inner, regressors[train].T @ centred[train])
+        return 1 - ((centred[test] - regressors[test] @ weights) ** 2).sum() / total
+
+    values = np.linalg.svd(regressors[train], compute_uv=False) ** 2
+    shares = [share(ridge) for ridge in values.max() * np.geomspace(1e-6, 1e2, 17)]
+    assert np.min(np.abs(np.array(shares) - fold.r2(kept))) < 1e-9
+    monkeypatch.setattr("jointsparse.solvers.held_out.choose_ridge", lambda *_: 0.0)
+    regression = LinearRegression().fit(data[train][:, kept], data[train])
+    missed = ((data[test] - regression.predict(data[test][:, kept])) ** 2).sum()
+    assert fold.r2(kept) == pytest.approx(1 - missed / total)
+    axes = PCA(3).fit(data[train]).components_
+    expected = ((centred[test] @ axes.T) ** 2).sum() / total
+    assert fold.r2_of_pca(3) == pytest.approx(expected)
+
+
+def test_the_ridge_is_that_of_generalised_cross_validation():
+    rng = np.random.default_rng(0)
+    Z, Y = rng.standard_normal((30, 8)), rng.standard_normal((30, 5))
+    Z, Y = Z - Z.mean(axis=0), Y - Y.mean(axis=0)
+    U, d, _ = np.linalg.svd(Z, full_matrices=False)
+    found = choose_ridge(d**2, ((U.T @ Y) ** 2).sum(axis=1), (Y**2).sum(), 30)
+
+    def gcv(ridge):
+        hat = Z @ np.linalg.solve(Z.T @ Z + ridge * np.eye(8), Z.T)
+        return ((Y - hat @ Y) ** 2).sum() / (29 - np.trace(hat)) ** 2
+
+    grid = d.max() ** 2 * np.geomspace(1e-6, 1e2, 17)
+    assert gcv(found) == pytest.approx(min(map(gcv, grid)))
+
+
+def test_the_report():
+    selector = SPCAPSD(n_features_to_select=6).fit(X)
+    report = selector.selection_report_
+    assert report is selector.selection_report_
+    assert (report.n_kept, report.n_features) == (6, 30)
+    assert report.r2 == pytest.approx(selector.selection_curve_[-1])
+    ratios = PCA().fit(X).explained_variance_ratio_
+    np.testing.assert_allclose(report.pca_curve, np.cumsum(ratios)[:6])
+    assert report.pca_r2 == pytest.approx(ratios[:6].sum())
+    assert report.random_r2_held_out.shape == (10,)
+    assert np.mean(report.random_r2_held_out) < report.r2_held_out < report.pca_r2_held_out
+    assert report.held_out
+    assert not report.below_random
+    assert str(report).startswith("6 of 30 features explain ")
+    again = selector.selection_report(X)
+    assert again.r2_held_out == pytest.approx(report.r2_held_out)
+    wide = GreedySelector(n_features_to_select=6).fit(samples(1, 20, 100))
+    assert 0 < wide.selection_report_.r2_held_out <= 1
+    sparse = GreedySelector(n_features_to_select=6).fit(sp.csr_array(samples(1, 20, 100)))
+    assert sparse.selection_report_.r2_held_out == pytest.approx(wide.selection_report_.r2_held_out)
+
+
+def test_a_set_below_chance_warns():
+    published = SPCAPSD(n_features_to_select=3, rule="norm").fit(X)
+    with pytest.warns(UserWarning, match="worth less than random ones: 3 of 30 .* rule='greedy'"):
+        report = published.selection_report_
+    assert report.below_random
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not SPCAPSD(n_features_to_select=3).fit(X).selection_report_.below_random
+
+
+def test_without_samples_the_figures_are_of_the_matrix():
+    moments = Moments.from_scatter(X.T @ X, n_samples=len(X))
+    selector = SPCAPSD(n_features_to_select=6).fit_moments(moments)
+    report = selector.selection_report_
+    assert not report.held_out
+    assert np.isnan(report.r2_held_out)
+    assert report.worth[0] == report.r2 == pytest.approx(selector.selection_curve_[-1])
+    assert "of the samples" in str(report)
+    assert GreedySelector().fit(X[:3]).selection_report_.held_out is False
+
+
+def test_samples_are_not_kept_for_long(monkeypatch):
+    selector = SPCAPSD().fit(X)
+    assert "_remembered" in vars(selector)
+    for copied in (pickle.loads(pickle.dumps(selector)), copy.deepcopy(selector)):
+        assert "_remembered" not in vars(copied)
+        with pytest.raises(AttributeError, match=r"use selection_report\(X\)"):
+            copied.selection_report_
+        assert copied.selection_report(X).r2 > 0.9
+    assert len(pickle.dumps(selector)) < X.nbytes
+    report = selector.selection_report_
+    assert "_remembered" not in vars(selector)
+    assert pickle.loads(pickle.dumps(selector)).selection_report_.r2 == report.r2
+    assert selector.fit(X[:100]).selection_report_.r2 != report.r2
+
+    monkeypatch.setattr(worth, "REMEMBERED_ENTRIES", 10)
+    mine = X.copy()
+    selector.fit(mine)
+    assert selector.selection_report_.r2 > 0.9
+    selector.fit(mine)
+    del mine
+    with pytest.raises(AttributeError, match="no longer at hand"):
+        selector.selection_report_
+    pipeline = make_pipeline(StandardScaler(), SPCAPSD()).fit(X)
+    assert not hasattr(pipeline[-1], "selection_report_")
+
+
+def test_the_report_is_made_only_when_asked_for():
+    selector = SPCAPSD().fit(X)
+    selector._repr_html_()
+    repr(selector)
+    assert "selection_report_" not in vars(selector)
+    assert hasattr(selector, "selection_report_")
+    assert "selection_report_" in vars(selector)
+    assert not hasattr(SPCAPSD(), "selection_report_")
+    with pytest.raises(AttributeError, match="'SPCAPSD' object has no attribute 'worth_'"):
+        selector.worth_
+
+
+def test_nothing_kept_has_no_report():
+    with pytest.warns(UserWarning, match="no feature has a nonzero score"):
+        selector = SPCAPSD(alpha=0.99).fit(X)
+    with pytest.raises(AttributeError, match="no feature was kept"):
+        selector.selection_report_
+
+
+@pytest.mark.parametrize(("n", "p"), [(60, 20), (15, 80)])
+def test_stand_ins_are_the_forward_selection_for_each_dropped_feature(n, p):
+    data = samples(3, n, p)
+    data[:, 9] = 4.0
+    kept = np.array([0, 2, 3, 5, 11])
+    stand_ins = selection_report(Moments.from_data(data), kept).stand_ins
+    assert stand_ins.dropped.tolist() == [j for j in range(p) if j not in kept]
+
+    def r2(features, j):
+        regression = LinearRegression().fit(data[:, features], data[:, j])
+        return regression.score(data[:, features], data[:, j])
+
+    for j in (1, 4, 19):
+        chosen = []
+        for feature, share in stand_ins.of(j):
+            best = max(r2([*chosen, k], j) for k in kept if k not in chosen)
+            chosen.append(feature)
+            assert share == pytest.approx(r2(chosen, j)) == pytest.approx(best)
+        assert len(chosen) == 3
+        row = stand_ins.dropped.tolist().index(j)
+        assert stand_ins.r2_all[row] == pytest.approx(r2(list(kept), j))
+    assert stand_ins.of(9) == []
+    assert np.isnan(stand_ins.r2_all[stand_ins.dropped.tolist().index(9)])
+    with pytest.raises(KeyError, match="feature 2 was not dropped"):
+        stand_ins.of(2)
+
+
+def test_a_copy_is_its_own_stand_in():
+    data = np.column_stack([samples(0, 30, 5), samples(0, 30, 5)[:, 2]])
+    report = selection_report(Moments.from_data(data), [2, 3])
+    feature, share = report.stand_ins.of(5)[0]
+    assert (feature, share) == (2, pytest.approx(1))
+
+
+def test_keeping_everything():
+    selector = GreedySelector(n_features_to_select=1.0).fit(X)
+    report = selector.selection_report_
+    assert report.r2 == pytest.approx(1)
+    assert report.stand_ins.dropped.size == 0
+    assert not report.below_random
