@@ -653,3 +653,24 @@ def test_written_paths_are_not_markup(variance, table):
     target = Path(table.parent / "[red]x.csv")
     result = select(table, "--ranking", target)
     assert "[red]x.csv" in result.stdout
+
+
+def test_components_are_chosen_and_described():
+    result = invoke("select", "--method", "jspca", "--components", "3", "--features", "5")
+    assert result.exit_code == 0
+    assert "kept 5 of 30 features" in result.stdout
+    assert result.stdout.count("of the variance ·") == 3
+    record = json.loads(invoke("select", "--method", "spca", "--components", "2", "--json").stdout)
+    assert record["parameters"]["n_components"] == 2
+    first = record["components"][0]
+    assert first["n_nonzero"] == len(first["loadings"])
+    sizes = [abs(value) for value in first["loadings"].values()]
+    assert sizes == sorted(sizes, reverse=True)
+    assert 0 < first["explained_variance"] < 1
+    assert json.loads(invoke("select", "--json").stdout)["components"] is None
+
+
+def test_components_of_a_method_without_any_are_refused():
+    result = invoke("select", "--components", "3")
+    assert result.exit_code == 2
+    assert "--components: spca-psd has no parameter 'n_components'" in result.stderr

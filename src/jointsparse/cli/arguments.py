@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _FEATURE_COUNT = "n_features_to_select"
 _RULE = "rule"
+_COMPONENTS = "n_components"
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
@@ -38,6 +39,7 @@ def build_estimator(
     *,
     r2: float | None = None,
     rule: str | None = None,
+    components: int | None = None,
 ) -> Any:
     """Make the unfitted estimator that the options describe.
 
@@ -57,6 +59,8 @@ def build_estimator(
         Number of ``--r2``.
     rule : str or None
         Word of ``--rule``.
+    components : int or None
+        Number of ``--components``.
     """
     from jointsparse.methods.select_features import SelectFeatures
 
@@ -70,6 +74,8 @@ def build_estimator(
         if not 0 < r2 <= 1:
             raise CommandError(f"--r2: {r2:g} is not a share of the variance between 0 and 1")
         _add(wanted, _FEATURE_COUNT, f"r2>={r2:g}", "--r2", method, valid)
+    if components is not None:
+        _add(wanted, _COMPONENTS, components, "--components", method, valid)
     if rule is not None:
         _add(wanted, _RULE, rule, "--rule", method, valid)
     if seed is not None and "random_state" in valid:

@@ -11,6 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from jointsparse.cli.arguments import parameters_of
+from jointsparse.cli.components import component_records
 from jointsparse.cli.console import Glyphs, bar, shorten_middle, visible
 from jointsparse.cli.fitting import Selection, nothing_kept_message
 
@@ -97,6 +98,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "scale": selection.scale.value,
         "kept": [row.feature for row in rows if row.kept],
         "worth": _worth_record(selection),
+        "components": component_records(selection),
         "ranking": [asdict(row) for row in rows],
         "objective": getattr(model, "objective_", None),
         "duality_gap": getattr(model, "duality_gap_", None),

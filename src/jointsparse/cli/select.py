@@ -15,6 +15,7 @@ from jointsparse.cli.arguments import (
     find_method,
     parameters_of,
 )
+from jointsparse.cli.components import print_components
 from jointsparse.cli.console import output_console, print_json, print_warning
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection
@@ -68,6 +69,16 @@ def select(
             help="How the set is made: greedy avoids features that repeat each other; norm takes "
             "the highest scores, as published.",
             show_default="greedy",
+        ),
+    ] = None,
+    components: Annotated[
+        int | None,
+        typer.Option(
+            "--components",
+            min=1,
+            metavar="K",
+            help="Number of components, for methods that have them; what each is made of is "
+            "printed.",
         ),
     ] = None,
     label: Annotated[
@@ -159,7 +170,13 @@ def select(
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
     chosen = find_method(method)
     estimator = build_estimator(
-        chosen, features, param or [], seed, r2=r2, rule=None if rule is None else rule.value
+        chosen,
+        features,
+        param or [],
+        seed,
+        r2=r2,
+        rule=None if rule is None else rule.value,
+        components=components,
     )
     check_outputs(output, ranking, data)
 
@@ -191,6 +208,7 @@ def select(
     elif not quiet:
         console = output_console()
         print_selection(console, selection, top, verbose)
+        print_components(console, selection)
         _print_written(console, written)
 
 
