@@ -38,7 +38,7 @@ def planted(seed=0, n=60, p=12):
 
 
 def test_laplacian_score_worked_example():
-    model = LaplacianScore(n_neighbors=2).fit(WORKED)
+    model = LaplacianScore(n_neighbors=2, rule="norm").fit(WORKED)
     known = [3 / 52, 24 / 545, 60 / 41, 8 / 7]
     np.testing.assert_allclose(model.laplacian_scores_, known, rtol=1e-12)
     np.testing.assert_allclose(model.feature_scores_, 1 / (1 + np.array(known)), rtol=1e-12)
@@ -425,3 +425,15 @@ def test_sogfs_says_how_many_components_it_has():
         ConvergenceWarning, match="the graph has 1 components after 1 iterations, not"
     ):
         SOGFS(max_iter=1).fit(np.random.default_rng(0).standard_normal((60, 4)))
+
+
+@pytest.mark.parametrize("method", [UDFS, SOGFS, SPCAFS])
+def test_order_of_features_does_not_matter_where_they_occur_twice(method):
+    # Then the best W leaves nothing of the samples but rounding, which must not decide.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 40))
+    X = np.column_stack([X, X])
+    order = rng.permutation(80)
+    one, other = quiet(method(), X), quiet(method(), X[:, order])
+    np.testing.assert_allclose(one.feature_scores_[order], other.feature_scores_, atol=1e-6)
+    np.testing.assert_allclose(one.feature_scores_[:40], one.feature_scores_[40:], atol=1e-12)

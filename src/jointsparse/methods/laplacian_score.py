@@ -35,9 +35,14 @@ class LaplacianScore(GraphSelector):
     width : float or "auto", default="auto"
         t of the heat weights, in units of the data; "auto" is the median distance between
         neighbours.
-    n_features_to_select : int, float, "auto" or "support", default="auto"
-        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
-        that together explain 90 % of the variance; or "support", all with a nonzero score.
+    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
+        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
+        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
+        "support", all with a nonzero score.
+    rule : {"greedy", "residual", "norm"}, default="greedy"
+        How scores become a set. "greedy": one by one the feature with the largest product of its
+        score and what it adds to those before it. "residual": score times the share that those
+        before it leave unexplained. "norm": the highest scores, as published.
 
     Attributes
     ----------
@@ -73,7 +78,7 @@ class LaplacianScore(GraphSelector):
     >>> from sklearn.datasets import load_iris
     >>> from jointsparse import LaplacianScore
     >>> data = load_iris()
-    >>> selector = LaplacianScore(n_features_to_select=2).fit(data.data)
+    >>> selector = LaplacianScore(n_features_to_select=2, rule="norm").fit(data.data)
     >>> selector.get_feature_names_out(data.feature_names).tolist()
     ['petal length (cm)', 'petal width (cm)']
     """
@@ -85,11 +90,13 @@ class LaplacianScore(GraphSelector):
         weights: str = "binary",
         width: float | str = "auto",
         n_features_to_select: int | float | str = "auto",
+        rule: str = "greedy",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.width = width
         self.n_features_to_select = n_features_to_select
+        self.rule = rule
 
     def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
         solution, scores = super()._solve(moments)

@@ -40,10 +40,15 @@ class RNE(GraphSelector):
         Number of neighbours k; at most n_samples - 1 are used.
     ridge : float, default=1e-3
         Regularisation of the reconstruction weights, relative to the local variance.
-    n_features_to_select : int, float, "auto" or "support", default="auto"
-        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
-        that together explain 90 % of the variance; or "support", all with a nonzero score. The
+    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
+        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
+        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
+        "support", all with a nonzero score. The
         published solver fits one model for each number, so it needs a number or a share.
+    rule : {"greedy", "residual", "norm"}, default="greedy"
+        How scores become a set. "greedy": one by one the feature with the largest product of its
+        score and what it adds to those before it. "residual": score times the share that those
+        before it leave unexplained. "norm": the highest scores, as published.
     solver : {"exact", "published"}, default="exact"
         "exact": the best selection. "published": the iterations of the paper, with the score
         :math:`\sum_l H_{jl}^2`.
@@ -112,8 +117,8 @@ class RNE(GraphSelector):
     >>> from sklearn.preprocessing import StandardScaler
     >>> from jointsparse import RNE
     >>> X = StandardScaler().fit_transform(load_iris().data)
-    >>> one = RNE(n_features_to_select=2).fit(X)
-    >>> other = RNE(n_features_to_select=2, solver="published", tol=1e-3).fit(X)
+    >>> one = RNE(n_features_to_select=2, rule="norm").fit(X)
+    >>> other = RNE(n_features_to_select=2, rule="norm", solver="published", tol=1e-3).fit(X)
     >>> bool((one.get_support() == other.get_support()).all())
     True
     """
@@ -124,6 +129,7 @@ class RNE(GraphSelector):
         n_neighbors: int = 5,
         ridge: float = 1e-3,
         n_features_to_select: int | float | str = "auto",
+        rule: str = "greedy",
         solver: str = "exact",
         init: str = "residual",
         n_init: int = 1,
@@ -137,6 +143,7 @@ class RNE(GraphSelector):
         self.n_neighbors = n_neighbors
         self.ridge = ridge
         self.n_features_to_select = n_features_to_select
+        self.rule = rule
         self.solver = solver
         self.init = init
         self.n_init = n_init

@@ -19,6 +19,8 @@ from jointsparse.methods.graph_selector import (
     twin_labels,
 )
 from jointsparse.moments import Moments
+from jointsparse.selection import projection_target
+from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.quadratic_forms import DenseForm, QuadraticForm, ScatterForm
 from jointsparse.solvers.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.solution import Solution
@@ -48,9 +50,14 @@ class SPCAFS(Selector):
         where 0.03 to 10 is the useful range.
     p : float, default=0.5
         Exponent of the row norms, above 0 and at most 1.
-    n_features_to_select : int, float, "auto" or "support", default="auto"
-        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
-        that together explain 90 % of the variance; or "support", all with a nonzero score.
+    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
+        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
+        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
+        "support", all with a nonzero score.
+    rule : {"greedy", "residual", "norm"}, default="greedy"
+        How the set is made from the model. "greedy": one by one the feature that explains most of
+        the projected samples beyond those already kept. "residual": score times the share that
+        those before it leave unexplained. "norm": the highest scores, as published.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which, for a W with equal rows, the penalty equals
         the variance of the first m principal components. "trace": multiples of the total variance
@@ -121,6 +128,7 @@ class SPCAFS(Selector):
         alpha: float | str = "auto",
         p: float = 0.5,
         n_features_to_select: int | float | str = "auto",
+        rule: str = "greedy",
         penalty_scale: str = "relative",
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -129,9 +137,13 @@ class SPCAFS(Selector):
         self.alpha = alpha
         self.p = p
         self.n_features_to_select = n_features_to_select
+        self.rule = rule
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter
+
+    def _target(self, solution: Solution, moments: Moments) -> Target | None:
+        return projection_target(solution.loadings)
 
     def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
         check_stopping(self.tol, self.max_iter)

@@ -47,9 +47,14 @@ class UDFS(GraphSelector):
         or, on the absolute scale, the number of the paper.
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
-    n_features_to_select : int, float, "auto" or "support", default="auto"
-        How many features to keep: a number; a share of all; "auto", the fewest best-ranked ones
-        that together explain 90 % of the variance; or "support", all with a nonzero score.
+    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
+        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
+        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
+        "support", all with a nonzero score.
+    rule : {"greedy", "residual", "norm"}, default="greedy"
+        How scores become a set. "greedy": one by one the feature with the largest product of its
+        score and what it adds to those before it. "residual": score times the share that those
+        before it leave unexplained. "norm": the highest scores, as published.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which penalty and trace weigh the same for a W with
         equal rows, (c/p) tr M / √(pc). "trace": multiples of tr M. "absolute": the number of the
@@ -124,6 +129,7 @@ class UDFS(GraphSelector):
         ridge: float = 1.0,
         n_neighbors: int = 5,
         n_features_to_select: int | float | str = "auto",
+        rule: str = "greedy",
         penalty_scale: str = "relative",
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -133,6 +139,7 @@ class UDFS(GraphSelector):
         self.ridge = ridge
         self.n_neighbors = n_neighbors
         self.n_features_to_select = n_features_to_select
+        self.rule = rule
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter

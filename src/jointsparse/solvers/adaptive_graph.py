@@ -31,6 +31,7 @@ from jointsparse.solvers.solution import Solution, Trace
 
 FIXED = 5  # iterations with the first candidates
 NO_EDGE = 1e-10  # weight (rows sum to 1) that joins nothing
+ROUNDING = 1e-8  # length of a direction of XW, where columns of X have length 1
 PASSES = 100  # eigenproblems in one W-step
 DENSE_UP_TO = 300  # samples for which the eigenvectors of the graph come from a full matrix
 FACTOR_UP_TO = 4000  # samples for which a sparse factorisation of the Laplacian stays sparse enough
@@ -83,8 +84,8 @@ def solve_adaptive_graph(
     space = _project(data, graph, n_components, penalty, power, tol, twins)
     trace = Trace(0.5, max_iter, "components too many or too few,")
     for iteration in range(1, max_iter + 1):
-        embedding = data @ space.vectors
-        if iteration > FIXED:
+        embedding = _without_rounding(data @ space.vectors)
+        if iteration > FIXED and np.any(embedding):
             candidates = nearest_neighbours(embedding, candidates.shape[1])[0]
         weights = adapted_weights(embedding, indicators, candidates, trade=trade, strength=strength)
         graph, count = _graph(candidates, weights)
@@ -165,6 +166,16 @@ def _graph(candidates: IntArray, weights: FloatArray) -> tuple[sp.csr_array, int
     rows = rows_to_csr(candidates, np.where(weights > NO_EDGE, weights, 0.0))
     graph = symmetrised(rows, combine="mean")
     return graph, int(connected_components(graph, directed=False)[0])
+
+
+def _without_rounding(embedding: FloatArray) -> FloatArray:
+    """Return the embedding less the directions in which nothing but rounding is left.
+
+    Features that depend on each other make many of them, and near them all samples would be
+    neighbours by chance.
+    """
+    left, sizes, _ = np.linalg.svd(embedding, full_matrices=False)
+    return np.asarray(left * np.where(sizes > ROUNDING, sizes, 0.0))
 
 
 def _project(
