@@ -6,11 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from array_api_compat import array_namespace
+import array_api_compat.numpy as numpy_namespace
+import numpy as np
+from array_api_compat import array_namespace as any_namespace
 
 Array = Any  # an array of any namespace: NumPy, PyTorch, CuPy
 
 BLOCK = 4096  # features converted to float64 at a time where the data are kept in float32
+
+
+def array_namespace(*arrays: Array) -> Any:
+    """Return the array functions for these arrays.
+
+    For NumPy at once: small problems call this hundreds of times in a few milliseconds.
+    """
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return any_namespace(*arrays)
+    return numpy_namespace
 
 
 @dataclass(frozen=True)

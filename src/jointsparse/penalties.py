@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array, column_norms, positive_part
+from jointsparse.linalg import Array, array_namespace, column_norms, positive_part
 
 
 @dataclass(frozen=True)

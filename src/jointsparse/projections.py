@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array, positive_part
+from jointsparse.linalg import Array, array_namespace, positive_part
 
 
 def positive_eigenpairs(matrix: Array, shift: float = 0.0) -> tuple[Array, Array]:

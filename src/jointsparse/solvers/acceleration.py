@@ -15,9 +15,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array
+from jointsparse.linalg import Array, array_namespace
 
 GROWTH_ALLOWED = 2.0
 

@@ -36,11 +36,10 @@ from __future__ import annotations
 
 import math
 
-from array_api_compat import array_namespace
-
 from jointsparse.linalg import (
     Array,
     add_to_diagonal,
+    array_namespace,
     column_norms,
     largest_eigenvalue,
     positive_part,

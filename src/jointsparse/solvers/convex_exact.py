@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array, Spectrum
+from jointsparse.linalg import Array, Spectrum, array_namespace
 from jointsparse.solvers.certificate import relative_gap
 from jointsparse.solvers.convex_low_rank import LowRankState, solve_low_rank
 from jointsparse.solvers.convex_splitting import SplittingState, solve_splitting

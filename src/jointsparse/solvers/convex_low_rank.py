@@ -12,10 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array, Spectrum, column_norms, double, positive_part
-from jointsparse.projections import positive_eigenpairs
+from jointsparse.linalg import Array, Spectrum, array_namespace, column_norms, double, positive_part
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import relative_gap
 from jointsparse.solvers.convex_model import ConvexModel, factor_scores
@@ -178,7 +175,7 @@ class RestrictedLoss(SquaredLoss):
         """Cut the cone's copy down to the features that the columns' copy keeps."""
         xp = array_namespace(self.s)
         lam, eta = self.model.lam, self.model.eta
-        factor, images = self.factor(copies.values[0])
+        factor, images = self.factor()
         inner = factor.T @ images
         self._own_objective = objective = _objective(inner, factor, lam, eta)
         dropped = column_norms(copies.values[1]) == 0
@@ -192,10 +189,11 @@ class RestrictedLoss(SquaredLoss):
             self._own_objective = min(objective, self._own_objective)
         return _Candidate(objective, factor)
 
-    def factor(self, cone: Array) -> tuple[Array, Array]:
-        """Return U with orthogonal columns and UUᵀ = Ω, and SU."""
-        values, vectors = positive_eigenpairs(cone, 1e-12)  # Ω ⪯ I, so this is rounding
-        weights = vectors * values**0.5
+    def factor(self) -> tuple[Array, Array]:
+        """Return U with orthogonal columns and UUᵀ = Ω of the last cone's copy, and SU."""
+        values, vectors = self._cone_pairs
+        kept = values > 1e-12  # Ω ⪯ I, so this is rounding
+        weights = vectors[:, kept] * values[kept] ** 0.5
         return self.vectors @ weights, self.basis.images @ weights
 
     def dual_point(self, copies: Copies) -> DualPoint:
@@ -254,12 +252,14 @@ class _Rounds:
                 loss.carry(copies, larger.vectors.T @ origin.vectors)
             basis = origin = larger
             self.trace.next_round()
-            result = run_splitting(loss, self.best, self.trace, scale=self.trace.total)
+            # A larger basis starts from where a smaller one ended, not quite in balance.
+            delay = 0 if copies is None else 1
+            result = run_splitting(loss, self.best, self.trace, scale=self.trace.total, delay=delay)
             self.best, self.bound, copies = result.best, loss.bound, result.copies
             self.count, self.size = self.count + 1, basis.size
             if self.trace.converged or self.trace.left == 0:
                 return basis, copies
-            factor, images = loss.factor(copies.values[0])
+            factor, images = loss.factor()
             missing = loss.missing()
         self.obstacle = f"{MOST_ROUNDS} rounds were not enough"
         return None

@@ -16,9 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array, Spectrum, positive_part
+from jointsparse.linalg import Array, Spectrum, array_namespace, positive_part
 from jointsparse.penalties import L21
 from jointsparse.projections import positive_eigenpairs
 

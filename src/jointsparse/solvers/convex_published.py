@@ -40,9 +40,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array, Spectrum
+from jointsparse.linalg import Array, Spectrum, array_namespace
 from jointsparse.penalties import L21
 from jointsparse.solvers.convex_model import Reconstruction
 from jointsparse.solvers.reweighted_step import FeatureForm, Omega, Quadratic, SampleForm

@@ -21,9 +21,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array, Spectrum, column_norms, positive_part
+from jointsparse.linalg import Array, Spectrum, array_namespace, column_norms, positive_part
 from jointsparse.penalties import L21
 from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers.acceleration import Arrays

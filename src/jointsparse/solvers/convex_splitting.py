@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
 from jointsparse.linalg import (
     Array,
     Spectrum,
     add_to_diagonal,
+    array_namespace,
     column_norms,
     positive_part,
     symmetric_part,

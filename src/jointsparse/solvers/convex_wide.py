@@ -21,11 +21,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from array_api_compat import array_namespace
-
 from jointsparse.linalg import (
     Array,
     Spectrum,
+    array_namespace,
     column_norms,
     columns_of,
     root_of_scatter,

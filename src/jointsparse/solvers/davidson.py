@@ -25,9 +25,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from jointsparse.linalg import Array, symmetric_part
+from jointsparse.linalg import Array, array_namespace, symmetric_part
 from jointsparse.projections import positive_eigenpairs
 
 GUARDS = 4

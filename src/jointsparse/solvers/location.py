@@ -2,9 +2,7 @@ r"""The geometric median :math:`\arg\min_b \sum_i \|x_i - b\|`: outliers hardly 
 
 from __future__ import annotations
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array
+from jointsparse.linalg import Array, array_namespace
 
 
 def row_norms(points: Array) -> Array:

@@ -21,9 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array, add_to_diagonal, symmetric_part
+from jointsparse.linalg import Array, add_to_diagonal, array_namespace, symmetric_part
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.davidson import PositivePairs, davidson
 

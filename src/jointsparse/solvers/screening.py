@@ -30,9 +30,15 @@ from __future__ import annotations
 
 import math
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array, add_to_diagonal, blocks, double, long_product, positive_part
+from jointsparse.linalg import (
+    Array,
+    add_to_diagonal,
+    array_namespace,
+    blocks,
+    double,
+    long_product,
+    positive_part,
+)
 from jointsparse.projections import positive_eigenpairs
 
 LARGEST_NUMBER_OF_PASSES = 100
@@ -163,8 +169,10 @@ def static_screen_scatter(scatter: Array, lam: float, eta: float) -> Array:
         outside = positive_part(length2[kept_out] - inside)
         if bool(xp.all(16 * outside + 4 * inside + scale < lam**2)):
             break  # (2S_KK - ηI)₊ is smaller than 2S_KK: no eigendecomposition needed
-        excess, vectors = positive_eigenpairs(2 * scatter[kept_out, :][:, kept_out], eta)
-        tested = 16 * outside + (vectors**2) @ (excess**2) + scale
+        tested = 16 * outside + scale
+        if 4 * float(xp.sum(inside)) > eta**2:  # otherwise 2S_KK is below ηI by its norm alone
+            excess, vectors = positive_eigenpairs(2 * scatter[kept_out, :][:, kept_out], eta)
+            tested = tested + (vectors**2) @ (excess**2)
         failing = int(xp.sum(tested >= lam**2))
         if failing == 0:
             break

@@ -17,9 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from array_api_compat import array_namespace
-
-from jointsparse.linalg import Array
+from jointsparse.linalg import Array, array_namespace
 from jointsparse.solvers.acceleration import Anderson, Arrays
 from jointsparse.solvers.certificate import relative_gap
 from jointsparse.solvers.solution import Trace
@@ -101,6 +99,7 @@ def run_splitting(
     scale: float,
     start: tuple[Arrays, tuple[float, ...]] | None = None,
     acceleration_bytes: int = ACCELERATION_BYTES,
+    delay: int = 0,
 ) -> SplitResult:
     """Iterate until the certified relative gap reaches the tolerance of ``trace``.
 
@@ -118,6 +117,8 @@ def run_splitting(
         Targets and step sizes to start from; the problem's own without.
     acceleration_bytes : int
         Memory that the accelerator may take.
+    delay : int
+        Iterations to wait longer than usual before the first certificate.
     """
     cold = start is None
     targets, steps = problem.start() if start is None else start
@@ -127,7 +128,7 @@ def run_splitting(
     # About one iteration for each digit is needed; earlier certificates hardly ever pass. Where
     # they cost next to nothing they are made all the same: the history is the better for it.
     small = _entries(targets) <= SMALL_PROBLEM
-    next_check = max(2, round(-math.log10(trace.tol)) - 1) if cold and not small else 1
+    next_check = max(2, round(-math.log10(trace.tol)) - 1 + delay) if cold and not small else 1
     last_check: tuple[int, float] | None = None
     unchanged = (1.0,) * len(steps)
     rescale, previous = unchanged, None

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
 from jointsparse.linalg import (
     Array,
     add_to_diagonal,
+    array_namespace,
     blocks,
     column_norms,
     double,

@@ -32,10 +32,9 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from array_api_compat import array_namespace
-
 from jointsparse.linalg import (
     Array,
+    array_namespace,
     blocks,
     double,
     largest_eigenvalue,
