@@ -80,3 +80,20 @@ def greedy_by_refit(X, A, n_picks):
         picks.append(int(np.argmax(gains >= (1 - 1e-8) * gains.max())))
         left.append(shares[picks[-1]])
     return picks, np.array(left[1:])
+
+
+def smallest_coefficients(X, Y, norm):
+    """Optimum of min Ω(A) over XA = Y: Ω and A."""
+    A = cp.Variable((X.shape[1], Y.shape[1]))
+    objective = cp.sum(cp.norm(A, 2, axis=1)) if norm == "l21" else cp.sum(cp.abs(A))
+    problem = cp.Problem(cp.Minimize(objective), [X @ A == Y])
+    problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-10, tol_feas=1e-10)
+    return problem.value, A.value
+
+
+def frobenius_optimum(X, Y, lam):
+    """Optimum of ‖Y - XA‖² + λ‖A‖_F: objective and A."""
+    A = cp.Variable((X.shape[1], Y.shape[1]))
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(Y - X @ A) + lam * cp.norm(A, "fro")))
+    problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-10, tol_feas=1e-10)
+    return problem.value, A.value

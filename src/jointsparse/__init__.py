@@ -11,6 +11,7 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "AWSPCA": "jointsparse.methods.aw_spca",
     "CSPCA": "jointsparse.methods.cspca",
+    "FSSL": "jointsparse.methods.fssl",
     "JSPCA": "jointsparse.methods.jspca",
     "DictionarySPCA": "jointsparse.methods.dictionary_spca",
     "GreedySelector": "jointsparse.methods.greedy_selector",
@@ -32,6 +33,7 @@ _MODULES = {"metrics": "jointsparse.metrics", "registry": "jointsparse.methods.r
 __all__ = [
     "AWSPCA",
     "CSPCA",
+    "FSSL",
     "JSPCA",
     "RNE",
     "SOGFS",

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from jointsparse.methods.aw_spca import AWSPCA
 from jointsparse.methods.cspca import CSPCA
 from jointsparse.methods.dictionary_spca import DictionarySPCA
+from jointsparse.methods.fssl import FSSL
 from jointsparse.methods.greedy_selector import GreedySelector
 from jointsparse.methods.jspca import JSPCA
 from jointsparse.methods.laplacian_score import LaplacianScore
@@ -130,6 +131,15 @@ _METHODS = (
         summary="Principal components of the low-rank part of a table with gross errors.",
         when="Single entries may be grossly wrong; which ones is part of the answer.",
         source="Candès, Li, Ma, Wright 2011, J. ACM 58(3)",
+    ),
+    Method(
+        "fssl",
+        "components",
+        FSSL,
+        summary="Few features that reproduce the embedding of a graph, proven optimum.",
+        when="Classes, neighbourhoods or principal scores to keep with few features.",
+        source="Gu, Li, Han 2011, IJCAI",
+        uses="graph",
     ),
     Method(
         "spcafs",

@@ -147,14 +147,32 @@ def _certified(
     The dual problem is max ‖Y‖² - ‖Y - Θ‖² over ‖Xᵀᵢ Θ‖ ≤ λ/2; Y - XA, shortened until it is
     feasible, comes close. Its best length is known in closed form.
     """
-    fitted = float(np.sum(solution * correlation))  # ⟨XA, Y⟩
-    missed = target - fitted - float(np.sum(solution * residual))  # ‖Y - XA‖²
-    objective = missed + 2 * half * float(np.sum(np.linalg.norm(solution, axis=1)))
+    inner = float(np.sum(solution * residual))  # ⟨XA, Y - XA⟩
+    missed = target - float(np.sum(solution * correlation)) - inner  # ‖Y - XA‖²
+    size = float(np.sum(np.linalg.norm(solution, axis=1)))
     steepest = float(np.max(np.linalg.norm(residual, axis=1)))
+    return certified(missed, inner, half=half, size=size, steepest=steepest)
+
+
+def certified(
+    missed: float, inner: float, *, half: float, size: float, steepest: float
+) -> tuple[float, float]:
+    """Return the objective and the relative duality gap, for any norm.
+
+    Parameters
+    ----------
+    missed, inner : float
+        ‖Y - XA‖² and ⟨XA, Y - XA⟩.
+    half : float
+        λ/2.
+    size, steepest : float
+        The norm of A, and the dual norm of Xᵀ(Y - XA).
+    """
+    objective = missed + 2 * half * size
     longest = half / steepest if steepest > 0 else np.inf
-    best = (target - fitted) / missed if missed > 0 else 1.0
+    best = (missed + inner) / missed if missed > 0 else 1.0
     length = min(longest, best)
-    dual = length * (2 * (target - fitted) - length * missed)
+    dual = length * (2 * (missed + inner) - length * missed)
     return objective, max(objective - dual, 0.0) / objective if objective > 0 else 0.0
 
 
@@ -229,7 +247,8 @@ def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatAr
     M = S + np.diag(heights + JITTER * float(np.max(np.diagonal(S))))
     inverse = cho_solve(cho_factor(M, check_finite=False), np.eye(len(M)), check_finite=False)
     safe = inverse @ C
-    plain = A - safe  # M⁻¹ times the gradient
+    # M⁻¹ times the gradient; not A - safe, where the jitter would remain.
+    plain = inverse @ (S @ A + heights[:, None] * A - C)
     K = np.diag((1 + DAMPING) / heights) - inverse * (units @ units.T)
     try:
         weights = cho_solve(cho_factor(K, check_finite=False), np.sum(units * plain, axis=1))

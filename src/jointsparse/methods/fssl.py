@@ -1,0 +1,394 @@
+"""FSSL: features and a subspace together, for classes, neighbourhoods or principal scores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.validation import validate_data
+
+from jointsparse.graphs.laplacian import WEIGHTS, affinity
+from jointsparse.graphs.targets import class_targets, neighbour_targets
+from jointsparse.methods.base import check_stopping, is_number
+from jointsparse.methods.components import ComponentsMethod, check_count
+from jointsparse.methods.graph_selector import check_count as check_whole
+from jointsparse.moments import Moments
+from jointsparse.solvers.gram import FloatArray, Gram
+from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subspace_equality import solve_equality
+from jointsparse.solvers.subspace_norms import NORMS
+from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
+from jointsparse.solvers.subspace_reweighted import solve_reweighted
+
+AUTO_MU = 10.0  # times the μ below which nothing is selected
+AUTO_COMPONENTS = 2  # of graphs that do not say how many
+GRAPHS = ("auto", "lda", "lpp", "pca")
+CONSTRAINTS = ("penalised", "equality")
+SOLVERS = ("exact", "reweighted")
+SCALES = ("relative", "absolute")
+NOTHING = 1e-12  # length of XᵀY (both of length 1) below which it is rounding
+UNREACHED = 1e-6  # share of the targets that X may miss before the user is told
+
+
+class FSSL(ComponentsMethod):
+    r"""Joint feature selection and subspace learning.
+
+    A graph of the samples asks for an embedding Y (n samples × k), the leading eigenvectors of
+
+    .. math:: G\,y = \lambda D\,y ,\qquad D = \operatorname{diag}(G\mathbf 1),\ y\perp D\mathbf 1 .
+
+    It is reproduced by a projection A (p features × k) of the centred samples X that uses few
+    features,
+
+    .. math:: \min_A\ \|A\|_{2,1} + \mu\,\|XA - Y\|_F^2 \qquad\text{or}\qquad
+              \min_A\ \|A\|_{2,1}\ \text{ over } XA = Y ,\qquad
+              \|A\|_{2,1} = \sum_{i=1}^p\|a_i\|_2 ,
+
+    :math:`a_i` the rows of A. Both problems are convex and are solved to a certified optimum.
+    ``transform`` returns the embedding XA as it is, so that distances in it mean what they mean
+    for Y.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of targets k. None: one less than there are classes for "lda", otherwise 2.
+    graph : {"auto", "lda", "lpp", "pca"}, default="auto"
+        What the embedding keeps.
+
+        * "lda": the classes y. G_ij = 1/n_c within class c; Y are the centred, orthonormal
+          indicators of the classes.
+        * "lpp": neighbourhoods. G are the weights of the k-nearest-neighbour graph; its connected
+          components are told apart first.
+        * "pca": the variance. Y are the first k principal scores, in the units of X.
+        * "auto": "lda" where y holds labels of at least two classes, otherwise "lpp".
+    mu : float or "auto", default="auto"
+        Weight μ of the regression on the scale of ``penalty_scale``; more keeps more features.
+        "auto" is 10 on the relative scale. Not used with ``constraint="equality"``, the limit
+        μ → ∞.
+    norm : {"l21", "l11", "fro"}, default="l21"
+        Norm of A: "l21" as above, features are used by all targets or by none; "l11",
+        :math:`\sum|a_{ij}|`, a lasso for each target; "fro", :math:`\|A\|_F` (not squared), dense.
+    constraint : {"penalised", "equality"}, default="penalised"
+        Which of the two problems. XA = Y can be met where X has at least n - 1 independent
+        features; otherwise it is met in the sense of least squares, with a warning.
+    n_neighbors : int, default=5
+        Neighbours k of each sample on the "lpp" graph.
+    weights : {"binary", "heat", "cosine"}, default="binary"
+        Weights of the "lpp" graph, see :class:`LaplacianScore`.
+    solver : {"exact", "reweighted"}, default="exact"
+        "reweighted" is the source's algorithm, without exact zeros.
+    penalty_scale : {"relative", "absolute"}, default="relative"
+        Unit of ``mu``. "relative": multiples (above 1) of the :math:`\mu_{\min}` up to which A = 0
+        is optimal, :math:`1/(2\max_i\|x_i^\top Y\|)` for "l21". "absolute": μ itself.
+    tol : float, default=1e-6
+        Certified relative duality gap to reach; with ``solver="reweighted"`` the relative change
+        of A at which to stop, where 0 makes exactly ``max_iter`` passes.
+    max_iter : int, default=1000
+        Largest number of passes ("reweighted"), or of regressions ("equality").
+
+    Attributes
+    ----------
+    coefficients_ : ndarray of shape (n_features, n_components)
+        A; a feature that is not used is a zero row.
+    components_ : ndarray of shape (n_components, n_features)
+        The same, transposed: not of unit length, in the order of the targets. The largest entry
+        of each in absolute value is positive.
+    targets_ : ndarray of shape (n_samples, n_components)
+        Y, where the samples were at hand.
+    graph_ : str
+        The graph that was used.
+    mu_, mu_min_ : float
+        μ and μ_min in units of the data; μ is infinite for ``constraint="equality"``.
+    residual_ : float
+        :math:`\|XA - Y\|_F/\|Y\|_F`.
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+        What each component adds to the share of the variance that a regression of X on the scores
+        explains: kind "reconstruction" of :func:`jointsparse.metrics.explained_variance`.
+    duality_gap_ : float
+        Proven upper bound on (objective - optimum) / objective (not for "reweighted").
+    mean_ : ndarray of shape (n_features,)
+        Mean of the samples.
+    reconstruction_ : ndarray of shape (n_components, n_features)
+        Least squares map from scores back to features.
+    n_components_ : int
+        Number of targets.
+    feature_scores_ : ndarray of shape (n_features,)
+        Length of each feature's row of A, divided by ‖A‖_F; exactly zero for features not used.
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    objective_ : float
+        Objective of A.
+    history_ : ndarray of shape (n_iter_,)
+        Objective after each iteration.
+    n_iter_ : int
+        Iterations made.
+    converged_ : bool
+        Whether the tolerance was reached.
+    stopping_reason_ : str
+        Why the solver stopped.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had any.
+
+    Notes
+    -----
+    With "l21" the penalised problem is scikit-learn's ``MultiTaskLasso(1/(2nμ),
+    fit_intercept=False)`` on X and Y. Targets with the same eigenvalue (all those of "lda") are
+    rotated so that the one along which the samples vary most comes first; "l21" and "fro" do not
+    depend on that. Where p > n nothing of size p × p is formed.
+
+    Against the source: its equation (17) has 1/μ where 1/(2μ) is right; its "l11" weights, a matrix
+    of ones, are those of no norm; its all-ones target carries no information and is left out.
+
+    References
+    ----------
+    Gu, Li, Han (2011). Joint feature selection and subspace learning. IJCAI, 1294-1299.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from jointsparse import FSSL
+    >>> data = load_breast_cancer()
+    >>> X = StandardScaler().fit_transform(data.data)
+    >>> model = FSSL(graph="lda", mu=4).fit(X, data.target_names[data.target])
+    >>> int(model.get_support().sum()), model.duality_gap_ < 1e-6
+    (4, True)
+    >>> model.transform(X).shape
+    (569, 1)
+    """
+
+    coefficients_: FloatArray
+
+    def __init__(
+        self,
+        *,
+        n_components: int | None = None,
+        graph: str = "auto",
+        mu: float | str = "auto",
+        norm: str = "l21",
+        constraint: str = "penalised",
+        n_neighbors: int = 5,
+        weights: str = "binary",
+        solver: str = "exact",
+        penalty_scale: str = "relative",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+    ) -> None:
+        self.n_components = n_components
+        self.graph = graph
+        self.mu = mu
+        self.norm = norm
+        self.constraint = constraint
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.solver = solver
+        self.penalty_scale = penalty_scale
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the method to samples.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, one per row. Not modified.
+        y : array-like of shape (n_samples,) or None
+            Classes of the samples: numbers or strings. Needed for ``graph="lda"``, used by "auto",
+            ignored by the other graphs.
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(
+            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
+        )
+        moments = Moments.from_data(X)
+        moments.cache["labels"] = self._labels(X, y)
+        return self._fit(moments)
+
+    def _labels(self, X: Any, y: Any) -> NDArray[Any] | None:
+        """Return the classes, where they are wanted and there."""
+        if y is None or self.graph not in ("auto", "lda"):
+            return None
+        labels = column_or_1d(y)
+        check_consistent_length(X, labels)
+        problem = _not_classes(labels)
+        if problem and self.graph == "lda":
+            raise ValueError(f"graph='lda' needs classes, but {problem}; without them use 'lpp'")
+        return None if problem else labels
+
+    def _keep_order(self) -> bool:
+        return True
+
+    def _check_n_components(self) -> None:
+        if self.n_components is not None:
+            check_count(self.n_components)
+
+    def _feature_scores(self) -> FloatArray:
+        lengths = np.linalg.norm(self.components_, axis=0)
+        # Free of the scale of the data, on which A depends.
+        return lengths / (np.linalg.norm(lengths) or 1.0)
+
+    def _solve(self, moments: Moments, gram: Gram) -> Solution:
+        self._check_parameters()
+        for stale in ("targets_", "duality_gap_"):
+            self.__dict__.pop(stale, None)
+        self.graph_ = self._chosen_graph(moments)
+        # Data and targets are divided by their lengths.
+        scale = float(np.sqrt(gram.trace))
+        problem, unit = self._problem(moments, gram, scale)
+        found = problem.correlation.shape[1]
+        if self.n_components is not None and found < self.n_components:
+            self._warn(f"the {self.graph_!r} graph and these data have only {found} targets")
+        if self.constraint == "equality" and problem.missed > UNREACHED:
+            self._warn(
+                f"XA = Y has no solution: {problem.missed:.1%} of the targets is not a linear "
+                "function of the features. A is a least squares solution, sparse only where there "
+                "are several; constraint='penalised' selects features"
+            )
+        largest = emptying(problem, self.norm)
+        if largest <= NOTHING:
+            raise ValueError(
+                f"no feature varies with the targets of graph={self.graph_!r}: there is nothing "
+                "to select"
+            )
+        self.mu_min_ = 1 / (largest * unit * scale)
+        multiple = self._multiple()
+        self.mu_ = multiple * self.mu_min_
+        solution = self._solved(problem, largest / multiple)
+        if not np.any(solution.loadings):
+            self._warn(f"every coefficient is zero; raise mu above {self.mu_min_:.3g}")
+        return self._in_units_of_data(solution, problem, moments, scale, unit)
+
+    def _chosen_graph(self, moments: Moments) -> str:
+        labels = moments.cache.get("labels")
+        if self.graph == "lda" and labels is None:
+            raise ValueError(
+                "graph='lda' needs the classes of the samples: fit(X, y). Without classes use "
+                "graph='lpp' or 'pca'"
+            )
+        graph = self.graph
+        if graph == "auto":
+            graph = "lpp" if labels is None else "lda"
+        if graph == "lpp" and not moments.has_samples:
+            raise ValueError(
+                f"graph={self.graph!r} needs the samples themselves, not only their scatter "
+                "matrix: use fit(X), or graph='pca'"
+            )
+        return graph
+
+    def _problem(self, moments: Moments, gram: Gram, scale: float) -> tuple[SubspaceProblem, float]:
+        """Return data and targets of length 1, and the length of the targets."""
+        if self.graph_ == "pca":
+            values, vectors = gram.leading()
+            count = self.n_components or AUTO_COMPONENTS
+            vectors = vectors[:, :count]
+            vectors[moments.variances == 0] = 0.0  # rounding of the eigenvectors
+            length = float(np.sqrt(np.sum(values[:count])))
+            Y = None
+            if moments.has_samples:
+                Y = moments.centred_data @ vectors / (scale * length)
+            C = gram.apply(vectors) / length
+            return SubspaceProblem(gram, C, Y), length * scale
+        data = moments.centred_data.astype(np.float64) / scale
+        if self.graph_ == "lda":
+            Y = class_targets(data, moments.cache["labels"], self.n_components)
+        else:
+            graph = affinity(data, self.n_neighbors, weights=self.weights)
+            Y = neighbour_targets(data, graph, self.n_components or AUTO_COMPONENTS)
+        length = float(np.linalg.norm(Y))
+        Y = Y / length
+        return SubspaceProblem(gram, data.T @ Y, Y), length
+
+    def _solved(self, problem: SubspaceProblem, penalty: float) -> Solution:
+        equality = self.constraint == "equality"
+        if self.solver == "reweighted":
+            weight = None if equality else penalty
+            return solve_reweighted(
+                problem, weight, self.norm, tol=self.tol, max_iter=self.max_iter
+            )
+        if equality:
+            return solve_equality(problem, self.norm, tol=self.tol, max_iter=self.max_iter)
+        return solve_subspace(problem, penalty, self.norm, tol=self.tol)
+
+    def _in_units_of_data(
+        self,
+        solution: Solution,
+        problem: SubspaceProblem,
+        moments: Moments,
+        scale: float,
+        unit: float,
+    ) -> Solution:
+        """Undo the division of data and targets, and turn signs so that peaks are positive."""
+        A = np.asarray(solution.loadings)
+        peak = A[np.argmax(np.abs(A), axis=0), np.arange(A.shape[1])]
+        signs = np.where(peak < 0, -1.0, 1.0)
+        if problem.targets is None:
+            lack = 1 - np.sum(A * (2 * problem.correlation - problem.gram.apply(A)))
+            self.residual_ = float(np.sqrt(max(lack, 0.0)))
+        else:
+            missed = problem.targets - moments.centred_data @ A / scale
+            self.residual_ = float(np.linalg.norm(missed))
+            self.targets_ = problem.targets * (signs * unit)
+        if solution.gap is not None:
+            self.duality_gap_ = solution.gap
+        self.coefficients_ = A * (signs * (unit / scale))
+        value = unit / scale if self.constraint == "equality" else self.mu_ * unit**2
+        return replace(
+            solution,
+            loadings=self.coefficients_,
+            objective=solution.objective * value,
+            history=[entry * value for entry in solution.history],
+        )
+
+    def _multiple(self) -> float:
+        """Return μ/μ_min."""
+        if self.constraint == "equality":
+            return np.inf
+        if isinstance(self.mu, str) and self.mu == "auto":
+            return AUTO_MU
+        if not is_number(self.mu) or not 0 < float(self.mu) < float("inf"):
+            raise ValueError(f"mu={self.mu!r} is neither a number above 0 nor 'auto'")
+        if self.penalty_scale == "absolute":
+            return float(self.mu) / self.mu_min_
+        if float(self.mu) <= 1:
+            raise ValueError(
+                f"mu={self.mu} gives A = 0: on the relative scale it is a multiple, above 1, of "
+                "the mu that lets the first feature in (for the units of the source set "
+                "penalty_scale='absolute')"
+            )
+        return float(self.mu)
+
+    def _check_parameters(self) -> None:
+        check_stopping(self.tol, self.max_iter, zero_tol=self.solver == "reweighted")
+        check_whole("n_neighbors", self.n_neighbors)
+        for name, known in (
+            ("graph", GRAPHS),
+            ("norm", NORMS),
+            ("constraint", CONSTRAINTS),
+            ("weights", WEIGHTS),
+            ("solver", SOLVERS),
+            ("penalty_scale", SCALES),
+        ):
+            value = getattr(self, name)
+            if value not in known:
+                raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, known))}")
+
+
+def _not_classes(labels: NDArray[Any]) -> str | None:
+    """Say why labels are no classes; None where they are."""
+    if labels.dtype.kind == "f":
+        if not np.all(np.isfinite(labels)):
+            return "y has values that are not finite"
+        if np.any(labels != np.round(labels)):
+            return "y is continuous"
+    if np.all(labels == labels[0]):
+        return "y has one class only"
+    return None
