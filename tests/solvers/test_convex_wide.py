@@ -237,14 +237,24 @@ def test_units_of_the_data_do_not_matter():
 
 def test_start_saves_iterations_and_changes_nothing():
     X = wide_data(6, 10, 120)
-    first = solve_wide(X, 0.012, 0.05, tol=1e-6)
+    first = solve_wide(X, 0.012, 0.05, tol=1e-6, keep_state=True)
     cold = solve_wide(X, 0.011, 0.05, tol=1e-5)
-    warm = solve_wide(X, 0.011, 0.05, tol=1e-5, start=first.loadings)
+    warm = solve_wide(X, 0.011, 0.05, tol=1e-5, start=first.state)
     assert warm.gap <= 1e-5
     assert warm.n_iter < cold.n_iter
     assert warm.objective == pytest.approx(cold.objective, rel=2e-5)
-    empty = solve_wide(X, 0.011, 0.05, start=np.zeros((120, 0)))
-    assert empty.gap <= 1e-4
+    assert warm.state is None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_start_serves_other_working_sets_and_empty_models(dtype):
+    X = wide_data(6, 10, 120).astype(dtype)
+    state = None
+    for lam in (0.2, 0.1, 0.03, 0.011, 0.05, 0.3):  # down and up again, empty at both ends
+        solution = solve_wide(X, lam, 0.05, start=state, keep_state=True)
+        assert solution.gap <= 1e-4
+        assert solution.objective == pytest.approx(solve_wide(X, lam, 0.05).objective, rel=2e-4)
+        state = solution.state
 
 
 def test_iteration_limit_is_reported_with_a_true_gap(caplog):

@@ -14,7 +14,7 @@ from jointsparse.solvers.convex_exact import solve_scatter
 from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE
 from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.convex_wide import solve_wide
+from jointsparse.solvers.convex_wide import WideState, solve_wide
 from jointsparse.solvers.solution import Solution
 
 SMALLEST_FACTORED = 400  # features; below, p × p matrices cost no more than the overhead
@@ -208,18 +208,18 @@ class SPCAPSD(ConvexSelector):
         wide = _is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
         if self.solver == "factored" or wide:
             data = self._slope_data(moments)
-            factor = start if isinstance(start, np.ndarray) else None
-            if factor is not None and factor.shape[0] != moments.n_features:
-                factor = None  # other features than last time
-            solution = solve_wide(data, lam, self.eta_, **limits, start=factor)
-            self._state = solution.loadings if keep else None
+            state = start if isinstance(start, WideState) else None
+            if state is not None and state.factor.shape[0] != moments.n_features:
+                state = None  # other features than last time
+            solution = solve_wide(data, lam, self.eta_, **limits, start=state, keep_state=keep)
+            self._state = solution.state
             return solution
         solution = solve_scatter(
             moments.scatter,
             lam,
             self.eta_,
             spectrum=lambda: moments.spectrum,
-            start=None if isinstance(start, np.ndarray) else start,
+            start=None if isinstance(start, WideState) else start,
             keep_state=keep,
             **limits,
         )

@@ -19,7 +19,7 @@ not.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jointsparse.linalg import (
     Array,
@@ -49,12 +49,24 @@ from jointsparse.solvers.wide_certificate import Frame, lower_bound, objective_o
 from jointsparse.solvers.wide_stationarity import Stationarity, factor_without_sparsity
 
 FIRST_TOLERANCE = 3e-3  # gap of the restricted problem in the first, poor basis
+RESUMED_TOLERANCE = 1e-4  # … in the first round from an earlier solution
 LATER_TOLERANCE = 0.02  # … and later, as a share of the gap of the last round
 LAST_TOLERANCE = 0.2  # … but not below this share of the tolerance, halved for every slow round
 LONGEST_ROUND = 200  # iterations
 SLOW = 0.2  # a round that leaves more than this share of the gap is slow: see build_basis
 SMALL_NORM = 0.1  # column norms below this share of their median may leave the working set
 COVERED = 0.98  # share of λ that a dual column may need for its feature to leave the working set
+
+
+@dataclass(frozen=True)
+class WideState:
+    """Where the last round ended, on its working set, and for which λ."""
+
+    factor: Array  # U of all features
+    kept: Array  # the working set, among all features
+    basis: Array
+    copies: Copies
+    lam: float
 
 
 def solve_wide(
@@ -64,7 +76,8 @@ def solve_wide(
     *,
     tol: float = 1e-4,
     max_iter: int = 1000,
-    start: Array | None = None,
+    start: WideState | None = None,
+    keep_state: bool = False,
 ) -> Solution:
     """Solve the convex model to a certified relative gap without any p × p matrix.
 
@@ -78,8 +91,10 @@ def solve_wide(
         Relative duality gap to reach.
     max_iter : int
         Limit on the iterations of the splitting loop, over all rounds.
-    start : array of shape (n_features, rank) or None
-        U of a similar problem, for instance of the last point on a path of penalties.
+    start : WideState or None
+        ``state`` of a similar problem, for instance of the last point on a path of penalties.
+    keep_state : bool
+        Whether to return the state for a later start.
 
     Returns
     -------
@@ -102,7 +117,7 @@ def solve_wide(
     trace = Trace(tol, max_iter, "duality gap", known=total)
     rounds = Rounds(columns_of(data, alive), lam, eta, total, tol)
     if start is not None:
-        rounds.start_from(start[alive, :])
+        rounds.resume(start, alive)
     iterations = 0
     while True:
         iterations += rounds.solve_restricted(max_iter - iterations)
@@ -113,7 +128,12 @@ def solve_wide(
         rounds.choose_next()
     factor = xp.zeros((alive.shape[0], rounds.best.shape[1]), dtype=data.dtype, device=data.device)
     factor[alive, :] = rounds.best
-    return _solution(factor, trace, ~alive, rounds.count, rounds.basis.shape[1])
+    solution = _solution(factor, trace, ~alive, rounds.count, rounds.basis.shape[1])
+    if not keep_state:
+        return solution
+    kept = xp.asarray(alive, copy=True)
+    kept[alive] = rounds.kept
+    return replace(solution, state=WideState(factor, kept, rounds.basis, rounds.copies, lam))
 
 
 class Rounds:
@@ -146,12 +166,31 @@ class Rounds:
         self.factor: Array = None  # U of the iterate
         self.multiplier: Array = None  # m × p, in coordinates of the basis
         self.targets: Arrays | None = None
+        self.resumed = False
 
-    def start_from(self, factor: Array) -> None:
-        """Begin with the working set and the basis that a known U suggests."""
-        if factor.shape[1] > 0:
-            self.kept = self._working_set(factor)
-            self.factor = factor[self.kept, :]
+    def resume(self, state: WideState, alive: Array) -> None:
+        """Begin where a similar problem ended; ``alive`` are the features of ``data``."""
+        if state.factor.shape[1] == 0:
+            return
+        xp = array_namespace(self.data)
+        factor = state.factor[alive, :]
+        self.kept = self._working_set(factor)
+        self.factor = factor[self.kept, :]
+        # Multipliers of columns are bounded by λ, so they change like it.
+        (cone, columns), (cone_dual, columns_dual) = state.copies.values, state.copies.duals
+        targets = columns + columns_dual * (self.lam / state.lam)
+
+        def here(rows: Array) -> Array:
+            """Take over the rows of the features in both working sets."""
+            shape = (alive.shape[0], rows.shape[1])
+            everywhere = xp.zeros(shape, dtype=rows.dtype, device=rows.device)
+            everywhere[state.kept, :] = rows
+            return everywhere[alive, :][self.kept, :]
+
+        self.basis = here(state.basis)
+        self.targets = (cone + cone_dual, here(targets.T).T)
+        self.copies = Copies((), (), (), state.copies.steps)
+        self.resumed = True
 
     def solve_restricted(self, budget: int) -> int:
         """Solve in a new basis on the current working set; return the iterations it took."""
@@ -166,6 +205,8 @@ class Rounds:
             self.targets = change_basis(self.targets, self.basis, basis)
         self.basis, self.multiplier = basis, None  # no two rounds of large arrays at a time
         aim = FIRST_TOLERANCE if math.isinf(self.gap) else LATER_TOLERANCE * self.gap
+        if math.isinf(self.gap) and self.resumed:
+            aim = RESUMED_TOLERANCE
         aim = max(aim, LAST_TOLERANCE * self.tol / 2**self.slow)
         limit = min(LONGEST_ROUND, budget)
         self.copies, iterations = self.problem.solve(aim, limit, self._pop_start())
