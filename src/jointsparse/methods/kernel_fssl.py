@@ -1,0 +1,209 @@
+"""Kernel FSSL: subspace learning in the space of a kernel, from a few landmark samples."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from jointsparse.methods.base import is_number
+from jointsparse.methods.fssl import FSSL
+
+FloatArray = NDArray[np.float64]
+
+
+class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Joint landmark selection and subspace learning with a kernel.
+
+    For samples :math:`x_1,\dots,x_n`, candidates :math:`c_1,\dots,c_q` among them, the kernel
+    matrix :math:`K_{ij} = k(x_i, c_j)` (centred) and the targets Y of a graph
+    (:class:`jointsparse.FSSL`), solve
+
+    .. math:: \min_{A\in\mathbb R^{q\times d}}\ \sum_j\|a_j\|_2 + \mu\,\|KA - Y\|_F^2 .
+
+    A row of A that is zero is a candidate that is not needed. The others are the landmarks: new
+    samples are compared with these alone, :math:`z(x) = \sum_j k(x, c_j)\,a_j` less its mean.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of targets d; None is one less than the number of classes, or 2 without classes.
+    graph : {"auto", "lda", "lpp", "pca"}, default="auto"
+        Which targets, see :class:`jointsparse.FSSL`. Neighbours of "lpp" are those in the space of
+        the kernel columns.
+    mu : float or "auto", default="auto"
+        Weight of the fit, in multiples of the smallest one that keeps a landmark.
+    kernel : str or callable, default="rbf"
+        As in :func:`sklearn.metrics.pairwise.pairwise_kernels`.
+    gamma : float or "scale", default="scale"
+        Coefficient of the "rbf", "poly", "sigmoid", "laplacian" and "chi2" kernels; "scale" is
+        1 / (n_features × variance of X), which is free of the units of X.
+    degree, coef0 : float, default=3 and 1
+        For the "poly" and "sigmoid" kernels.
+    n_candidates : int, default=1000
+        Most samples that may become landmarks: the kernel matrix is n × n_candidates. Where there
+        are more samples, as many are drawn.
+    n_neighbors : int, default=5
+        Neighbours of the "lpp" graph.
+    tol, max_iter : float, int, default=1e-6 and 1000
+        Duality gap to reach, and iteration limit.
+    random_state : int, RandomState or None, default=0
+        Draws the candidates, where they are fewer than the samples.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (n_landmarks,)
+        Numbers of the samples that are landmarks.
+    landmark_samples_ : ndarray of shape (n_landmarks, n_features)
+        The landmarks themselves.
+    coefficients_ : ndarray of shape (n_landmarks, n_components)
+        Their rows of A.
+    offset_ : ndarray of shape (n_components,)
+        What is taken off the scores, so that those of the training samples have mean zero.
+    duality_gap_ : float
+        Proven relative distance from the optimum.
+    n_iter_ : int
+        Iterations made.
+    gamma_ : float
+        Coefficient of the kernel.
+    fssl_ : FSSL
+        The model on the kernel columns.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had any.
+
+    See Also
+    --------
+    FSSL : the linear form, which selects features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> from jointsparse import KernelFSSL
+    >>> X, y = make_circles(200, factor=0.4, noise=0.05, random_state=0)
+    >>> model = KernelFSSL().fit(X, y)
+    >>> scores = model.transform(X)[:, 0]
+    >>> inner, outer = scores[y == 1], scores[y == 0]
+    >>> bool(inner.min() > outer.max() or outer.min() > inner.max())
+    True
+    >>> len(model.landmarks_) < 30
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        n_components: int | None = None,
+        graph: str = "auto",
+        mu: float | str = "auto",
+        kernel: Any = "rbf",
+        gamma: float | str = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        n_candidates: int = 1000,
+        n_neighbors: int = 5,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.graph = graph
+        self.mu = mu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.n_candidates = n_candidates
+        self.n_neighbors = n_neighbors
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find landmarks and coefficients.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Samples, one per row. Not modified.
+        y : array-like of shape (n_samples,) or None
+            Classes; needed for ``graph="lda"``.
+
+        Returns
+        -------
+        self
+        """
+        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        self.gamma_ = self._gamma(X)
+        candidates = self._candidates(len(X))
+        inner = FSSL(
+            n_components=self.n_components,
+            graph=self.graph,
+            mu=self.mu,
+            n_neighbors=self.n_neighbors,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        self.fssl_ = inner.fit(self._kernel(X, X[candidates]), y)
+        used = self.fssl_.get_support()
+        self.landmarks_ = candidates[used]
+        self.landmark_samples_ = X[self.landmarks_]
+        self.coefficients_ = self.fssl_.components_.T[used]
+        self.offset_ = self.fssl_.mean_[used] @ self.coefficients_
+        self.duality_gap_ = self.fssl_.duality_gap_
+        self.n_iter_ = self.fssl_.n_iter_
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the scores of samples, from their kernel values with the landmarks.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Samples, one per row.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Scores.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        if self.landmarks_.size == 0:
+            return np.zeros((len(X), self._n_features_out))
+        scores = self._kernel(X, self.landmark_samples_) @ self.coefficients_ - self.offset_
+        return np.asarray(scores)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.coefficients_.shape[1])
+
+    def _kernel(self, X: FloatArray, landmarks: FloatArray) -> FloatArray:
+        if callable(self.kernel):
+            return np.asarray(pairwise_kernels(X, landmarks, metric=self.kernel))
+        parameters = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
+        return np.asarray(
+            pairwise_kernels(X, landmarks, metric=self.kernel, filter_params=True, **parameters)
+        )
+
+    def _gamma(self, X: FloatArray) -> float:
+        if isinstance(self.gamma, str) and self.gamma == "scale":
+            variance = float(X.var(axis=0).mean())
+            return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+        if not is_number(self.gamma) or not float(self.gamma) > 0:
+            raise ValueError(f"gamma={self.gamma!r} is neither a positive number nor 'scale'")
+        return float(self.gamma)
+
+    def _candidates(self, n_samples: int) -> NDArray[np.int64]:
+        if not is_number(self.n_candidates) or self.n_candidates < 1:
+            raise ValueError(f"n_candidates={self.n_candidates!r} is not a number of at least 1")
+        if n_samples <= self.n_candidates:
+            return np.arange(n_samples)
+        rng = check_random_state(self.random_state)
+        return np.sort(rng.choice(n_samples, int(self.n_candidates), replace=False))
