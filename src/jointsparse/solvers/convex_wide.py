@@ -66,6 +66,7 @@ class WideState:
     kept: Array  # the working set, among all features
     basis: Array
     copies: Copies
+    screened: Array  # features that were proved zero
     lam: float
 
 
@@ -110,7 +111,8 @@ def solve_wide(
         factor = factor_without_sparsity(data, eta)
         value = objective_of_factor(data, factor, total, lam, eta)
         return _closed_form(factor, value, "closed form: there is no sparsity penalty", None)
-    alive = ~static_screen(data, lam, eta)
+    likely = start.screened if start is not None and start.lam >= lam else None
+    alive = ~static_screen(data, lam, eta, candidates=likely)
     if not bool(xp.any(alive)):
         reason = "the penalty empties the model: every feature is proved to be zero"
         return _closed_form(data.T[:, :0], total, reason, ~alive)
@@ -133,7 +135,8 @@ def solve_wide(
         return solution
     kept = xp.asarray(alive, copy=True)
     kept[alive] = rounds.kept
-    return replace(solution, state=WideState(factor, kept, rounds.basis, rounds.copies, lam))
+    state = WideState(factor, kept, rounds.basis, rounds.copies, ~alive, lam)
+    return replace(solution, state=state)
 
 
 class Rounds:
