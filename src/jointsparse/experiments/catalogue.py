@@ -7,7 +7,7 @@ from importlib import import_module
 
 from jointsparse.experiments.task import Experiment
 
-SOURCES = ("s000", "s001")
+SOURCES = ("s000", "s001", "s004_table3", "s004_figures", "s004_pixels", "s004_algorithm")
 
 
 @cache
