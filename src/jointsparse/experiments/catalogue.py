@@ -7,7 +7,20 @@ from importlib import import_module
 
 from jointsparse.experiments.task import Experiment
 
-SOURCES = ("s000", "s001", "s004_table3", "s004_figures", "s004_pixels", "s004_algorithm")
+SOURCES = (
+    "s000",
+    "s001",
+    "s003",
+    "s004_table3",
+    "s004_figures",
+    "s004_clustering",
+    "s004_pixels",
+    "s004_time",
+    "s004_sensitivity",
+    "s004_algorithm",
+    "beyond",
+    "beyond_labels",
+)
 
 
 @cache

@@ -77,9 +77,7 @@ def _counterexample() -> Row:
 
     def objective(omega: Any) -> float:
         residuals = X - X @ omega.T
-        return float(
-            np.linalg.norm(residuals, axis=1).sum() + np.linalg.norm(omega, axis=0).sum()
-        )
+        return float(np.linalg.norm(residuals, axis=1).sum() + np.linalg.norm(omega, axis=0).sum())
 
     data, values = Moments.from_data(X), {}
     for psd in (True, False):
@@ -114,7 +112,14 @@ def _judge(results: Results) -> Outcome:
                 f"{known:.4f}",
             )
         )
-    header = ("features", "constants", "problems", "rose", "largest rise, %", "above optimum, %")
+    header: tuple[str, ...] = (
+        "features",
+        "constants",
+        "problems",
+        "rose",
+        "largest rise, %",
+        "above optimum, %",
+    )
     header += ("zero columns", "optimum: zero columns", "optimum = planted features")
     table = [
         _line(p, constants, [r for c, r in rows if _is(c, r, p, constants)])

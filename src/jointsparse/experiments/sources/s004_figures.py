@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointsparse.datasets import make_three_curve, make_three_ring, make_two_moon
-from jointsparse.experiments.claims import Claim, Outcome
+from jointsparse.experiments.claims import Claim, Outcome, Verdict
 from jointsparse.experiments.data import moments
 from jointsparse.experiments.sources.s004_shared import (
     GRID,
@@ -50,15 +50,15 @@ def _shape_row(case: dict[str, Any]) -> list[Row]:
     grid = GRID[:: case["step"]]
     lams = grid if case["method"] not in ("laplacian-score", "rne") else [1.0]
     etas = grid if case["method"] in TWO_PENALTIES else [1.0]
-    tried = []
+    tried: list[tuple[float, list[int]]] = []
     for lam in lams:
         for eta in etas:
             model = published_model(case["method"], lam, eta, len(np.unique(y)))
             picks = ranked(fitted(model, data)[0].feature_scores_, data)[:2]
             tried.append((score(picks)["acc"], sorted(int(j) for j in picks)))
-    best_acc, picks = max(tried, key=lambda entry: entry[0])
+    best_acc, best = max(tried, key=lambda entry: entry[0])
     right = sum(entry[1] == [0, 1] for entry in tried)
-    return [{"picks": picks, "acc": best_acc, "right": right, "tried": len(tried)}]
+    return [{"picks": best, "acc": best_acc, "right": right, "tried": len(tried)}]
 
 
 def _judge_shapes(results: Results) -> Outcome:
@@ -70,7 +70,7 @@ def _judge_shapes(results: Results) -> Outcome:
         right = [shape for shape, picks in found.items() if picks == [0, 1]]
         ours = f"on {len(right)} of {len(found)}"
         if method == "spca-psd":
-            verdict = "reproduced" if len(right) == len(SHAPES) else "refuted"
+            verdict: Verdict = "reproduced" if len(right) == len(SHAPES) else "refuted"
             claims.append(
                 Claim(f"{method} picks the two true features", "on all three", ours, verdict)
             )
@@ -181,7 +181,13 @@ def _judge_convergence(results: Results) -> Outcome:
                 *(row["exact_iterations"], row["exact_seconds"]),
             )
         )
-    header = ("dataset", "iterations", "published: objective", "optimum", "seconds")
+    header: tuple[str, ...] = (
+        "dataset",
+        "iterations",
+        "published: objective",
+        "optimum",
+        "seconds",
+    )
     header += ("exact: iterations", "exact: seconds")
     figures = {"convergence": lambda f: _draw_convergence(f, rows)} if rows else {}
     return Outcome(claims, [("Figure 7: λ = η = 10", header, table)], figures)

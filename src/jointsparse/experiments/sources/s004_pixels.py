@@ -44,9 +44,9 @@ def _pixel_row(case: dict[str, Any]) -> list[Row]:
     side = SIDES[case["dataset"]]
     count = 100 if side == 32 else 16
     # Without the ends of the grid, where the model is empty or has no penalty to speak of.
-    etas = GRID[2:8 : 2 * case["step"]] if case["method"] in TWO_PENALTIES else [1.0]
+    etas = GRID[2 : 8 : 2 * case["step"]] if case["method"] in TWO_PENALTIES else [1.0]
     best: tuple[float, NDArray[np.int64]] | None = None
-    for lam in GRID[2:8 : case["step"]]:
+    for lam in GRID[2 : 8 : case["step"]]:
         for eta in etas:
             model = fitted(published_model(case["method"], lam, eta, len(np.unique(y))), data)[0]
             picks = ranked(model.feature_scores_, data)[:count]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from jointsparse.datasets import available_datasets
 from jointsparse.experiments.claims import Claim
@@ -72,7 +72,7 @@ def published_model(method: str, lam: float, eta: float = 10.0, n_classes: int =
             scale["psd"] = method.endswith("psd")
         make: dict[str, Any] = {"s": SPCAPSD, "c": CSPCA, "a": AWSPCA}
         return make[method[0]](n_features_to_select="support", **scale)
-    everything = {"n_features_to_select": 1.0}
+    everything: dict[str, Any] = {"n_features_to_select": 1.0}
     if method == "laplacian-score":
         return LaplacianScore(n_neighbors=5, **everything)
     if method == "rne":
@@ -147,11 +147,11 @@ def _plain_start(
 
 def cached_kmeans(
     X: FloatArray, y: NDArray[Any], n_repeats: int
-) -> Callable[[Sequence[int]], dict[str, float]]:
+) -> Callable[[ArrayLike], dict[str, float]]:
     """Return a function of a set of features that clusters every distinct set only once."""
     known: dict[bytes, dict[str, float]] = {}
 
-    def score(features: Sequence[int]) -> dict[str, float]:
+    def score(features: ArrayLike) -> dict[str, float]:
         chosen = np.sort(np.asarray(features, dtype=np.int64))
         key = chosen.tobytes()
         if key not in known:

@@ -108,7 +108,15 @@ def _judge_table(results: Results) -> Outcome:
                 )
             )
     claims += [claim for kind in ("cspca", "aw-spca") for claim in _faster(kind, rows)]
-    header = ("dataset", "method", "ACC", "NMI", "iterations", "seconds", "published iterations")
+    header: tuple[str, ...] = (
+        "dataset",
+        "method",
+        "ACC",
+        "NMI",
+        "iterations",
+        "seconds",
+        "published iterations",
+    )
     header += ("published seconds", "ACC, better starts", "NMI, better starts")
     notes = [
         "K-means starts from plain k-means++, as MATLAB's does. The last two columns have "
