@@ -34,18 +34,24 @@ SHAPES = {
 }
 SHOWN = ("udfs", "sogfs", "spcafs", "spca-psd")  # as in the figure
 MORE = ("laplacian-score", "rne", "cspca-psd", "aw-spca-psd")
+LOUD = 2.0  # noise that exceeds the signal in the last features: 1.5 times its deviation
 
 
 def _shape_cases(quick: bool) -> Cases:
-    return [
-        {"shape": shape, "method": method, "repeats": 3 if quick else 10, "step": 4 if quick else 1}
+    common = {"repeats": 3, "step": 4} if quick else {"repeats": 10, "step": 1}
+    cases = [
+        {"shape": shape, "method": method, "noise": 1.0, **common}
         for shape in SHAPES
         for method in (SHOWN if quick else SHOWN + MORE)
+    ]
+    return cases + [
+        {"shape": shape, "method": "spca-psd", "noise": LOUD, **common} for shape in SHAPES
     ]
 
 
 def _shape_row(case: dict[str, Any]) -> list[Row]:
     X, y = SHAPES[case["shape"]]()
+    X[:, 2:] *= case["noise"]
     data, score = Moments.from_data(X), cached_kmeans(X, y, case["repeats"])
     grid = GRID[:: case["step"]]
     lams = grid if case["method"] not in ("laplacian-score", "rne") else [1.0]
@@ -62,7 +68,8 @@ def _shape_row(case: dict[str, Any]) -> list[Row]:
 
 
 def _judge_shapes(results: Results) -> Outcome:
-    rows = {(case["shape"], case["method"]): row for case, row in results}
+    rows = {(c["shape"], c["method"]): row for c, row in results if c["noise"] == 1}
+    loud = [row["picks"] for c, row in results if c["noise"] == LOUD]
     methods = [m for m in SHOWN + MORE if any(key[1] == m for key in rows)]
     claims = []
     for method in methods:
@@ -75,15 +82,29 @@ def _judge_shapes(results: Results) -> Outcome:
                 Claim(f"{method} picks the two true features", "on all three", ours, verdict)
             )
         elif method in SHOWN:
+            always = len(right) == len(SHAPES)
             claims.append(
                 Claim(
                     f"{method} picks the two true features",
                     "not on all three",
                     ours,
-                    "refuted" if len(right) == len(SHAPES) else "reproduced",
-                    "noise of which amplitude is not published; here it stays below the signal",
+                    "not testable" if always else "reproduced",
+                    "it depends on the amplitudes of the noise, which are not published"
+                    if always
+                    else "",
                 )
             )
+    if loud:
+        right_picks = sum(picks == [0, 1] for picks in loud)
+        claims.append(
+            Claim(
+                "spca-psd finds the shapes hidden in noise",
+                "less sensitive to noise",
+                f"on {right_picks} of {len(loud)} with noise twice as large",
+                "reproduced" if right_picks == len(loud) else "refuted",
+                "it prefers large variances: features of noise above the signal come first",
+            )
+        )
     header = ("data", "method", "picks", "ACC", "grid points that pick the true ones")
     table = [
         (shape, method, row["picks"], row["acc"], f"{row['right']} of {row['tried']}")
