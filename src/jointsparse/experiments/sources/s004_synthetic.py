@@ -1,4 +1,4 @@
-"""Source 004, Figure 3 (made-up data) and Figure 7 (convergence of SPCA-PSD)."""
+"""Source 004, Figure 3: which features of made-up data the methods pick."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ import numpy as np
 
 from jointsparse.datasets import make_three_curve, make_three_ring, make_two_moon
 from jointsparse.experiments.claims import Claim, Outcome, Verdict
-from jointsparse.experiments.data import moments
 from jointsparse.experiments.sources.s004_shared import (
     GRID,
     TWO_PENALTIES,
     Cases,
     Results,
-    at_hand,
     cached_kmeans,
     fitted,
     published_model,
     ranked,
-    untested,
 )
 from jointsparse.experiments.task import Experiment, Row
-from jointsparse.methods.spca_psd import SPCAPSD
 from jointsparse.moments import Moments
 
 # Figure 3: which two of nine features each method picks.
@@ -135,95 +131,6 @@ def _draw_shapes(figure: Any, rows: dict[tuple[str, str], Row]) -> None:
         line[0].set_ylabel(shape)
 
 
-# Figure 7: convergence of SPCA-PSD with λ = η = 10.
-
-
-def _convergence_cases(quick: bool) -> Cases:
-    names = ["digits"] if quick else at_hand(("pie", "orlraws10p"))
-    return [{"dataset": name} for name in names]
-
-
-def _convergence(case: dict[str, Any]) -> list[Row]:
-    data = moments(case["dataset"])
-    model, seconds = fitted(published_model("spca-psd", 10.0), data)
-    exact = SPCAPSD(alpha=10.0, eta=10.0, penalty_scale="absolute", n_features_to_select="support")
-    exact, exact_seconds = fitted(exact, data)
-    return [
-        {
-            "history": [float(v) for v in model.history_],
-            "seconds": seconds,
-            "optimum": float(exact.objective_),
-            "gap": float(exact.duality_gap_),
-            "exact_seconds": exact_seconds,
-            "exact_iterations": int(exact.n_iter_),
-        }
-    ]
-
-
-def _judge_convergence(results: Results) -> Outcome:
-    rows = {case["dataset"]: row for case, row in results}
-    claims = [
-        untested(f"SPCA-PSD converges on {name} within 50 iterations")
-        for name in ("pie", "orlraws10p")
-        if name not in rows and name not in at_hand(("pie", "orlraws10p"))
-    ]
-    table = []
-    for name, row in rows.items():
-        history = np.array(row["history"])
-        rises = np.diff(history)
-        rises = rises[rises > 1e-9 * history[-1]]
-        above = 100 * (history[-1] / row["optimum"] - 1)
-        lowest = 100 * (history[-1] / history.min() - 1)
-        claims += [
-            Claim(
-                f"{name}: converges within 50 iterations",
-                "usually under 50",
-                str(len(history)),
-                "reproduced" if len(history) < 50 else "refuted",
-            ),
-            Claim(
-                f"{name}: the objective falls in every iteration (Theorem 2)",
-                "never rises",
-                f"rises {len(rises)} times, by {rises.max(initial=0.0):.3g} at most",
-                "refuted" if len(rises) else "reproduced",
-                f"it ends {lowest:.2g} % above the lowest value on its way",
-            ),
-            Claim(
-                f"{name}: ends at the optimum",
-                "the optimum",
-                f"{above:.2f} % above it",
-                "refuted" if above > 0.01 else "reproduced",
-                f"the exact solver proves its optimum to a relative gap of {row['gap']:.0e}",
-            ),
-        ]
-        table.append(
-            (
-                *(name, len(history), float(history[-1]), row["optimum"], row["seconds"]),
-                *(row["exact_iterations"], row["exact_seconds"]),
-            )
-        )
-    header: tuple[str, ...] = (
-        "dataset",
-        "iterations",
-        "published: objective",
-        "optimum",
-        "seconds",
-    )
-    header += ("exact: iterations", "exact: seconds")
-    figures = {"convergence": lambda f: _draw_convergence(f, rows)} if rows else {}
-    return Outcome(claims, [("Figure 7: λ = η = 10", header, table)], figures)
-
-
-def _draw_convergence(figure: Any, rows: dict[str, Row]) -> None:
-    panels = figure.subplots(1, len(rows), squeeze=False)[0]
-    for axes, (name, row) in zip(panels, rows.items(), strict=True):
-        values = row["history"]
-        axes.plot(range(1, len(values) + 1), values, "o-", ms=3, label="published algorithm")
-        axes.axhline(row["optimum"], color="tab:green", ls="--", label="proven optimum")
-        axes.set(xlabel="iteration", ylabel="objective", title=name)
-        axes.legend()
-
-
 EXPERIMENTS = (
     Experiment(
         "004-figure3",
@@ -231,12 +138,5 @@ EXPERIMENTS = (
         _shape_cases,
         _shape_row,
         _judge_shapes,
-    ),
-    Experiment(
-        "004-figure7",
-        "Convergence of SPCA-PSD, beside the proven optimum",
-        _convergence_cases,
-        _convergence,
-        _judge_convergence,
     ),
 )
