@@ -207,7 +207,8 @@ def _draw(figure: Any, score: str, names: list[str], best: dict[Key, dict[int, f
                 counts = sorted(line)
                 style = "--" if method in ("all", "random") else "-"
                 values = [line[h] for h in counts]
-                axes.plot(counts, values, style, color=f"C{number % 10}", label=method, marker=".")
+                color = "black" if method == "all" else f"C{number}"
+                axes.plot(counts, values, style, color=color, label=method, marker=".")
         axes.set(title=name, xlabel="features", ylabel=f"{score.upper()}, %")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
