@@ -55,7 +55,7 @@ FEW = (10, 20, 30, 50)  # features: what fewer than 100 would give
 FAINT = 0.1  # pixels a tenth as large: nearest to the published iterations of all scales tried
 OTHER_USPS = (
     "100 of the 256 pixels chosen at random cluster at ACC {acc:.1f}, NMI {nmi:.1f}, above every "
-    "published figure; those are what 20 to 30 pixels give (see the table below)"
+    "published figure; scores like those come from 20 to 30 pixels (see the table below)"
 )
 
 
