@@ -9,6 +9,7 @@ import pytest
 
 from jointsparse.experiments import experiments
 from jointsparse.experiments.pages import write_pages
+from jointsparse.experiments.sources.beyond import held_out
 from jointsparse.experiments.sources.s004_shared import (
     GRID,
     cached_kmeans,
@@ -140,6 +141,17 @@ def test_settings_of_the_paper():
     )
     with pytest.raises(ValueError, match="no method 'unknown'"):
         published_model("unknown", 1.0)
+
+
+def test_held_out_share_of_the_variance():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3)) @ rng.standard_normal((3, 12))
+    order = np.arange(12)
+    # Three features determine the others; with more features than samples noise is not fitted.
+    assert held_out(X, order, 3) == pytest.approx(100, abs=0.1)
+    assert held_out(X, order, 1) < 90
+    noise = rng.standard_normal((40, 200))
+    assert -10 < held_out(noise, np.arange(200), 100) <= 60
 
 
 def test_ties_go_to_the_larger_variance():

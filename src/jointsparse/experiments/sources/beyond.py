@@ -28,6 +28,7 @@ from jointsparse.methods.greedy_selector import GreedySelector
 from jointsparse.methods.spca_psd import SPCAPSD
 from jointsparse.metrics import clustering_scores
 from jointsparse.moments import Moments
+from jointsparse.solvers.held_out import choose_ridge
 
 FloatArray = NDArray[np.float64]
 BUNDLED = ("breast-cancer", "digits")
@@ -64,14 +65,23 @@ def counts_for(n_features: int) -> list[int]:
 
 
 def held_out(X: FloatArray, order: NDArray[Any], count: int) -> float:
-    """Return R², in per cent, of all features from the first ones, on the other half of samples."""
+    """Return R², in per cent, of all features from the first ones, on the other half of samples.
+
+    The features were chosen on all samples; the regression is ridged, else a set about as large as
+    the number of samples would fit their noise.
+    """
     halves = np.random.default_rng(0).permutation(len(X))
     train, test = X[halves[: len(X) // 2]], X[halves[len(X) // 2 :]]
-    mean, picks = train.mean(axis=0), order[:count]
+    mean = train.mean(axis=0)
     train, test = train - mean, test - mean
-    weights = np.linalg.lstsq(train[:, picks], train, rcond=1e-6)[0]
-    left = test - test[:, picks] @ weights
-    return 100 * (1 - float(np.sum(left**2) / np.sum((test - test.mean(axis=0)) ** 2)))
+    lengths = np.linalg.norm(X[:, order[:count]] - mean[order[:count]], axis=0)
+    left, values, right = np.linalg.svd(train[:, order[:count]] / lengths, full_matrices=False)
+    along = left.T @ train
+    seen, total = np.sum(along**2, axis=1), float(np.sum(train**2))
+    ridge = choose_ridge(values**2, seen, total, len(train))
+    weights = (right.T * (values / (values**2 + ridge))) @ along
+    missed = test - (test[:, order[:count]] / lengths) @ weights
+    return 100 * (1 - float(np.sum(missed**2) / np.sum(test**2)))
 
 
 def accuracy(X: FloatArray, y: NDArray[Any], repeats: int) -> float:
