@@ -20,6 +20,7 @@ SOURCES = (
     "s004_sensitivity",
     "s004_algorithm",
     "beyond",
+    "beyond_optimum",
     "beyond_labels",
 )
 
