@@ -95,6 +95,22 @@ def test_the_published_algorithm_is_refuted_on_planted_problems():
     assert counterexample["psd"] == pytest.approx(3 / np.sqrt(5), rel=1e-6)
 
 
+def test_half_a_grid_gives_no_verdict():
+    scores = {"acc": 50.0, "nmi": 50.0, "count": 100, "other": 1.0}
+    half = [
+        ({"dataset": "isolet", "method": method, "penalty": penalty}, scores)
+        for method in ("spca-psd", "spcafs", "sogfs")
+        for penalty in GRID[:5]
+    ]
+    outcome = experiments()["004-figure4-5"].judge(half)
+    assert {claim.verdict for claim in outcome.claims} == {"not testable"}
+    cell = {"acc": 50.0, "eta": 1.0, "iterations": 3, "seconds": 1.0, "trace": 1e5}
+    line = [({"study": "grid", "dataset": "isolet", "lam": lam}, cell) for lam in GRID]
+    outcome = experiments()["004-figure8-9"].judge(line)
+    assert {claim.verdict for claim in outcome.claims} == {"not testable"}
+    assert any("9 of 81" in claim.reason for claim in outcome.claims)
+
+
 @pytest.mark.slow
 def test_spca_psd_picks_the_true_features():
     _, outcome = run("004-figure3")

@@ -124,10 +124,14 @@ def _judge(results: Results) -> Outcome:
 
 def _best(results: Results, score: str) -> dict[Key, dict[int, float]]:
     found: dict[Key, dict[int, float]] = {}
+    penalties: dict[Key, set[float | None]] = {}
     for case, row in results:
+        penalties.setdefault((case["dataset"], case["method"]), set()).add(case["penalty"])
         line = found.setdefault((case["dataset"], case["method"]), {})
         line[row["count"]] = max(row[score], line.get(row["count"], -np.inf))
-    return found
+    # The best of half a grid is not the best of the grid.
+    whole = {key for key, tried in penalties.items() if tried == {None} or len(tried) == len(GRID)}
+    return {key: line for key, line in found.items() if key in whole or key[0] not in REAL}
 
 
 def _mean(best: dict[Key, dict[int, float]], name: str, method: str) -> float | None:

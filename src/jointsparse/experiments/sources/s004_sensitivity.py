@@ -26,6 +26,7 @@ from jointsparse.methods.spca_psd import SPCAPSD
 
 DATASETS = ("isolet", "allaml", "imm40")
 KEPT = 100
+PEAKS = {"isolet": 1e3, "allaml": 1e4}  # λ or η of the best ACC, from the captions of Figure 9
 SHARES = (0.01, 0.1)  # of the trace: where η should lie
 EVERY = ("isolet", "allaml", "imm40", "usps", "pie", "yale", "orlraws10p", "colon", "glioma")
 Cell = dict[str, Any]
@@ -109,7 +110,11 @@ def _judge(results: Results) -> Outcome:
         if name not in grids and name not in at_hand(DATASETS)
     ]
     for name, cells in grids.items():
-        found = [_peak(name, cells), *_time_claims(name, cells)]
+        if name in DATASETS and len(cells) < len(GRID) ** 2:
+            why = f"{len(cells)} of {len(GRID) ** 2} points of the grid are done"
+            claims.append(untested(f"{name}: where ACC peaks", reason=why))
+            continue
+        found = [_peak(name, cells), *_where(name, cells), *_time_claims(name, cells)]
         meant = ", ".join(DATASETS)
         claims += found if name in DATASETS else [on_stand_in(c, name, meant) for c in found]
     claims += _strategy_claims(strategy)
@@ -128,7 +133,6 @@ def _peak(name: str, cells: list[Cell]) -> Claim:
         low, high = (share * cell["trace"] for share in SHARES)
         return bool(low <= cell["lam"] <= high or low <= cell["eta"] <= high)
 
-    top = max(cells, key=lambda cell: cell["acc"])
     there = max((cell["acc"] for cell in cells if inside(cell)), default=0.0)
     elsewhere = max((cell["acc"] for cell in cells if not inside(cell)), default=0.0)
     verdict: Verdict = "reproduced" if there >= elsewhere else "close"
@@ -137,8 +141,29 @@ def _peak(name: str, cells: list[Cell]) -> Claim:
         "peak inside",
         f"best inside {there:.1f}, elsewhere {elsewhere:.1f}",
         verdict if there >= elsewhere - 1 else "refuted",
-        f"peak at λ = {top['lam']:g}, η = {top['eta']:g}",
+        _own_peak(name, cells[0]["trace"]),
     )
+
+
+def _own_peak(name: str, trace: float) -> str:
+    if name not in PEAKS:
+        return ""
+    return f"the paper's own peak, {PEAKS[name]:g}, is {100 * PEAKS[name] / trace:.1f} % of it"
+
+
+def _where(name: str, cells: list[Cell]) -> list[Claim]:
+    if name not in PEAKS:
+        return []
+    top = max(cells, key=lambda cell: cell["acc"])
+    same = PEAKS[name] in (top["lam"], top["eta"])
+    return [
+        Claim(
+            f"{name}: where ACC peaks",
+            f"λ or η = {PEAKS[name]:g}",
+            f"λ = {top['lam']:g}, η = {top['eta']:g}: {top['acc']:.1f} %",
+            "reproduced" if same else "refuted",
+        )
+    ]
 
 
 def _time_claims(name: str, cells: list[Cell]) -> list[Claim]:
