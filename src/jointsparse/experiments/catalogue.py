@@ -7,7 +7,23 @@ from importlib import import_module
 
 from jointsparse.experiments.task import Experiment
 
-SOURCES = ("s000", "s001", "s002")
+SOURCES = (
+    "s000",
+    "s001",
+    "s002",
+    "s003",
+    "s004_table3",
+    "s004_convergence",
+    "s004_synthetic",
+    "s004_clustering",
+    "s004_pixels",
+    "s004_time",
+    "s004_sensitivity",
+    "s004_algorithm",
+    "beyond",
+    "beyond_optimum",
+    "beyond_labels",
+)
 
 
 @cache
