@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jointsparse.experiments.claims import VERDICTS, Outcome
+from jointsparse.experiments.store import versions
 from jointsparse.io import atomic_path
 
 CLAIM_HEADER = ("claim", "published", "ours", "verdict", "reason")
@@ -60,7 +63,7 @@ def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> lis
     total = [sum(outcome.counts()[v] for _, outcome in outcomes.values()) for v in VERDICTS]
     rows.append(("all", "", *total))
     header = ("experiment", "what", *VERDICTS)
-    text = "# Published claims, run again\n\n" + _markdown_table(header, rows) + "\n"
+    text = f"# Published claims, run again\n\n{_markdown_table(header, rows)}\n\n{_origin()}\n"
     links = [
         (f'<a href="{html.escape(name)}.html">{html.escape(name)}</a>', html.escape(title), *counts)
         for (name, (title, _)), counts in zip(
@@ -69,10 +72,16 @@ def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> lis
     ]
     links.append(("all", "", *total))
     body = f"<h1>Published claims, run again</h1>{_html_table(header, links, escaped=True)}"
+    body += f"<p>{html.escape(_origin())}</p>"
     return [
         _write(folder / "summary.md", text),
         _write(folder / "summary.html", _page("Published claims", body)),
     ]
+
+
+def _origin() -> str:
+    packages = ", ".join(f"{name} {number}" for name, number in json.loads(versions()).items())
+    return f"Made by jointsparse reproduce on {datetime.now(UTC).date()} with {packages}."
 
 
 def cell(value: Any) -> str:
