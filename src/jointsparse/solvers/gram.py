@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve
@@ -19,7 +21,11 @@ class Gram:
     def __init__(self, scatter: FloatArray) -> None:
         self.trace = float(np.trace(scatter))
         self.scatter = scatter / self.trace
-        self.diagonal = np.diagonal(self.scatter)
+
+    @cached_property
+    def diagonal(self) -> FloatArray:
+        """Diagonal of S."""
+        return np.diagonal(self.scatter)
 
     def apply(self, matrix: FloatArray) -> FloatArray:
         """Return S @ matrix."""
@@ -71,7 +77,11 @@ class SampleGram(Gram):
             weights = np.ones(self.samples.shape[0])
         self.trace = float(weights @ np.einsum("ij,ij->i", self.samples, self.samples))
         self.weights = (weights / self.trace)[:, None]
-        self.diagonal = np.einsum("ij,ij,i->j", self.samples, self.samples, self.weights[:, 0])
+
+    @cached_property
+    def diagonal(self) -> FloatArray:
+        """Diagonal of S; a pass over the samples that most uses can do without."""
+        return np.asarray(self.weights[:, 0] @ self.samples**2)
 
     def apply(self, matrix: FloatArray) -> FloatArray:
         """Return S @ matrix."""

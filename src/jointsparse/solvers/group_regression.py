@@ -44,12 +44,15 @@ class GroupRegression:
         Proven upper bound on (objective - optimum) / objective.
     n_steps : int
         Newton steps made.
+    image : ndarray of shape (n_features, n_targets)
+        S A.
     """
 
     coefficients: FloatArray
     objective: float
     gap: float
     n_steps: int
+    image: FloatArray
 
 
 def group_regression(
@@ -121,7 +124,7 @@ def group_regression(
             break  # what is missing is rounding
         best = value
     certificate = _certified(solution, correlation, residual, target, half)
-    return GroupRegression(solution, *certificate, n_steps)
+    return GroupRegression(solution, *certificate, n_steps, correlation - residual)
 
 
 def emptying_penalty(correlation: FloatArray) -> float:

@@ -71,9 +71,10 @@ def solve_joint_published(
     for iteration in range(1, max_iter + 1):
         before = Q
         Q = gram.reweighted_fit(roots * bar, lengths, penalty / unit)
-        bar = np.asarray(polar(roots * gram.apply(Q)))
+        SQ = gram.apply(Q)
+        bar = np.asarray(polar(roots * SQ))
         P = bar / roots
-        norms = feature_residuals(gram, squares, Q, P, smoothing) * np.sqrt(unit)
+        norms = feature_residuals(squares, Q, P, SQ, smoothing) * np.sqrt(unit)
         rows = np.linalg.norm(Q, axis=1)
         roots, lengths = np.sqrt(0.5 / norms)[:, None], 2 * rows
         objective = float(np.sum(norms)) + penalty * float(np.sum(rows))

@@ -66,8 +66,8 @@ class Loss(Protocol):
     def scale(self) -> FloatArray | float:
         """Return φ."""
 
-    def reweigh(self, Q: FloatArray, P: FloatArray) -> float:
-        """Set the weights for Q and P; return the loss there."""
+    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
+        """Set the weights for Q and P, given S Q with the present ones; return the loss there."""
 
     def start(self, count: int) -> FloatArray:
         """Return the best P̄ with the present weights and no penalty."""
@@ -83,9 +83,8 @@ class FrobeniusLoss:
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
 
-    def reweigh(self, Q: FloatArray, P: FloatArray) -> float:
+    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Return the loss."""
-        SQ = self.gram.apply(Q)
         return 1 + float(np.sum(Q * SQ)) - 2 * float(np.sum(P * SQ))
 
     def start(self, count: int) -> FloatArray:
@@ -123,7 +122,7 @@ class SampleLoss:
             self.gram = Gram((self.samples * weights[:, None]).T @ self.samples)
         self.trace = self.gram.trace
 
-    def reweigh(self, Q: FloatArray, P: FloatArray) -> float:
+    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Set the weights for Q and P; return the loss there."""
         count, width = self.samples.shape
         squares = np.empty(count)
@@ -158,10 +157,10 @@ class FeatureLoss:
     def _set(self, norms: FloatArray) -> None:
         self.scale = np.sqrt(0.5 / norms)[:, None]
 
-    def reweigh(self, Q: FloatArray, P: FloatArray) -> float:
+    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Set the weights for Q and P = P̄/φ; return the loss there."""
         recovery = P / self.scale
-        norms = feature_residuals(self.gram, self.squares, Q, recovery, self.smoothing)
+        norms = feature_residuals(self.squares, Q, recovery, SQ, self.smoothing)
         self._set(norms)
         return float(np.sum(norms))
 
@@ -171,10 +170,9 @@ class FeatureLoss:
 
 
 def feature_residuals(
-    gram: Gram, squares: FloatArray, Q: FloatArray, P: FloatArray, smoothing: float
+    squares: FloatArray, Q: FloatArray, P: FloatArray, SQ: FloatArray, smoothing: float
 ) -> FloatArray:
     """Return the norm of every column of X - XQPᵀ, from the scatter matrix alone."""
-    SQ = gram.apply(Q)
     changed = np.sum(P * (P @ (Q.T @ SQ) - 2 * SQ), axis=1)
     return np.sqrt(np.maximum(squares + changed, 0) + smoothing**2)
 
@@ -220,19 +218,20 @@ def solve_joint(
            [0.  , 0.25],
            [0.  , 0.  ]])
     """
-    P, Q, recovery, lowest = start.copy(), np.zeros_like(start), start, np.inf
+    P, Q, SQ = start.copy(), np.zeros_like(start), np.zeros_like(start)
+    recovery, lowest = start, np.inf
     trace = Trace(tol, max_iter, "relative change of the loadings")
     accuracy, equal = COARSE, equal_features(loss.gram)
     for iteration in range(1, max_iter + 1):
-        before = (Q, P)
-        Q = _projection(loss, P, Q, penalty, accuracy, equal)
-        P = _recovery(loss, Q, P)
+        before = (Q, P, SQ)
+        Q, SQ = _projection(loss, P, Q, penalty, accuracy, equal)
+        P = _recovery(loss, SQ, P)
         recovery_before, recovery = recovery, P / loss.scale  # before the weights change
-        value = loss.reweigh(Q, P) + penalty * float(np.sum(np.linalg.norm(Q, axis=1)))
+        value = loss.reweigh(Q, P, SQ) + penalty * float(np.sum(np.linalg.norm(Q, axis=1)))
         if loss.descends and value > lowest * (1 + 1e-14):
             # Only rounding can do that (near singular weights), so there is nothing left to gain.
-            (Q, P), recovery, value = before, recovery_before, lowest
-            loss.reweigh(Q, P)
+            (Q, P, SQ), recovery, value = before, recovery_before, lowest
+            loss.reweigh(Q, P, SQ)
             accuracy = FINE
         lowest = value
         size = float(np.linalg.norm(Q))
@@ -251,12 +250,13 @@ def _projection(
     penalty: float,
     accuracy: float,
     equal: list[IntArray],
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray]:
+    """Return Q and S Q."""
     wanted = loss.scale * P
     correlation = loss.gram.apply(wanted)
     if penalty == 0:
         # Of the many optima where S is singular this is one, and without weights it is PCA.
-        return wanted
+        return wanted, correlation
     fit = group_regression(
         loss.gram,
         correlation,
@@ -265,10 +265,10 @@ def _projection(
         tol=accuracy,
         start=start,
     )
-    return share_equally(fit.coefficients, equal)
+    return share_equally(fit.coefficients, equal), fit.image
 
 
-def _recovery(loss: Loss, Q: FloatArray, before: FloatArray) -> FloatArray:
-    image = loss.scale * loss.gram.apply(Q)
+def _recovery(loss: Loss, SQ: FloatArray, before: FloatArray) -> FloatArray:
+    image = loss.scale * SQ
     size = float(np.linalg.norm(image))
     return before if size == 0 else np.asarray(polar(image + KEEP * size * before))
