@@ -172,12 +172,15 @@ def held_out(h=50):
     print("share of the features that both halves of the samples agree on")
     print_table(names, overlaps)
     for rule in ("greedy", "spca-psd"):
-        best = max(mean.get(rival, -1) for rival in ("CUR", "FPS"))
         above = sum(row[rule] >= row["random"] for row in rows)
+        rivals = [mean[rival] for rival in ("CUR", "FPS") if rival in mean]
+        against = "no rival to compare with"
+        if rivals:
+            against = f"against {100 * max(rivals):.1f} of the better rival "
+            against += verdict(mean[rule] >= max(rivals))
         print(
-            f"{rule}: mean {100 * mean[rule]:.1f} against {100 * best:.1f} of the better rival "
-            f"{verdict(mean[rule] >= best)}; at least random on {above} of {len(rows)} "
-            f"{verdict(above == len(rows))}"
+            f"{rule}: mean {100 * mean[rule]:.1f}, {against}; at least random on {above} of "
+            f"{len(rows)} {verdict(above == len(rows))}"
         )
 
 
