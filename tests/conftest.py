@@ -5,8 +5,11 @@ import matplotlib
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 matplotlib.use("Agg")
+# Thousands of small problems: threads would spend their time waiting for each other.
+threadpool_limits(1)
 
 # Machines differ in speed: an example is never failed for being slow.
 settings.register_profile(
