@@ -15,6 +15,7 @@ from jointsparse.metrics import explained_variance
 DIGITS = load_digits().data
 
 
+@pytest.mark.slow  # the conformance tests run them with the defaults
 @parametrize_with_checks([DictionarySPCA(n_components=1, alpha=0.5), DictionarySPCA(alpha=0)])
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():

@@ -27,6 +27,7 @@ X, NAMES = StandardScaler().fit_transform(BREAST.data), BREAST.target_names[BREA
 DIGITS, DIGIT = (array[:60] for array in load_digits(return_X_y=True))  # constant pixels, 60 < 64
 
 
+@pytest.mark.slow  # the conformance tests run them with the defaults
 @parametrize_with_checks(
     [
         FSSL(graph="pca", norm="l11"),

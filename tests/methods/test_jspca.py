@@ -20,6 +20,7 @@ X = StandardScaler().fit_transform(BREAST.data)
 LOSSES = ("samples", "features", "frobenius")
 
 
+@pytest.mark.slow  # the conformance tests run them with the defaults
 @parametrize_with_checks(
     [
         JSPCA(loss="frobenius"),

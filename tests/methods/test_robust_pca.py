@@ -24,6 +24,7 @@ L, E = planted()
 X = L + E
 
 
+@pytest.mark.slow  # the conformance tests run them with the defaults
 @parametrize_with_checks([RobustPCA(n_components=1, alpha=2.0), RobustPCA(tol=1e-4)])
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():

@@ -34,6 +34,7 @@ def published(pitprops, **parameters):
     return model.fit_moments(pitprops)
 
 
+@pytest.mark.slow  # the conformance tests run them with the defaults
 @parametrize_with_checks(
     [SPCA(), SPCA(n_nonzero=1), SPCA(ridge="inf", n_components=1), SPCA(alpha=0.01, ridge=0.1)]
 )
