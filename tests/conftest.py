@@ -8,14 +8,18 @@ from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
 matplotlib.use("Agg")
-# Thousands of small problems: threads would spend their time waiting for each other.
-threadpool_limits(1)
 
 # Machines differ in speed: an example is never failed for being slow.
 settings.register_profile(
     "jointsparse", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 settings.load_profile("jointsparse")
+
+
+def pytest_configure(config):
+    # The fast tests are thousands of small problems: threads would only wait for each other.
+    if config.option.markexpr == "not slow":
+        threadpool_limits(1)
 
 
 @pytest.fixture(scope="session")
