@@ -9,13 +9,12 @@ import time
 import warnings
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits
-from sklearn.decomposition import PCA, SparsePCA, dict_learning
+from sklearn.datasets import load_digits
+from sklearn.decomposition import SparsePCA, dict_learning
 from threadpoolctl import threadpool_limits
 
 from benchmarks.convex import alternate, load, timed, verdict
-from jointsparse import JSPCA, DictionarySPCA, Moments, RobustPCA
-from jointsparse.metrics import explained_variance
+from jointsparse import DictionarySPCA, Moments, RobustPCA
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.joint_published import solve_joint_published
 from jointsparse.solvers.joint_sparse import (
@@ -169,35 +168,6 @@ def growing_steps(X, lam, tol=1e-7, growth=1.5):
     return E
 
 
-def joint_table():
-    """JSPCA as its source prints it: Table 1 (breast cancer and diagnosis, d = 6, λ = 3)."""
-    data = load_breast_cancer()
-    table = np.column_stack([data.data, data.target]).astype(float)
-    table = (table - table.mean(axis=0)) / table.std(axis=0, ddof=1) / np.sqrt(len(table) - 1)
-    pca = PCA(6).fit(table).explained_variance_ratio_.sum()
-    print(
-        "published, 50 iterations: zeros 152 of 186, features removed 16, variance 27.6 %, PCA 88 %"
-    )
-    for iterations in (10, 50, 100, 200, 500, 2000):
-        model = JSPCA(
-            n_components=6,
-            alpha=3.0,
-            loss="features",
-            solver="published",
-            threshold=1e-2,
-            penalty_scale="absolute",
-            tol=0,
-            max_iter=iterations,
-        ).fit(table)
-        adjusted = explained_variance(table, model.components_, kind="adjusted").sum()
-        rises = int(np.sum(np.diff(model.history_) > 0))
-        print(
-            f"{iterations:4d} iterations: zeros {np.sum(model.projection_ == 0)} of 186, features "
-            f"removed {np.sum(~model.get_support())}, variance {adjusted:.1%}, PCA {pca:.1%}; the "
-            f"objective rose {rises} times"
-        )
-
-
 def joint_spaces():
     """JSPCA on wide data: through the samples against p × p matrices (bar: 5 times faster)."""
     X = load("yale")
@@ -235,39 +205,10 @@ def _report_spaces(name, run):
     )
 
 
-def joint_outliers():
-    """Subspace error with 5 % outlier samples: PCA, and JSPCA with each loss."""
-    rows = []
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        plane = np.zeros((40, 3))
-        plane[:12] = np.linalg.qr(rng.standard_normal((12, 3)))[0]
-        X = (rng.standard_normal((200, 3)) * [3, 2.5, 2]) @ plane.T
-        X += 0.1 * rng.standard_normal(X.shape)
-        X[:10] = 5 * rng.standard_normal((10, 40))
-        found = [PCA(3).fit(X).components_.T]
-        for loss in ("samples", "frobenius", "features"):
-            found.append(JSPCA(n_components=3, loss=loss, max_iter=200).fit(X).recovery_)
-        rows.append([_largest_sine(plane, other) for other in found])
-    for name, errors in zip(
-        ("PCA", "JSPCA samples", "JSPCA frobenius", "JSPCA features"),
-        zip(*rows, strict=True),
-        strict=True,
-    ):
-        print(f"{name:16s} median {np.median(errors):.3f}, largest {max(errors):.3f}")
-
-
-def _largest_sine(one, other):
-    cosines = np.linalg.svd(np.linalg.qr(one)[0].T @ np.linalg.qr(other)[0])[1]
-    return float(np.sqrt(max(0.0, 1 - cosines.min() ** 2)))
-
-
 SECTIONS = {
     f.__name__: f
     for f in (
-        joint_table,
         joint_spaces,
-        joint_outliers,
         dictionary,
         many_samples,
         pursuit,

@@ -98,6 +98,10 @@ def regularization_path(
     """
     chosen = _fractions(alphas, n_points, smallest)
     model = clone(estimator)
+    if not hasattr(model, "emptying_penalty"):
+        raise TypeError(
+            f"regularization_path is for SPCAPSD, CSPCA and AWSPCA, not {type(model).__name__}"
+        )
     if isinstance(X, Moments):
         moments = X
     else:
