@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from jointsparse.linalg import Array, Spectrum, array_namespace, column_norms, double, positive_part
 from jointsparse.solvers.acceleration import Arrays
-from jointsparse.solvers.certificate import relative_gap
+from jointsparse.solvers.certificate import MatrixDual, relative_gap
 from jointsparse.solvers.convex_model import ConvexModel, factor_scores
 from jointsparse.solvers.convex_splitting import SquaredLoss
 from jointsparse.solvers.low_rank_basis import (
@@ -59,6 +59,7 @@ def solve_low_rank(
     max_iter: int = 1000,
     start: LowRankState | None = None,
     most_leading: int | None = None,
+    similar: bool = False,
 ) -> Solution:
     """Solve the convex model to a certified relative gap, fast if few 2s_i are above eta.
 
@@ -77,6 +78,8 @@ def solve_low_rank(
     most_leading : int or None
         Give up at once where more than this many eigenvectors of S matter; None allows as many as
         the basis may hold.
+    similar : bool
+        Whether ``start`` may be that of another S, of the same size and not far from this one.
 
     Returns
     -------
@@ -88,12 +91,13 @@ def solve_low_rank(
     """
     if eta <= 0 or lam < 0:
         raise ValueError(f"eta must be positive and lam at least 0, not {eta} and {lam}")
-    if start is not None and (start.scatter is not scatter or start.eta != eta):
+    same = start is not None and start.scatter is scatter and start.eta == eta
+    if not same and not similar:
         start = None
     given, scatter = scatter, double(scatter)
     total = float(array_namespace(scatter).linalg.trace(scatter))
     rounds = _Rounds(scatter, lam / total, eta / total, _RoundsTrace(tol, max_iter, total))
-    if start is None:
+    if start is None or not same:
         most = rounds.largest if most_leading is None else most_leading
         leading = leading_basis(scatter, total, eta / total, most)
     else:
@@ -101,7 +105,7 @@ def solve_low_rank(
     if leading is None:
         return rounds.solution()
     last = rounds.run(*leading, start)
-    solution = rounds.solution()
+    solution = replace(rounds.solution(), dual=rounds.dual)
     if last is None:
         return solution
     return replace(solution, state=LowRankState(given, eta, leading, *last, solution.loadings))
@@ -212,6 +216,13 @@ class RestrictedLoss(SquaredLoss):
             self.trace.own_gap = self._own_objective - self._point.own_bound()
         return self.bound
 
+    def matrix_dual(self) -> MatrixDual | None:
+        """Return the dual point of the last bound."""
+        if self._point is None:
+            return None
+        limit = self._point.certificate().limit
+        return MatrixDual(self.vectors, self._point.rotated, limit)
+
     def missing(self) -> Array:
         """Return directions that the basis lacks."""
         return self.scatter[:, :0] if self._point is None else self._point.missing()
@@ -227,6 +238,7 @@ class _Rounds:
         self.bound = 0.0
         self.count = self.size = 0
         self.obstacle = "too many directions matter"
+        self.dual: MatrixDual | None = None  # of the last round
 
     def run(
         self, basis: Basis, beta: float, start: LowRankState | None
@@ -234,6 +246,8 @@ class _Rounds:
         """Solve, certify and enlarge the basis in turns; return the last basis and iterate."""
         if self._empty(basis):
             self.bound = 1.0
+            nothing = self.scatter[:, :0]
+            self.dual = MatrixDual(nothing, nothing[:0, :], 1.0)
             return None
         factor, images = self._guess(basis)
         missing, copies, origin = self.scatter[:, :0], None, basis
@@ -256,6 +270,7 @@ class _Rounds:
             delay = 0 if copies is None else 1
             result = run_splitting(loss, self.best, self.trace, scale=self.trace.total, delay=delay)
             self.best, self.bound, copies = result.best, loss.bound, result.copies
+            self.dual = loss.matrix_dual()
             self.count, self.size = self.count + 1, basis.size
             if self.trace.converged or self.trace.left == 0:
                 return basis, copies

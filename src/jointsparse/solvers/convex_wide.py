@@ -45,7 +45,13 @@ from jointsparse.solvers.wide_basis import (
     sort_columns,
     without_rows,
 )
-from jointsparse.solvers.wide_certificate import Frame, lower_bound, objective_of_factor, relieved
+from jointsparse.solvers.wide_certificate import (
+    Frame,
+    SampleDual,
+    lower_bound,
+    objective_of_factor,
+    relieved,
+)
 from jointsparse.solvers.wide_stationarity import Stationarity, factor_without_sparsity
 
 FIRST_TOLERANCE = 3e-3  # gap of the restricted problem in the first, poor basis
@@ -95,12 +101,13 @@ def solve_wide(
     start : WideState or None
         ``state`` of a similar problem, for instance of the last point on a path of penalties.
     keep_state : bool
-        Whether to return the state for a later start.
+        Whether to return the state for a later start, and the dual points of the last round.
 
     Returns
     -------
     Solution
-        ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out.
+        ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out; ``dual`` is
+        a list of :class:`~jointsparse.solvers.wide_certificate.SampleDual`.
     """
     xp = array_namespace(data)
     lam, eta = float(lam), float(eta)  # a NumPy float64 would turn float32 arrays into float64
@@ -115,7 +122,8 @@ def solve_wide(
     alive = ~static_screen(data, lam, eta, candidates=likely)
     if not bool(xp.any(alive)):
         reason = "the penalty empties the model: every feature is proved to be zero"
-        return _closed_form(data.T[:, :0], total, reason, ~alive)
+        empty = _closed_form(data.T[:, :0], total, reason, ~alive)
+        return replace(empty, dual=[SampleDual.of_nothing(data)] if keep_state else None)
     trace = Trace(tol, max_iter, "duality gap", known=total)
     rounds = Rounds(columns_of(data, alive), lam, eta, total, tol)
     if start is not None:
@@ -136,7 +144,7 @@ def solve_wide(
     kept = xp.asarray(alive, copy=True)
     kept[alive] = rounds.kept
     state = WideState(factor, kept, rounds.basis, rounds.copies, ~alive, lam)
-    return replace(solution, state=state)
+    return replace(solution, state=state, dual=rounds.duals())
 
 
 class Rounds:
@@ -254,6 +262,14 @@ class Rounds:
             self.certificates.append((rotated, frame, found))
             # Screened features are zero: they add their share of the trace, and nothing else.
             self.bound = max(self.bound, found.value + self.total - self.trace)
+
+    def duals(self) -> list[SampleDual]:
+        """Return the dual points of the last round."""
+        screened = self.trace < self.total
+        return [
+            SampleDual.of(frame, rotated, found.limit, screened=screened)
+            for rotated, frame, found in self.certificates
+        ]
 
     def choose_next(self) -> None:
         """Choose the next working set and carry the iterate over to it."""
