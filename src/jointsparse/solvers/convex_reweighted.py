@@ -46,8 +46,8 @@ SMOOTHING = 1e-6  # of the mean distance
 MEMORY = 4  # weights that are mixed
 LARGEST_FACTOR = 3.0  # by which mixed weights may differ from the newest
 FIRST_TOLERANCE = 1e-3  # gap of the first weighted model
-ACCURACY = 0.2  # of the weighted models: the square of this share of the gap …
-LEAST_TOLERANCE = 1e-12  # … but not below this
+ACCURACY = 0.3  # of the weighted models: the square of this share of the gap …
+LEAST_TOLERANCE = 1e-11  # … but not below this
 WORTHWHILE = 0.7  # a step that leaves more of the gap than this, with weights that stand still, …
 STANDSTILL = 0.3  # … (they change less than this share of the gap) needs more accuracy …
 SHARPEN = 0.1  # … by this factor
@@ -133,7 +133,7 @@ def solve_reweighted(model: WeightedModel, *, tol: float = 1e-4, max_iter: int =
             wanted, changes = [], []  # the last mixture was no good
         wanted, changes = [*wanted, new][-MEMORY:], [*changes, change][-MEMORY:]
         mixture = mixture_of(wanted, changes)
-        weights = _mixed(mixture, wanted)
+        weights = mixed(mixture, wanted)
         sharper = accuracy * SHARPEN if gap > WORTHWHILE * before else math.inf
         accuracy = min((ACCURACY * gap) ** 2, FIRST_TOLERANCE)
         if size < STANDSTILL * gap:
@@ -158,7 +158,7 @@ def mixture_of(wanted: list[Array], changes: list[Array]) -> list[float]:
         normal = normal + (1e-10 * np.trace(normal) + np.finfo(float).tiny) * np.eye(len(columns))
         solved = np.linalg.solve(normal, np.ones(len(columns)))
         found = [0.0] * first + [float(part) for part in solved / solved.sum()]
-        ratio = _mixed(found, wanted) / wanted[-1]
+        ratio = mixed(found, wanted) / wanted[-1]
         if LARGEST_FACTOR * float(xp.min(ratio)) > 1 and float(xp.max(ratio)) < LARGEST_FACTOR:
             return found
     return [0.0] * (len(wanted) - 1) + [1.0]
@@ -173,7 +173,7 @@ def sample_bound(limit: float, value: float, longest: float) -> float:
     return max(0.0, c * value)
 
 
-def _mixed(mixture: list[float], parts: list[Any]) -> Any:
+def mixed(mixture: list[float], parts: list[Any]) -> Any:
     """Return the sum of parts with these coefficients."""
     total: Any = 0.0
     for coefficient, part in zip(mixture, parts, strict=True):

@@ -85,6 +85,7 @@ def solve_wide(
     max_iter: int = 1000,
     start: WideState | None = None,
     keep_state: bool = False,
+    max_rounds: int | None = None,
 ) -> Solution:
     """Solve the convex model to a certified relative gap without any p × p matrix.
 
@@ -102,6 +103,8 @@ def solve_wide(
         ``state`` of a similar problem, for instance of the last point on a path of penalties.
     keep_state : bool
         Whether to return the state for a later start, and the dual points of the last round.
+    max_rounds : int or None
+        Limit on the rounds, where a gap above ``tol`` will do, too.
 
     Returns
     -------
@@ -133,7 +136,7 @@ def solve_wide(
         iterations += rounds.solve_restricted(max_iter - iterations)
         rounds.certify()
         done = trace.record(iterations, rounds.objective, gap=rounds.gap, measure=rounds.gap)
-        if done or iterations >= max_iter:
+        if done or iterations >= max_iter or rounds.count == max_rounds:
             break
         rounds.choose_next()
     factor = xp.zeros((alive.shape[0], rounds.best.shape[1]), dtype=data.dtype, device=data.device)

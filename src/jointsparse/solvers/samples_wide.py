@@ -16,6 +16,7 @@ from jointsparse.solvers.convex_reweighted import SMOOTHING, Step, sample_bound
 from jointsparse.solvers.convex_wide import WideState, solve_wide
 
 ROUNDING = 1e-14  # of a squared norm
+MAX_ROUNDS = 8  # of one weighted model; the next one goes on from there
 
 
 class WideModel:
@@ -58,6 +59,7 @@ class WideModel:
             max_iter=max_iter,
             start=self.state,
             keep_state=True,
+            max_rounds=MAX_ROUNDS,
         )
         self.state = solution.state
         squares, factor = squared_norms(rows), solution.loadings

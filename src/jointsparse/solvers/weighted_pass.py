@@ -29,8 +29,8 @@ class LinearFit:
 
     Attributes
     ----------
-    projection, recovery : array of shape (n_features, rank)
-        Q and P.
+    projection, recovery : array of shape (n_features, rank) or None
+        Q and P; None stands for zero.
     mean : array of shape (n_features,) or None
         m; None stands for zero.
     smoothing : float
@@ -39,8 +39,8 @@ class LinearFit:
         B and R of another matrix BRBᵀ, of whose residuals only the norms are asked for.
     """
 
-    projection: Array
-    recovery: Array
+    projection: Array | None = None
+    recovery: Array | None = None
     mean: Array | None = None
     smoothing: float = 0.0
     second: tuple[Array, Array] | None = None
@@ -88,7 +88,9 @@ def block_sums(rows: Array, fit: LinearFit, *, scatter: bool = True) -> Weighted
     rows = double(rows)
     centred = rows if fit.mean is None else rows - fit.mean
     # The residual itself: differences of squares would lose the digits of small ones.
-    residual = centred - (centred @ fit.projection) @ fit.recovery.T
+    residual = centred
+    if fit.projection is not None and fit.recovery is not None:
+        residual = centred - (centred @ fit.projection) @ fit.recovery.T
     norms = xp.sqrt(xp.sum(residual**2, axis=1) + fit.smoothing**2)
     second = None
     if fit.second is not None:
@@ -130,10 +132,7 @@ class ArraySamples:
     --------
     >>> import numpy as np
     >>> from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit
-    >>> nothing = np.zeros((2, 0))
-    >>> sums = ArraySamples(np.array([[3.0, 4.0], [0.0, 2.0]])).weighted_pass(
-    ...     LinearFit(nothing, nothing)
-    ... )
+    >>> sums = ArraySamples(np.array([[3.0, 4.0], [0.0, 2.0]])).weighted_pass(LinearFit())
     >>> sums.norms, sums.first
     (array([5., 2.]), array([0.6, 1.8]))
     """
