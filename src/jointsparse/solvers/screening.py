@@ -21,7 +21,9 @@ where ‖v_j‖ < 1, complementary slackness makes column j zero in every optimu
 
 The argument uses all of K at once, hence the self-consistency: features that pass for one K may
 fail for the smaller K that is left when others have failed. The search below starts with every
-candidate, moves the worse half of the failing features to R, and repeats until none fails.
+candidate, moves the failing features to R, and repeats until none fails. (A feature that fails for
+K hardly ever passes for a smaller K: moving the worse half of them only, in three times as many
+passes, ended at the same set in each of 48 problems on four datasets.)
 
 Everything is a quadratic form f_jᵀNf_j with n × n matrices N, in float64. Where most features are
 short, few of them can fail: with ν₁ ≥ ν₂ ≥ … the eigenvalues of N and q_i its eigenvectors,
@@ -119,15 +121,14 @@ def _self_consistent(
         suspects, tested = _tested(
             data, dropped, squares, cross, excess_form(inner, eta), slack, scale, lam
         )
-        failing = int(xp.sum(tested >= lam**2))
-        if failing == 0:
+        failing = tested >= lam**2
+        if not bool(xp.any(failing)):
             return dropped
-        worst = suspects[xp.argsort(tested, descending=True)[: (failing + 1) // 2]]
         moved = xp.zeros_like(dropped)
-        moved[worst] = True
+        moved[suspects[failing]] = True
         change = data.columns(moved).gram()
         inner, cross = inner - change, cross + 16 * change
-        dropped[worst] = False
+        dropped = dropped & ~moved
     return xp.zeros_like(dropped)  # a set that was not verified proves nothing
 
 
