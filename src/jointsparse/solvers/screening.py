@@ -148,7 +148,8 @@ def quadratic_forms(data: Array | WideData, matrix: Array) -> Array:
     """Return f_jᵀ N f_j for every feature, N positive semidefinite."""
     xp = array_namespace(matrix)
     values, vectors = xp.linalg.eigh(matrix)
-    return as_wide(data).squared_lengths(vectors * xp.sqrt(positive_part(values)))
+    there = values > ROUNDING * values[-1]  # often few
+    return as_wide(data).squared_lengths(vectors[:, there] * xp.sqrt(values[there]))
 
 
 def _tested(

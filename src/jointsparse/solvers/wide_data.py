@@ -85,6 +85,7 @@ class DenseWide:
         self.empty = xp.empty((self.shape[1], 0), dtype=self.dtype, device=array.device)
         self._direct = mean is None and array.dtype == xp.float64  # nothing to convert
         self._gram: Array = None
+        self._squares: Array = None
 
     def _blocks(self) -> Iterator[tuple[slice, Array]]:
         """Yield the columns in float64, a block at a time."""
@@ -113,6 +114,13 @@ class DenseWide:
 
     def squared_lengths(self, rows: Array | None = None) -> Array:
         """Return ‖Vᵀx_j‖² for every feature."""
+        if rows is not None:
+            return self._sums_of_squares(rows)
+        if self._squares is None:
+            self._squares = self._sums_of_squares(None)
+        return self._squares
+
+    def _sums_of_squares(self, rows: Array | None) -> Array:
         xp = array_namespace(self.array)
         result = self._zeros((self.shape[1],))
         for part, block in self._blocks():
