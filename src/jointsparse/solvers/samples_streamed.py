@@ -18,7 +18,7 @@ from jointsparse.solvers.convex_splitting import SplittingState, solve_splitting
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.weighted_pass import LinearFit, Samples, WeightedSums
 
-LOW_RANK_SHARE = 1 / 8  # see convex_exact
+LOW_RANK_SHARE = 1 / 4  # of the directions may matter
 SMALLEST_FOR_LOW_RANK = 150
 ACCEPTED = 100.0  # times the tolerance: still better than to begin again with p × p matrices
 
@@ -85,6 +85,12 @@ class StreamedModel:
         weight = mixed(mixture, [part.weight for part in sums])
         return first / weight, scatter - first[:, None] * (first / weight)[None, :]
 
+    def _start(self, scatter: Array) -> LowRankState | None:
+        """Return the last state for another scatter matrix, whose directions are not known yet."""
+        if not isinstance(self.state, LowRankState):
+            return None
+        return replace(self.state, scatter=scatter, leading=None)
+
     def _weighted_solution(self, scatter: Array, tol: float, max_iter: int) -> Solution:
         """Solve the squared-loss model; in a small basis as long as one serves."""
         scatter = symmetric_part(scatter)
@@ -95,11 +101,11 @@ class StreamedModel:
                 self.eta,
                 tol=tol,
                 max_iter=max_iter,
-                start=self.state if isinstance(self.state, LowRankState) else None,
+                start=self._start(scatter),
                 most_leading=int(LOW_RANK_SHARE * scatter.shape[0]),
-                similar=True,
             )
-            self.state = solution.state
+            if solution.state is not None:
+                self.state = solution.state
             if solution.dual is not None and _gap(solution) <= ACCEPTED * tol:
                 return solution
             self.low_rank = False

@@ -69,24 +69,17 @@ class SampleDual(NamedTuple):
     quadratic: Array
 
     @classmethod
-    def of(cls, frame: Frame, rotated: Array, limit: float, *, screened: bool) -> SampleDual:
-        """Take the point of a bound; ``screened``: whether features left before the rounds.
+    def of(cls, image: Array, rotated: Array, limit: float, *, screened: bool) -> SampleDual:
+        """Take Ω = W Ω̃ Wᵀ, given XW; ``screened``: whether features left beforehand.
 
         Those are covered for any Ω between 0 and 4I (see :mod:`~jointsparse.solvers.screening`).
         """
         xp = array_namespace(rotated)
-        if screened:
+        if screened and rotated.shape[0] > 0:
             values = xp.linalg.eigvalsh(rotated)
             limit = limit / (1 + max(0.0, -float(values[0]), float(values[-1]) - 4) / 2)
-        mapped = frame.image @ rotated
-        return cls(limit, xp.sum(mapped * frame.image, axis=1), xp.sum(mapped**2, axis=1))
-
-    @classmethod
-    def of_nothing(cls, data: Array) -> SampleDual:
-        """Take Ω = 0 where every feature is screened."""
-        xp = array_namespace(data)
-        nothing = xp.zeros(data.shape[0], dtype=xp.float64, device=data.device)
-        return cls(1.0, nothing, nothing)
+        mapped = image @ rotated
+        return cls(limit, xp.sum(mapped * image, axis=1), xp.sum(mapped**2, axis=1))
 
 
 @dataclass(frozen=True)
