@@ -110,7 +110,7 @@ def solve_splitting(
     }
     state = problem.save(result.copies) if keep_state else None
     solution = trace.solution(factor, objective * spectrum.trace, gap, diagnostics, state)
-    return replace(solution, dual=problem.dual_point(result.copies)) if keep_state else solution
+    return replace(solution, dual=problem.dual_of(result.copies)) if keep_state else solution
 
 
 class SquaredLoss:
@@ -180,7 +180,7 @@ class SquaredLoss:
             return dual_value(self.model, self.consistent(copies), pull)
         return dual_value_of_cone(self.model, copies.agreed[0], self.remainder(copies))
 
-    def dual_point(self, copies: Copies) -> MatrixDual:
+    def dual_of(self, copies: Copies) -> MatrixDual:
         """Return the dual point of the iterate."""
         return dual_point_of_cone(self.model, copies.agreed[0], self.remainder(copies))
 

@@ -133,8 +133,8 @@ def solve_wide(
     if not bool(xp.any(alive)):
         reason = "the penalty empties the model: every feature is proved to be zero"
         nothing = xp.zeros(wide.shape[0], dtype=xp.float64, device=wide.empty.device)
-        dual = [SampleDual(1.0, nothing, nothing)]
-        return replace(_closed_form(wide.empty, total, reason, screened), dual=dual)
+        empty = _closed_form(wide.empty, total, reason, screened)
+        return replace(empty, dual=[SampleDual(1.0, nothing, nothing)])
     same = start is not None and start.source is data and start.eta == eta
     if same and bool(xp.all(start.screened == screened)):  # type: ignore[union-attr]
         assert start is not None
