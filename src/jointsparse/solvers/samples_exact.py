@@ -19,8 +19,8 @@ from jointsparse.solvers.convex_samples import solve_samples
 from jointsparse.solvers.samples_streamed import StreamedModel
 from jointsparse.solvers.samples_wide import WideModel
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.wide_data import DenseWide
 from jointsparse.solvers.weighted_pass import ArraySamples
+from jointsparse.solvers.wide_data import DenseWide
 
 SMALL = 2**15  # entries of the data, below which splitting takes no time
 LARGEST_DENSE = 1500  # features, for η = 0
