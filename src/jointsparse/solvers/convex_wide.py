@@ -64,8 +64,8 @@ class WideState:
         U.
     screened : array of shape (n_features,)
         Features that were proved zero.
-    lam, eta, step : float
-        Penalties, and the step size of the splitting, in the units of the data.
+    lam, eta : float
+        Penalties in the units of the data.
     source, scatter, leading : object, DataScatter, tuple
         The data, those of the features that were left, and their leading directions; of use again
         for the very same data and features.
@@ -75,7 +75,6 @@ class WideState:
     screened: Array
     lam: float
     eta: float
-    step: float
     source: Any
     scatter: DataScatter
     leading: tuple[Basis, float] | None
@@ -135,7 +134,7 @@ def solve_wide(
     check_memory(scatter.data, eta)
     begin = None
     if start is not None:
-        begin = LowRankState(scatter, eta, leading, start.factor[alive, :], start.step)
+        begin = LowRankState(scatter, eta, leading, start.factor[alive, :])
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     solution, state = None, None
     if eta > 0:
@@ -148,9 +147,9 @@ def solve_wide(
         )
     kept = None
     if keep_state:
-        leading, step = (None, 0.0) if state is None else (state.leading, state.step)
+        leading = None if state is None else state.leading
         everywhere = _on_all(solution.loadings, alive)
-        kept = WideState(everywhere, screened, lam, eta, step, data, scatter, leading)
+        kept = WideState(everywhere, screened, lam, eta, data, scatter, leading)
     return replace(
         solution,
         loadings=_on_all(solution.loadings, alive) if kept is None else kept.factor,
