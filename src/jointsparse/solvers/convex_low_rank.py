@@ -5,7 +5,9 @@ In rounds, the model is solved on Ω = W Ω̃ Wᵀ for a p × m orthonormal W wi
 solution is certified as one of the *whole* model, and W takes in what the certificate misses.
 
 The restricted problem has an m × m unknown and m × p multipliers, and its iterations cost
-O(pm²); the only work that is cubic in p is one Cholesky factorisation.
+O(pm²). S is reached through products only (:mod:`~jointsparse.solvers.scatter_access`): where it is
+a matrix, the only work that is cubic in p is one Cholesky factorisation; where it is XᵀX for few
+samples, there is none.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ def solve_low_rank(
     max_iter: int = 1000,
     start: LowRankState | None = None,
     most_leading: int | None = None,
+    largest_share: float | None = None,
 ) -> Solution:
     """Solve the convex model to a certified relative gap, fast if few 2s_i are above eta.
 
@@ -82,6 +85,9 @@ def solve_low_rank(
     most_leading : int or None
         Give up at once where more than this many eigenvectors of S matter; None allows as many as
         the basis may hold.
+    largest_share : float or None
+        Columns that the basis may have, as a share of the features; None is what pays where p × p
+        matrices are the alternative.
 
     Returns
     -------
@@ -97,7 +103,8 @@ def solve_low_rank(
         start = None
     access, given = as_scatter(scatter), scatter
     total = access.total
-    rounds = _Rounds(access, lam / total, eta / total, _RoundsTrace(tol, max_iter, total))
+    share = LARGEST_SHARE if largest_share is None else largest_share
+    rounds = _Rounds(access, lam / total, eta / total, share, _RoundsTrace(tol, max_iter, total))
     if start is None or start.leading is None:
         most = rounds.largest if most_leading is None else most_leading
         leading = access.leading(eta / total, most)
@@ -245,9 +252,11 @@ class RestrictedLoss(SquaredLoss):
 class _Rounds:
     """The rounds, with the best point and the best bound so far; penalties for trace 1."""
 
-    def __init__(self, scatter: Scatter, lam: float, eta: float, trace: _RoundsTrace) -> None:
+    def __init__(
+        self, scatter: Scatter, lam: float, eta: float, share: float, trace: _RoundsTrace
+    ) -> None:
         self.scatter, self.lam, self.eta, self.trace = scatter, lam, eta, trace
-        self.largest = max(int(LARGEST_SHARE * scatter.empty.shape[0]), LARGEST_ALWAYS)
+        self.largest = max(int(share * scatter.empty.shape[0]), LARGEST_ALWAYS)
         self.best = _Candidate(1.0, double(scatter.empty))
         self.bound = 0.0
         self.count = self.size = 0

@@ -29,6 +29,7 @@ from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.wide_data import WideData, as_wide
 from jointsparse.solvers.wide_rounds import solve_in_full_range
 
+LARGEST_SHARE = 0.5  # columns of the small basis, of the features: the fall-back costs even more
 LARGEST_BYTES = 6 * 2**30  # of arrays with one row for each feature
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
 
@@ -138,7 +139,9 @@ def solve_wide(
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     solution, state = None, None
     if eta > 0:
-        solution = solve_low_rank(scatter, lam, eta, start=begin, **limits)
+        solution = solve_low_rank(
+            scatter, lam, eta, start=begin, largest_share=LARGEST_SHARE, **limits
+        )
         state = solution.state
     if solution is None or not (solution.converged or solution.n_iter >= max_iter):
         factor = None if begin is None else begin.factor
