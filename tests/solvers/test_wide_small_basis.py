@@ -10,7 +10,7 @@ from jointsparse.solvers import convex_low_rank, convex_wide, scatter_access, wi
 from jointsparse.solvers.convex_low_rank import RestrictedLoss
 from jointsparse.solvers.convex_model import factor_scores, largest_eta, largest_lam
 from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.convex_wide import TooManyDirections, check_memory, solve_wide
+from jointsparse.solvers.convex_wide import TooManyDirectionsError, check_memory, solve_wide
 from jointsparse.solvers.scatter_access import DataScatter
 from jointsparse.solvers.wide_data import DenseWide, SparseWide
 from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
@@ -148,14 +148,14 @@ def test_too_many_directions_are_refused_before_anything_is_made(monkeypatch):
     data = DenseWide(X)
     eta = 1e-5
     monkeypatch.setattr(convex_wide, "LARGEST_BYTES", 40 * 400 * 128)  # 40 columns
-    with pytest.raises(TooManyDirections, match="directions matter") as raised:
+    with pytest.raises(TooManyDirectionsError, match="directions matter") as raised:
         check_memory(data, eta)
     assert raised.value.count == 39  # all there are of centred data
     assert raised.value.eta > eta
     check_memory(data, raised.value.eta)  # the advice is good …
-    with pytest.raises(TooManyDirections):
+    with pytest.raises(TooManyDirectionsError):
         check_memory(data, 0.2 * raised.value.eta)  # … and not far from what is needed
-    with pytest.raises(TooManyDirections):
+    with pytest.raises(TooManyDirectionsError):
         solve_wide(X, 1e-6, eta)
     # what screening takes out does not count
     lam = 0.5 * largest_lam(Spectrum.of(X.T @ X), eta)
@@ -168,9 +168,7 @@ def test_the_same_data_are_not_decomposed_twice(monkeypatch):
     assert not first.proved_zero.any()
     calls = []
     original = DataScatter.leading
-    monkeypatch.setattr(
-        DataScatter, "leading", lambda *args: calls.append(1) or original(*args)
-    )
+    monkeypatch.setattr(DataScatter, "leading", lambda *args: calls.append(1) or original(*args))
     warm = solve_wide(X, 9e-4, 0.05, start=first.state, keep_state=True)
     assert warm.gap <= 1e-4
     assert not calls

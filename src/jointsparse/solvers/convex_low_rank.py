@@ -13,7 +13,6 @@ samples, there is none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-
 from typing import Any
 
 from jointsparse.linalg import (

@@ -12,7 +12,7 @@ The p × p unknown is never formed, and the data are reached through a few produ
    takes over (:mod:`~jointsparse.solvers.wide_rounds`).
 
 How many directions matter is known from the n × n Gram matrix before anything with p rows is made.
-Where they would not fit into memory, :class:`TooManyDirections` says which η does.
+Where they would not fit into memory, :class:`TooManyDirectionsError` says which η does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGEST_BYTES = 6 * 2**30  # of arrays with one row for each feature
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
 
 
-class TooManyDirections(ValueError):
+class TooManyDirectionsError(ValueError):
     """The basis would not fit into memory.
 
     Attributes
@@ -163,7 +163,7 @@ def solve_wide(
 
 
 def check_memory(data: WideData, eta: float) -> None:
-    """Raise :class:`TooManyDirections` where the bases of the solver would not fit into memory."""
+    """Raise :class:`TooManyDirectionsError` where the bases of the solver would not fit into memory."""
     n, p = data.shape
     xp = array_namespace(data.empty)
     entry = 8 * ARRAYS_IN_DOUBLE + (4 if data.empty.dtype == xp.float32 else 8) * ARRAYS_STORED
@@ -176,7 +176,8 @@ def check_memory(data: WideData, eta: float) -> None:
         return
     # With this η half of what fits is leading directions; the other half is left for the solution.
     fits = 2 * float(values[n - 1 - most // 2]) / FLOOR
-    raise TooManyDirections(count, entry * p * (count + matter) / 1e9, fits * (1 + 1e-6))
+    gigabytes = entry * p * (count + matter) / 1e9
+    raise TooManyDirectionsError(count, gigabytes, fits * (1 + 1e-6))
 
 
 def _screened(data: WideData, lam: float, eta: float, start: WideState | None) -> Array:
