@@ -21,7 +21,7 @@ from jointsparse.solvers.convex_model import (
     nonempty_lam,
 )
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
-from jointsparse.solvers.convex_wide import TooManyDirections
+from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.solution import Solution
 
@@ -155,7 +155,7 @@ class ConvexSelector(Selector):
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
-        """Return the ``count`` largest eigenvalues of Q (or more), largest first, up to a factor."""
+        """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
         return np.asarray(self._slope_spectrum(moments).values, dtype=np.float64)[::-1]
 
     def _largest_eta(self, moments: Moments) -> float:
@@ -251,7 +251,7 @@ class ConvexSelector(Selector):
             f"{largest / unit:.3g} keeps some"
         )
 
-    def _about_rank(self, problem: TooManyDirections, moments: Moments) -> str:
+    def _about_rank(self, problem: TooManyDirectionsError, moments: Moments) -> str:
         """Say which eta keeps the rank low enough, in the unit that the user chose."""
         unit = 1.0
         if self.penalty_scale == "relative":

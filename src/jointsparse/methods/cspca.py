@@ -12,7 +12,7 @@ from jointsparse.methods.spca_psd import MOST_ADVISED, is_wide, strongest, wide_
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_model import nonempty_lam
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
-from jointsparse.solvers.convex_wide import TooManyDirections
+from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.samples_wide import WeightedRows
 from jointsparse.solvers.solution import Solution
@@ -179,7 +179,7 @@ class CSPCA(ConvexSelector):
             return solve_samples_on_cone(
                 data, lam, self.eta_, spectrum=lambda: moments.spectrum, **limits
             )
-        except TooManyDirections as problem:
+        except TooManyDirectionsError as problem:
             raise ValueError(self._about_rank(problem, moments)) from None
 
     # Of more features than samples nothing is asked that needs a second copy of them.

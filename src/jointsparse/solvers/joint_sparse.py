@@ -116,7 +116,7 @@ class SampleLoss:
         """Set the weights of these residuals; return their norms."""
         sums = ArraySamples(self.centred).weighted_pass(fit, scatter=not self.wide)
         self.gram: Gram
-        if self.wide:
+        if sums.scatter is None:
             self.gram = SampleGram(self.centred, 0.5 / sums.norms)
         else:
             self.gram = Gram(0.5 * sums.scatter)
