@@ -98,6 +98,8 @@ def test_equals_splitting_and_needs_few_weighted_models(n, p, make):
     assert ours.n_iter <= 20
     other = solve_samples(X, Spectrum.of(X.T @ X), lam, eta)
     assert ours.objective == pytest.approx(other.objective, rel=2e-4)
+    bounds = np.asarray(ours.history) * (1 - np.asarray(ours.gap_history))
+    assert np.all(bounds <= other.objective)
     assert ours.objective == pytest.approx(objective(X, ours, lam, eta), rel=1e-8)
 
 
