@@ -121,10 +121,15 @@ class SampleGram(Gram):
 
 
 def gram_of(moments: Moments) -> Gram:
-    """Return the scatter matrix in the cheaper form: through the samples where p > n."""
-    if moments.has_samples and moments.n_features > moments.n_samples:
-        return SampleGram(moments.centred_data)
-    return Gram(moments.scatter)
+    """Return the scatter matrix in the cheaper form: through the samples where p > n.
+
+    It stays with the moments, and its eigenvectors with it: a path needs them at every point.
+    """
+    if "gram" not in moments.cache:
+        wide = moments.has_samples and moments.n_features > moments.n_samples
+        moments.cache["gram"] = SampleGram(moments.centred_data) if wide else Gram(moments.scatter)
+    gram: Gram = moments.cache["gram"]
+    return gram
 
 
 def equal_features(gram: Gram) -> list[IntArray]:

@@ -183,7 +183,13 @@ def emptying_joint_penalty(loss: Loss, start: FloatArray) -> float:
 
 
 def solve_joint(
-    loss: Loss, start: FloatArray, penalty: float, *, tol: float, max_iter: int
+    loss: Loss,
+    start: FloatArray,
+    penalty: float,
+    *,
+    tol: float,
+    max_iter: int,
+    warm: tuple[FloatArray, FloatArray] | None = None,
 ) -> Solution:
     """Alternate between Q, P and the weights until Q stands still.
 
@@ -199,6 +205,8 @@ def solve_joint(
         Relative change ‖Q - Q_old‖ / ‖Q‖ at which to stop.
     max_iter : int
         Limit on the number of alternations.
+    warm : tuple of two ndarray of shape (n_features, n_components) or None
+        Q and P (``loadings`` and ``state``) of a run with another penalty, to start from.
 
     Returns
     -------
@@ -222,6 +230,8 @@ def solve_joint(
     recovery, lowest = start, np.inf
     trace = Trace(tol, max_iter, "relative change of the loadings")
     accuracy, equal = COARSE, equal_features(loss.gram)
+    if warm is not None and np.any(warm[0]):
+        P, Q, SQ, recovery = _better_start(loss, P, warm, penalty, equal)
     for iteration in range(1, max_iter + 1):
         before = (Q, P, SQ)
         Q, SQ = _projection(loss, P, Q, penalty, accuracy, equal)
@@ -241,6 +251,33 @@ def solve_joint(
             break
         accuracy = max(min(accuracy, COARSE * change), FINE)
     return trace.solution(Q, trace.history[-1], None, {}, recovery)
+
+
+def _better_start(
+    loss: Loss,
+    start: FloatArray,
+    before: tuple[FloatArray, FloatArray],
+    penalty: float,
+    equal: list[IntArray],
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return P̄, Q, S Q and P: of the first answer to ``start``, or of the run before.
+
+    The run before is close where the penalty has changed little. But a strong penalty can leave so
+    few features that P turns away from all others, and these would never enter again.
+    """
+    Q, SQ = _projection(loss, start, np.zeros_like(start), penalty, COARSE, equal)
+    fresh = Q, _recovery(loss, SQ, start) / loss.scale
+    values = []
+    for Q, recovery in (fresh, before):
+        value = loss.reweigh(Q, loss.scale * recovery, loss.gram.apply(Q))
+        values.append(value + penalty * float(np.sum(np.linalg.norm(Q, axis=1))))
+    Q, recovery = before
+    if values[0] < values[1]:
+        Q, recovery = fresh
+        loss.reweigh(Q, loss.scale * recovery, loss.gram.apply(Q))
+    # The weights of features move the constraint.
+    P = np.asarray(polar(loss.scale * recovery))
+    return P, Q, loss.gram.apply(Q), recovery
 
 
 def _projection(

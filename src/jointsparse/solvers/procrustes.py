@@ -94,7 +94,13 @@ class SparsePenalty:
 
 
 def solve_alternating(
-    gram: Gram, start: FloatArray, penalty: SparsePenalty, *, tol: float, max_iter: int
+    gram: Gram,
+    start: FloatArray,
+    penalty: SparsePenalty,
+    *,
+    tol: float,
+    max_iter: int,
+    loadings: FloatArray | None = None,
 ) -> Solution:
     """Alternate between A and B until B stands still.
 
@@ -110,6 +116,8 @@ def solve_alternating(
         Relative change ‖B - B_old‖ / ‖B‖ at which to stop.
     max_iter : int
         Limit on the number of alternations.
+    loadings : ndarray of shape (n_features, n_components) or None
+        First B, from a run with other penalties; None: zero.
 
     Returns
     -------
@@ -131,7 +139,7 @@ def solve_alternating(
            [0., 1.],
            [0., 0.]])
     """
-    A, B = start.copy(), np.zeros_like(start)
+    A, B = start.copy(), np.zeros_like(start) if loadings is None else loadings.copy()
     alive = np.ones(start.shape[1], dtype=bool)
     trace = Trace(tol, max_iter, "relative change of the loadings")
     hold = max(2, min(HOLD_AFTER, max_iter // 2))
@@ -152,6 +160,22 @@ def solve_alternating(
         if trace.record(iteration, objective, measure=change):
             break
     return _result(trace, gram, penalty, A, B)
+
+
+def continued(A: FloatArray, B: FloatArray, principal: FloatArray) -> FloatArray:
+    """Return a first A for other penalties: that of a run before, its empty components refilled.
+
+    The a_j of an empty component is what it was when that became empty. In its place come the
+    directions in which the principal components (given times their eigenvalues) differ most from
+    the others.
+    """
+    empty = ~np.any(B != 0, axis=0)
+    start = A.copy()
+    if np.any(empty):
+        others = A[:, ~empty]
+        rest = principal - others @ (others.T @ principal)
+        start[:, empty] = np.linalg.svd(rest, full_matrices=False)[0][:, : int(empty.sum())]
+    return start
 
 
 def _result(
