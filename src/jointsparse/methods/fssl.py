@@ -346,9 +346,8 @@ class FSSL(ComponentsMethod):
         self, moments: Moments, gram: Gram, scale: float
     ) -> tuple[SubspaceProblem, float]:
         if self.graph_ == "pca":
-            values, vectors = gram.leading()
             count = self.n_components or AUTO_COMPONENTS
-            vectors = vectors[:, :count].copy()
+            values, vectors = gram.leading(count)
             vectors[moments.variances == 0] = 0.0  # rounding of the eigenvectors
             length = float(np.sqrt(np.sum(values[:count])))
             Y = None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from jointsparse.linalg import double
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, regression
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
@@ -237,8 +238,10 @@ class JSPCA(ComponentsMethod):
             return FrobeniusLoss(gram)
         if self.loss == "features":
             return FeatureLoss(gram)
-        centred = np.asarray(moments.centred_data, dtype=np.float64) / np.sqrt(gram.trace)
-        return SampleLoss(centred, wide=isinstance(gram, SampleGram))
+        wide = isinstance(gram, SampleGram)
+        # Where p > n single precision stays: a copy in double precision may not fit.
+        centred = moments.centred_data if wide else double(moments.centred_data)
+        return SampleLoss(centred, wide=wide, shrink=1 / np.sqrt(gram.trace))
 
     def _as_published(self, solution: Solution) -> FloatArray:
         Q = solution.loadings

@@ -220,11 +220,9 @@ class SPCA(ComponentsMethod):
 
     def _principal(self, moments: Moments, gram: Gram) -> tuple[FloatArray, FloatArray]:
         """Return the largest eigenvalues and the principal components."""
-        values, vectors = gram.leading()
-        count = min(int(self.n_components), values.size)
-        start = vectors[:, :count].copy()
+        values, start = gram.leading(int(self.n_components))
         start[moments.variances == 0] = 0.0  # rounding of the eigenvectors
-        return values[:count], start
+        return values[: start.shape[1]], start
 
     def _penalties(self, count: int, unit: float, trace: float, *, limit: bool) -> FloatArray:
         """Return λ₁ of every component in units of the trace; ``unit`` empties the weakest."""
@@ -268,7 +266,7 @@ class SPCA(ComponentsMethod):
         ridge = self.ridge
         if ridge is None or ridge == "inf":
             return float("inf")
-        values, _ = gram.leading()
+        values, _ = gram.leading(0)
         largest = float(values[0])
         if ridge == "auto":
             # p > n, said so that it does not depend on samples that occur twice or on constants.
