@@ -145,7 +145,8 @@ class SampleLoss:
         for first in range(0, count, step):
             # The residual itself: differences of squares would lose the digits of small ones.
             rows = double(self.samples[first : first + step])
-            residual = rows - (rows @ Q) @ P.T
+            residual = (rows @ Q) @ P.T
+            residual -= rows
             squares[first : first + step] = np.einsum("ij,ij->i", residual, residual)
         norms = self._norms(squares)
         self._set(norms)
