@@ -18,7 +18,7 @@ from jointsparse import JSPCA, SPCA
 
 RANK, PLANTED = 10, 2_000
 MODELS = {
-    "spca": lambda: SPCA(n_components=RANK, alpha=0.1),
+    "spca": lambda: SPCA(n_components=RANK),
     "jspca": lambda: JSPCA(n_components=RANK),
     "jspca-frobenius": lambda: JSPCA(n_components=RANK, loss="frobenius"),
 }

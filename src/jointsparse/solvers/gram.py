@@ -108,7 +108,7 @@ class SampleGram(Gram):
         self.weights = (weights / self.trace)[:, None]
         # What was asked for last: an alternation often asks for the same again.
         self._block: tuple[IntArray, FloatArray] | None = None
-        self._last: tuple[IntArray, FloatArray] = np.empty(0, np.int64), self.samples[:, :0]
+        self._last: tuple[IntArray, FloatArray] | None = None
 
     @cached_property
     def diagonal(self) -> FloatArray:
@@ -194,11 +194,9 @@ class SampleGram(Gram):
 
     def _taken(self, features: IntArray) -> FloatArray:
         """Return some columns of X."""
-        known, part = self._last
-        if not np.array_equal(known, features):
-            part = double(self.samples.take(features, axis=1))
-            self._last = features, part
-        return part
+        if self._last is None or not np.array_equal(self._last[0], features):
+            self._last = features, double(self.samples.take(features, axis=1))
+        return self._last[1]
 
     def _eigenvectors(self, values: FloatArray, rows: FloatArray) -> FloatArray:
         return self.back(np.sqrt(self.weights) * rows / np.sqrt(values))

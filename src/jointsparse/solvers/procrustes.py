@@ -97,8 +97,7 @@ class SparsePenalty:
     def space(self, gram: Gram, start: FloatArray) -> Space:
         """Return where A lives: over the samples where they are fewer and A itself is not asked."""
         if isinstance(gram, SampleGram) and np.isinf(self.ridge):
-            threshold = float(np.min(self.l1)) / 2 if self.counts is None else 0.0
-            return SampleSpace(gram, start, threshold)
+            return SampleSpace(gram, start, self.l1 / 2 if self.counts is None else None)
         return FeatureSpace(gram, start)
 
 
@@ -149,17 +148,15 @@ def solve_alternating(
            [0., 0.]])
     """
     space = penalty.space(gram, start)
-    B = np.zeros((space.width, start.shape[1]))
-    if loadings is not None:
-        B = space.own_rows(loadings).copy()
+    B = np.zeros_like(start) if loadings is None else loadings.copy()
     alive = np.ones(start.shape[1], dtype=bool)
     trace = Trace(tol, max_iter, "relative change of the loadings")
     hold = max(2, min(HOLD_AFTER, max_iter // 2))
     for iteration in range(1, max_iter + 1):
         if penalty.counts is not None and iteration == hold:
-            penalty.hold(B != 0)
+            penalty.hold(B != 0)  # with counts, B has all its rows
+        C, B = space.correlation(B)
         before = B.copy()
-        C = space.correlation()
         for j in np.flatnonzero(alive):
             B[:, j] = penalty.step(gram, int(j), space, C[:, j], B[:, j])
         # A component that is empty stays so: its a_j no longer means anything.
