@@ -28,7 +28,13 @@ from jointsparse.solvers.gram import FloatArray, Gram, IntArray
 MAX_NEWTON = 200  # steps on one working set; ten are usual
 DAMPING = 1e-6  # of the curvature along rows: where equal features make it vanish, rounding rules
 JITTER = 1e-14  # of the largest variance: keeps a singular S positive where λ is next to nothing
-LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)  # of Newton steps, until one helps
+ENOUGH = 0.5  # of the decrease that a Newton step promises
+LENGTHS = (
+    0.3,
+    0.1,
+    0.03,
+    0.01,
+)  # of Newton steps where the whole one does not help, until one does
 TIE = 1e-9  # relative: features that differ by less enter together
 
 
@@ -285,25 +291,40 @@ def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatAr
     M = S.copy()
     M.flat[:: len(M) + 1] += heights + JITTER * float(np.max(np.diagonal(S)))
     inverse = _inverse(M)
-    safe = inverse @ C
-    # M⁻¹ times the gradient; not A - safe, where the jitter would remain.
-    plain = inverse @ (S @ A + heights[:, None] * A - C)
+    SA = S @ A
+    gradient = SA + heights[:, None] * A - C
+    # M⁻¹ times the gradient; not A - M⁻¹C, where the jitter would remain.
+    plain = inverse @ gradient
     K = inverse * (units @ -units.T)
     K.flat[:: len(K) + 1] += (1 + DAMPING) / heights
     _, weights, failed = dposv(K, np.vecdot(units, plain), overwrite_a=True)
     if failed:
-        return safe
+        return inverse @ C
     direction = -plain - inverse @ (units * weights[:, None])
+    ahead = _stopped_at_zero(A + direction, A)
+    value = _block_value(S, C, half, ahead)
+    now = float(np.vdot(A, SA - 2 * C)) + 2 * half * float(norms.sum())
+    if value < now + ENOUGH * float(np.vdot(gradient, direction)):
+        return ahead
+    safe = inverse @ C
     lowest = _block_value(S, C, half, safe)
     lowest += 1e-14 * abs(lowest)  # near the optimum only Newton's step tells them apart
     for length in LENGTHS:
-        ahead = A + length * direction
-        # A row that shrinks is linear in its length, so its Newton step leads beyond zero: there
-        # it stops. Many rows can leave in one step that way.
-        ahead[np.vecdot(ahead, A) <= 0] = 0.0
-        if _block_value(S, C, half, ahead) < lowest:
+        if value < lowest:
             return ahead
-    return safe
+        ahead = _stopped_at_zero(A + length * direction, A)
+        value = _block_value(S, C, half, ahead)
+    return ahead if value < lowest else safe
+
+
+def _stopped_at_zero(ahead: FloatArray, A: FloatArray) -> FloatArray:
+    """Set rows to zero that have turned round.
+
+    A row that shrinks is linear in its length, so its Newton step leads beyond zero: there it
+    stops. Many rows can leave in one step that way.
+    """
+    ahead[np.vecdot(ahead, A) <= 0] = 0.0
+    return ahead
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
