@@ -61,13 +61,13 @@ def distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(distinct), notes
 
 
-def find_label(path: Path, label: str, names: Sequence[str]) -> int:
+def find_label(path: Path, label: str, names: Sequence[str], *, wanted_for: str = "--label") -> int:
     """Return the place of the label column, or say which columns there are."""
     if label in names:
         return list(names).index(label)
     close = difflib.get_close_matches(label, names, n=3)
     hint = f"did you mean {listed(close)}" if close else f"it has {listed(names)}"
-    raise table_error(path, f"has no column {shown(label)} for --label; {hint}.")
+    raise table_error(path, f"has no column {shown(label)} for {wanted_for}; {hint}.")
 
 
 def check_shape(path: Path, rows: int, columns: int) -> None:
