@@ -186,14 +186,8 @@ class Moments:
         if halves is None:
             raise table_error(source.name, "has no rows.")
         whole = sum(halves[1:], start=halves[0])
-        parts = tuple(_of_sums(half, source.feature_names) for half in halves if half.n)
-        return cls(
-            whole.n,
-            whole.mean,
-            whole.complete(),
-            source.feature_names,
-            halves=(parts[0], parts[1]) if len(parts) == 2 else None,
-        )
+        one, other = (_of_sums(half, source.feature_names) for half in halves)
+        return cls(whole.n, whole.mean, whole.complete(), source.feature_names, halves=(one, other))
 
     @classmethod
     def from_scatter(cls, scatter: Any, n_samples: int, feature_names: Any = None) -> Self:
@@ -225,6 +219,8 @@ class Moments:
             raise ValueError(
                 f"moments of {self.n_features} and of {other.n_features} features cannot be added"
             )
+        if self.n_samples == 0 or other.n_samples == 0:  # half of one sample
+            return other if self.n_samples == 0 else self
         n = self.n_samples + other.n_samples
         shift = other.mean - self.mean
         # The pairwise update of Chan, Golub and LeVeque: no difference of large numbers.
