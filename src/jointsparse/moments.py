@@ -134,8 +134,22 @@ class Moments:
     def thin_spectrum(self) -> Spectrum:
         """The same without any p × p matrix where there are more features than samples."""
         if self.has_samples and self.n_features > self.n_samples:
+            if sp.issparse(self._data):
+                return self._sparse_spectrum()
             return Spectrum.thin(self.centred_data)
         return self.spectrum
+
+    def _sparse_spectrum(self) -> Spectrum:
+        """Return the spectrum by products with the samples, which stay sparse."""
+        rows = self._data.astype(np.float64).tocsr()
+        live = self.variances > 0
+        rows, mean = rows.multiply(live).tocsr(), np.where(live, self.mean, 0.0)
+        shift = rows @ mean
+        gram = np.asarray((rows @ rows.T).todense())
+        gram -= shift[:, None] + shift - float(mean @ mean)
+        return Spectrum.of_rows(
+            gram, lambda vectors: rows.T @ vectors - np.outer(mean, vectors.sum(axis=0))
+        )
 
     @cached_property
     def centred_data(self) -> NDArray[Any]:

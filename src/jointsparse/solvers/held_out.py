@@ -12,7 +12,7 @@ import numpy as np
 
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray, row_gram
+from jointsparse.solvers.greedy import IntArray
 
 RCOND = 1e-5  # directions of the regressors, at unit length, that are shorter are noise
 
@@ -140,7 +140,7 @@ def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fo
     if moments.n_features > one.size + other.size:
         rows = np.concatenate([one, other])
         columns = feature_columns(Moments.from_data(moments.data[rows]))
-        gram = row_gram(columns)
+        gram = columns.gram()
         first, second = np.arange(one.size), np.arange(one.size, rows.size)
         return _row_fold(columns, gram, first, second), _row_fold(columns, gram, second, first)
     parts = (Moments.from_data(moments.data[one]), Moments.from_data(moments.data[other]))
