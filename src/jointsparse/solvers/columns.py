@@ -69,6 +69,11 @@ class Columns:
             gram += block @ block.T
         return gram
 
+    def leading_axes(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues of XXᵀ, largest first, and eigenvectors; at least ``count``."""
+        values, axes = np.linalg.eigh(self.gram())
+        return values[::-1], axes[:, ::-1]
+
     def leading_values(self, count: int) -> FloatArray:
         """Return the largest eigenvalues of XXᵀ, largest first."""
         return np.asarray(np.linalg.eigvalsh(self.gram())[::-1][:count])

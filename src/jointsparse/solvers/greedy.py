@@ -216,11 +216,16 @@ def row_gram(
     return gram
 
 
-def row_axes(columns: Columns, smallest: float) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors."""
-    values, axes = np.linalg.eigh(row_gram(columns))
-    large = values > smallest * values[-1]
-    return values[large][::-1], axes[:, large][:, ::-1]
+def row_axes(
+    columns: Columns, smallest: float, count: int | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors.
+
+    At least ``count`` of them, where no more are needed; all by default.
+    """
+    values, axes = columns.leading_axes(count)
+    large = values > smallest * values[0]
+    return values[large], axes[:, large]
 
 
 def row_products(columns: Columns, transform: Callable[[FloatArray], FloatArray]) -> FloatArray:

@@ -13,7 +13,9 @@ import numpy as np
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
 from jointsparse.solvers.greedy import IntArray
+from jointsparse.solvers.sparse_columns import leading_pairs
 
+MANY_ROWS, FEW = 1000, 10  # of so many eigenvectors, a tenth is found sooner than all
 RCOND = 1e-5  # directions of the regressors, at unit length, that are shorter are noise
 
 
@@ -96,9 +98,14 @@ class _RowFold(Fold):
         return self.total + fit
 
     def missed_by_pca(self, count: int) -> float:
-        values, vectors = np.linalg.eigh(self.gram[np.ix_(self.train, self.train)])
-        large = values > 1e-10 * values[-1]
-        values, vectors = values[large][::-1][:count], vectors[:, large][:, ::-1][:, :count]
+        gram = self.gram[np.ix_(self.train, self.train)]
+        if MANY_ROWS < len(gram) and FEW * count < len(gram):
+            values, vectors = leading_pairs(len(gram), lambda vectors: gram @ vectors, count)
+        else:
+            values, vectors = np.linalg.eigh(gram)
+            values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+        large = values > 1e-10 * values[0]
+        values, vectors = values[large], vectors[:, large]
         scores = self.gram[np.ix_(self.test, self.train)] @ (vectors / np.sqrt(values))
         return self.total - float(np.sum(scores**2))
 

@@ -81,6 +81,12 @@ class SparseColumns(Columns):
             lengths[part] = squares + (n * mean[part]) ** 2 * float(mean @ mean)
         return np.maximum(lengths, 0.0) * self.scale**4
 
+    def leading_axes(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues of XXᵀ, largest first, and eigenvectors; at least ``count``."""
+        if count is None or self.n_rows <= LARGEST_GRAM or 2 * count >= self.n_rows:
+            return super().leading_axes(count)
+        return leading_pairs(self.n_rows, self._squared, count)
+
     def leading_values(self, count: int) -> FloatArray:
         """Return the largest eigenvalues of XXᵀ, largest first; all where there are few rows."""
         if self.n_rows <= LARGEST_GRAM or 2 * count >= self.n_rows:
@@ -88,7 +94,8 @@ class SparseColumns(Columns):
         return leading_pairs(self.n_rows, self._squared, count)[0]
 
     def _squared(self, vectors: FloatArray) -> FloatArray:
-        return self.times(self.inner(vectors, slice(None)).T)
+        thin = vectors.reshape(len(vectors), -1)
+        return self.times(self.inner(thin, slice(None)).T).reshape(vectors.shape)
 
 
 class ImplicitKernel:
