@@ -157,7 +157,7 @@ class ConvexSelector(Selector):
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
-        """Return the ``count`` largest eigenvalues of Q (or more), largest first, up to a factor."""
+        """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
         return np.asarray(self._slope_spectrum(moments).values, dtype=np.float64)[::-1]
 
     def _largest_eta(self, moments: Moments) -> float:
