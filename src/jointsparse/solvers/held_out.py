@@ -99,7 +99,7 @@ class _RowFold(Fold):
 
     def missed_by_pca(self, count: int) -> float:
         gram = self.gram[np.ix_(self.train, self.train)]
-        if MANY_ROWS < len(gram) and FEW * count < len(gram):
+        if len(gram) > MANY_ROWS and FEW * count < len(gram):
             values, vectors = leading_pairs(len(gram), lambda vectors: gram @ vectors, count)
         else:
             values, vectors = np.linalg.eigh(gram)
