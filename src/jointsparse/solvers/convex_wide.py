@@ -163,7 +163,7 @@ def solve_wide(
 
 
 def check_memory(data: WideData, eta: float) -> None:
-    """Raise :class:`TooManyDirectionsError` where the bases of the solver would not fit into memory."""
+    """Raise :class:`TooManyDirectionsError` where the bases would not fit into memory."""
     n, p = data.shape
     xp = array_namespace(data.empty)
     entry = 8 * ARRAYS_IN_DOUBLE + (4 if data.empty.dtype == xp.float32 else 8) * ARRAYS_STORED
