@@ -12,7 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointsparse.methods.base import is_number
+from jointsparse.methods.from_source import moments_to_fit
 from jointsparse.methods.fssl import FSSL
+from jointsparse.sources import as_source, is_streamed
 
 FloatArray = NDArray[np.float64]
 
@@ -130,8 +132,8 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            Samples, one per row. Not modified.
+        X : array-like, data frame or source of shape (n_samples, n_features)
+            Samples, one per row. Not modified. A source, or a path, is read into memory.
         y : array-like of shape (n_samples,) or None
             Classes; needed for ``graph="lda"``.
 
@@ -139,6 +141,8 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -------
         self
         """
+        if is_streamed(X):
+            X = moments_to_fit(as_source(X), self).data
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         self.gamma_ = self._gamma(X)
         candidates = self._candidates(len(X))
@@ -159,6 +163,9 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.duality_gap_ = self.fssl_.duality_gap_
         self.n_iter_ = self.fssl_.n_iter_
         return self
+
+    def _needs_samples(self) -> bool:
+        return True
 
     def transform(self, X: Any) -> FloatArray:
         """Return the scores of samples, from their kernel values with the landmarks.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jointsparse.linalg import Array, array_namespace, double
-from jointsparse.moments import BLOCK_ENTRIES
+from jointsparse.sources.base import BLOCK_ENTRIES
 
 
 @dataclass(frozen=True)
