@@ -1,10 +1,10 @@
-"""SPCA-PSD, SPCA and JSPCA on very wide tables in single precision: time, peak memory, planted features.
+"""Sparse PCA on very wide tables in single precision: time, peak memory, planted features.
 
     python -m benchmarks.million METHOD N_SAMPLES N_FEATURES [THREADS]
 
-METHOD is spca-psd (certified to 1e-3), spca, jspca or jspca-frobenius. The problem: ten directions on 2 000 features that carry
-half of the variance; noise of equal size on all features is the rest. The peak is that of the whole
-process, the table included.
+METHOD is spca-psd (certified to 1e-3), spca, jspca or jspca-frobenius. The problem: ten directions
+on 2 000 features that carry half of the variance; noise of equal size on all features is the rest.
+The peak is that of the whole process, the table included.
 """
 
 import resource
