@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import fitting
+from jointsparse.cli import fitting, reporting
 from jointsparse.cli.arguments import (
     build_estimator,
     check_outputs,
@@ -137,6 +137,35 @@ def select(
             help="Write rank, score, kept and stand-ins of all, as CSV.",
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            rich_help_panel=_RESULTS,
+            metavar="FILE",
+            help="Write what was found, and why, as one HTML page.",
+        ),
+    ] = None,
+    image_shape: Annotated[
+        str | None,
+        typer.Option(
+            "--image-shape",
+            rich_help_panel=_RESULTS,
+            metavar="HxW",
+            help="Height and width, where the features are pixels: pictures in the report.",
+        ),
+    ] = None,
+    path_points: Annotated[
+        int | None,
+        typer.Option(
+            "--path-points",
+            rich_help_panel=_RESULTS,
+            min=0,
+            metavar="N",
+            help="Points of the regularisation path in the report; 0 for none.",
+            show_default="24, if they take less than a minute",
+        ),
+    ] = None,
     top: Annotated[
         int,
         typer.Option(
@@ -179,6 +208,8 @@ def select(
         components=components,
     )
     check_outputs(output, ranking, data)
+    shape = reporting.parse_image_shape(image_shape)
+    reporting.check_report(report, [output, ranking, data and Path(data)], shape)
 
     table = fitting.load_table(data, label, drop_text, impute)
     fitting.check_table(table, estimator)
@@ -186,7 +217,7 @@ def select(
     seconds, warnings = fitting.fit(
         estimator, values, default_parameters(chosen), show_progress=not quiet
     )
-    report, more_warnings = fitting.worth(estimator)
+    worth, more_warnings = fitting.worth(estimator)
     warnings += more_warnings
     selection = Selection(
         data=fitting.data_name(data),
@@ -198,11 +229,24 @@ def select(
         seconds=seconds,
         notes=[*table.notes, *_seed_note(seed, parameters_of(estimator))],
         warnings=warnings,
-        report=report,
+        report=worth,
     )
     for message in warnings:
         print_warning(message)
     written = _write(selection, output, ranking)
+    if report is not None:
+        reading = {"drop_text": drop_text, "impute": impute and impute.value}
+        reporting.write_report(
+            report,
+            selection,
+            values,
+            source=data,
+            label=label,
+            image_shape=shape,
+            points=path_points,
+            reading=reading,
+        )
+        written.append(report)
     if as_json:
         print_json(as_record(selection))
     elif not quiet:

@@ -169,6 +169,7 @@ class Findings:
     summary: str = ""
     source: str = ""
     asked: str = ""
+    supervised: bool = False  # the method itself looked at classes
     parameters: dict[str, str] = field(default_factory=dict)
     worth: Worth | None = None
     curves: Curves | None = None

@@ -230,7 +230,9 @@ class Fitted:
             objective=getattr(model, "objective_", None),
             seconds=seconds,
             diagnostics={
-                name: f"{value:.6g}" for name, value in numbers.items() if isinstance(value, float)
+                name.replace("_", " "): f"{value:.6g}"
+                for name, value in numbers.items()
+                if isinstance(value, float)
             },
         )
 
@@ -301,7 +303,9 @@ def _names(
     if names is None and selector is not estimator and hasattr(estimator, "feature_names_in_"):
         # The steps before may have dropped or made features.
         earlier = estimator[:-1]
-        names = earlier.get_feature_names_out() if hasattr(earlier, "get_feature_names_out") else None
+        names = (
+            earlier.get_feature_names_out() if hasattr(earlier, "get_feature_names_out") else None
+        )
     if names is None:
         return None
     if len(names) != n_features:

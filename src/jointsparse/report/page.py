@@ -111,7 +111,9 @@ def _policy(style: str, script: str) -> str:
 
 
 def _tiles(found: Findings) -> list[tuple[str, str]]:
-    tiles = [(f"{grouped(found.features.n_kept)} of {grouped(len(found.features))}", "features kept")]
+    tiles = [
+        (f"{grouped(found.features.n_kept)} of {grouped(len(found.features))}", "features kept")
+    ]
     if found.worth is not None:
         where = "held-out variance explained" if found.worth.held_out else "variance explained"
         tiles.append((percent(found.worth.own), where))
@@ -206,7 +208,11 @@ def _path_picture(path: PathPoints, features: Features) -> dict[str, Any]:
     chosen = sorted(strongest.tolist(), key=lambda j: (bool(features.kept[j]), -j))
     lines = [
         line(
-            x, y, places, path.scores[:, j], "own" if features.kept[j] else "other",
+            x,
+            y,
+            places,
+            path.scores[:, j],
+            "own" if features.kept[j] else "other",
             cut_middle(features.name(j), INLINE_NAME),
         )
         for j in chosen
@@ -217,8 +223,15 @@ def _path_picture(path: PathPoints, features: Features) -> dict[str, Any]:
     step = -(-path.alphas.size // PATH_TICKS)
     ticks = [(x(float(i)), f"{path.alphas[i]:.2g}") for i in range(0, path.alphas.size, step)]
     return {
-        "chart": Chart(x, y, "penalty, as a share of the one that empties the model", "score",
-                       lines, height=PATH_HEIGHT, marks=ticks),
+        "chart": Chart(
+            x,
+            y,
+            "penalty, as a share of the one that empties the model",
+            "score",
+            lines,
+            height=PATH_HEIGHT,
+            marks=ticks,
+        ),
         "used": used,
         "start": start_point(path),
         "last": path.alphas.size - 1,
@@ -259,7 +272,12 @@ def _components(found: Findings) -> list[dict[str, Any]]:
             "n_nonzero": part.n_nonzero,
             "hidden": part.n_nonzero - len(part.loadings),
             "loadings": [
-                (name, f"{value:+.2f}".replace("-", "−"), round(50 * abs(value) / top, 1), value < 0)
+                (
+                    name,
+                    f"{value:+.2f}".replace("-", "−"),
+                    round(50 * abs(value) / top, 1),
+                    value < 0,
+                )
                 for name, value in part.loadings
             ],
         }

@@ -64,7 +64,9 @@ class Axis:
         low, high = sorted((math.log10(self.low), math.log10(self.high)))
         exponents = list(range(math.ceil(low - 1e-9), math.floor(high + 1e-9) + 1))
         if len(exponents) < 2:  # less than a factor of ten: two or three round numbers
-            rounds = [f * 10.0**e for e in range(math.floor(low), math.ceil(high) + 1) for f in (1, 2, 5)]
+            rounds = [
+                f * 10.0**e for e in range(math.floor(low), math.ceil(high) + 1) for f in (1, 2, 5)
+            ]
             return [v for v in rounds if low - 1e-9 <= math.log10(v) <= high + 1e-9]
         return [10.0**e for e in exponents[:: math.ceil(len(exponents) / most)]]
 

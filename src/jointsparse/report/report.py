@@ -118,6 +118,10 @@ class Report:
         Report
         """
         fitted = Fitted(estimator, X, feature_names)
+        if image_shape is not None:
+            _check_shape(image_shape, fitted.scores.size)
+        if image_shape is not None and fitted.names is None:
+            fitted.names = [f"pixel ({i}, {j})" for i, j in np.ndindex(*image_shape)]
         worth = fitted.worth()
         features = fitted.features(worth)
         notes = [*notes]
@@ -138,6 +142,7 @@ class Report:
                 summary=summary,
                 source=source,
                 asked=wanted_words(wanted),
+                supervised=getattr(fitted.model, "graph", "") == "lda",
                 parameters=_parameters(estimator),
                 worth=worth_of(worth),
                 curves=fitted.curves(worth),
@@ -245,18 +250,21 @@ def _points(path: RegularizationPath, columns: Any, model: Any) -> PathPoints:
     )
 
 
-def _pixels(
-    fitted: Fitted, shape: tuple[int, int] | None, background: Any, X: Any, worth: Any
-) -> PixelMaps | None:
-    if shape is None:
-        return None
+def _check_shape(shape: tuple[int, int], size: int) -> None:
     height, width = shape
-    size = fitted.scores.size
     if height * width != size:
         raise ValueError(
             f"image_shape={height}x{width} has {height * width} pixels, but there are "
             f"{size} features"
         )
+
+
+def _pixels(
+    fitted: Fitted, shape: tuple[int, int] | None, background: Any, X: Any, worth: Any
+) -> PixelMaps | None:
+    if shape is None:
+        return None
+    size = fitted.scores.size
     if background is None and X is not None:
         background = X.mean(axis=0) if hasattr(X, "mean") else np.mean(X, axis=0)
     picture: FloatArray | None = None
@@ -269,4 +277,4 @@ def _pixels(
     if worth is not None:
         explained = np.ones(size)
         explained[worth.stand_ins.dropped] = worth.stand_ins.r2_all
-    return PixelMaps((int(height), int(width)), picture, fitted.scores, fitted.kept, explained)
+    return PixelMaps((int(shape[0]), int(shape[1])), picture, fitted.scores, fitted.kept, explained)

@@ -45,8 +45,9 @@ def _asked(found: Findings) -> str:
     if found.n_samples is not None:
         size.insert(0, counted(found.n_samples, "sample"))
     table = f"“{found.data}”" if found.data else "the table"
+    labels = "" if found.supervised else " No label was looked at."
     asked = found.asked or "find the features that matter"
-    return f"From {table} ({', '.join(filter(None, size))}), {asked}. No label was looked at."
+    return f"From {table} ({', '.join(filter(None, size))}), {asked}.{labels}"
 
 
 def _found(found: Findings) -> str:
@@ -97,7 +98,11 @@ def reproducing_code(estimator: Any) -> str:
     text = _written(estimator)
     imports = sorted({_import_line(part) for part in _parts(estimator)})
     lines = [*imports, "", "X = ...  # the samples, one per row", f"model = {text}.fit(X)"]
-    return "\n".join(lines) if parses(text) else "# parameters that Python cannot read back:\n# " + text
+    return (
+        "\n".join(lines)
+        if parses(text)
+        else "# parameters that Python cannot read back:\n# " + text
+    )
 
 
 def parses(code: str) -> bool:
