@@ -209,7 +209,7 @@ def select(
     )
     check_outputs(output, ranking, data)
     shape = reporting.parse_image_shape(image_shape)
-    reporting.check_report(report, [output, ranking, data and Path(data)], shape)
+    reporting.check_report(report, [output, ranking, None if data is None else Path(data)], shape)
 
     table = fitting.load_table(data, label, drop_text, impute)
     fitting.check_table(table, estimator)

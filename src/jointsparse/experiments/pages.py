@@ -6,7 +6,7 @@ import base64
 import html
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> lis
     ]
 
 
-def write_page(path: Path, outcomes: dict[str, tuple[str, Outcome, Sequence[str]]]) -> Path:
+def write_page(path: Path, outcomes: Mapping[str, tuple[str, Outcome, Sequence[str]]]) -> Path:
     """Write all experiments on one page that needs no other file.
 
     Parameters

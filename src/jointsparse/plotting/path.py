@@ -132,10 +132,11 @@ class PathDisplay:
         PathDisplay
             The display, drawn.
         """
+        names: Any = path.feature_names if feature_names is None else feature_names
         display = cls(
             alphas=path.alphas,
             feature_scores=path.feature_scores,
-            feature_names=path.feature_names if feature_names is None else feature_names,
+            feature_names=names,
             support=support,
             used=used,
         )

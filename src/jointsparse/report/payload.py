@@ -20,13 +20,13 @@ _DANGEROUS = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"}
 
 
 def safe_json(value: Any) -> str:
-    """Return JSON that can stand inside a script element: ASCII, without ``<``, ``>`` and ``&``.
+    r"""Return JSON that can stand inside a script element: ASCII, without ``<``, ``>`` and ``&``.
 
     Examples
     --------
     >>> from jointsparse.report.payload import safe_json
     >>> print(safe_json("</script>"))
-    "\\u003c/script\\u003e"
+    "\u003c/script\u003e"
     """
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     for character, escape in _DANGEROUS.items():

@@ -43,6 +43,7 @@ class Axis:
     log: bool = False
 
     def __call__(self, value: float) -> float:
+        """Return the place of a number."""
         low, high, value = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
         share = (value - low) / (high - low) if high != low else 0.5
         return round(self.start + share * (self.end - self.start), 2)

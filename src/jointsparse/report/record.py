@@ -1,4 +1,4 @@
-"""From what ``jointsparse select --json`` printed to findings: less than a fit knows, but enough."""
+"""From what ``jointsparse select --json`` printed to findings: less than a fit, but enough."""
 
 from __future__ import annotations
 

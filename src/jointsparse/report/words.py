@@ -95,23 +95,23 @@ def _sure(found: Findings) -> str:
 
 def reproducing_code(estimator: Any) -> str:
     """Return Python that makes the same fit, given the samples X."""
-    text = _written(estimator)
-    imports = sorted({_import_line(part) for part in _parts(estimator)})
-    lines = [*imports, "", "X = ...  # the samples, one per row", f"model = {text}.fit(X)"]
-    return (
-        "\n".join(lines)
-        if parses(text)
-        else "# parameters that Python cannot read back:\n# " + text
-    )
+    samples = "X = ...  # the samples, one per row"
+    return "\n".join([*import_lines(estimator), "", samples, fit_line(estimator)])
 
 
-def parses(code: str) -> bool:
-    """Whether Python can read a text."""
+def import_lines(estimator: Any) -> list[str]:
+    """Return the imports of an estimator and of those that it is made of."""
+    return sorted({_import_line(part) for part in _parts(estimator)})
+
+
+def fit_line(estimator: Any) -> str:
+    """Return the line that makes and fits an estimator; a comment where Python cannot read it."""
+    line = f"model = {_written(estimator)}.fit(X)"
     try:
-        ast.parse(code)
+        ast.parse(line)
     except (SyntaxError, ValueError):
-        return False
-    return True
+        return f"# with parameters that cannot be written as Python: {line}"
+    return line
 
 
 def _written(estimator: Any) -> str:
