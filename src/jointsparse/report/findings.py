@@ -18,7 +18,7 @@ WELL_EXPLAINED = 0.9  # of a dropped feature: then the kept ones are the reason 
 REASONS = {
     "f": "explains {gain} of all the variance by itself",
     "g": "adds {gain} to what those above explain",
-    "z": "adds nothing on these samples; kept to make up the number",
+    "z": "adds next to nothing to what those above explain",
     "n": "not zero in this solution",
     "v": "zero in this solution; kept for its variance, to make up the number",
     "k": "among the highest scores",
@@ -205,12 +205,12 @@ def give_reasons(
     by_support : bool
         Whether the nonzero scores themselves decided what is kept.
     """
-    gain = np.diff(np.concatenate([[0.0], r2]))
+    gain = gains_of(r2)
     # The first reason that is true of a feature is the one given.
     rules: list[tuple[Any, str]] = [
         (kept & (scores == 0), "v"),
         (kept & (np.arange(kept.size) == 0) & np.isfinite(r2), "f"),
-        (kept & (gain >= 5e-4), "g"),
+        (kept & (gain > 0), "g"),
         (kept & np.isfinite(r2), "z"),
         (kept & by_support, "n"),
         (kept, "k"),
@@ -220,6 +220,11 @@ def give_reasons(
         (explained >= WELL_EXPLAINED, "e"),
     ]
     return np.select([rule for rule, _ in rules], [key for _, key in rules], default="b")
+
+
+def gains_of(r2: FloatArray) -> FloatArray:
+    """Return what each feature adds, in whole thousandths: the sums of what is shown are right."""
+    return np.diff(np.concatenate([[0.0], np.round(r2, 3)]))
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -15,6 +15,7 @@ from jointsparse.report.findings import (
     Findings,
     PathPoints,
     counted,
+    gains_of,
     grouped,
     percent,
 )
@@ -71,6 +72,7 @@ def render(found: Findings) -> str:
         words=plain_words(found),
         tiles=_tiles(found),
         rows=_rows(found.features),
+        dropped=_dropped(found.features),
         counted=counted,
         most_listed=MOST_LISTED,
         worth=_worth_bars(found),
@@ -136,8 +138,7 @@ def _rows(features: Features) -> list[dict[str, Any]]:
     top = float(features.scores.max(initial=0.0)) or 1.0
     names = features.names or []
     repeated = {name for name in names if names.count(name) > 1} if len(names) <= 2000 else set()
-    r2 = np.where(np.isfinite(features.r2), features.r2, 0.0)
-    gains = np.diff(np.concatenate([[0.0], r2]))
+    gains = gains_of(features.r2)
     rows = []
     for place in [*kept.tolist(), *dropped.tolist()]:
         name = features.name(place)
@@ -159,6 +160,17 @@ def _rows(features: Features) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _dropped(features: Features) -> list[tuple[str, int]]:
+    """Return the reasons for which features were dropped, and how many were for each."""
+    reasons = features.reasons[~features.kept].tolist()
+    counts = {key: reasons.count(key) for key in REASONS}
+    return [
+        (REASONS[key].format(n_kept=grouped(features.n_kept)), count)
+        for key, count in counts.items()
+        if count
+    ]
 
 
 def _share(features: Features, place: int) -> str:
