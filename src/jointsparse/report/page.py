@@ -44,7 +44,6 @@ PATH_HEIGHT = 220
 PATH_TICKS = 7
 LONG_NAME = 64  # characters: a longer name is folded
 INLINE_NAME = 40
-GAIN_WORTH_TELLING = 0.01  # of a further stand-in
 
 
 def render(found: Findings) -> str:
@@ -183,11 +182,12 @@ def _stand_ins(features: Features, place: int) -> list[tuple[str, str]]:
     """Return the kept features that explain a dropped one, each with the share reached with it."""
     pairs: list[tuple[str, str]] = []
     reached = 0.0
-    for other, r2 in zip(features.stand_ins[place], features.stand_in_r2[place], strict=True):
-        if other < 0 or not r2 >= reached + GAIN_WORTH_TELLING:
+    shares = np.round(100 * features.stand_in_r2[place])  # in per cent, as the script has them
+    for other, share in zip(features.stand_ins[place], shares, strict=True):
+        if other < 0 or not share > reached:  # one that adds nothing is not worth telling
             break
-        pairs.append((features.name(int(other)), percent(float(r2), 0)))
-        reached = float(r2)
+        pairs.append((features.name(int(other)), percent(share / 100, 0)))
+        reached = share
     return pairs
 
 

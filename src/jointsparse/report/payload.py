@@ -41,9 +41,9 @@ def page_data(found: Findings) -> dict[str, Any]:
     if found.curves is not None:
         axis = across(1, max(found.curves.kept.size, 2))
         data["curve"] = {
-            "kept": _thousandths(found.curves.kept),
-            "pca": None if found.curves.pca is None else _thousandths(found.curves.pca),
-            "random": None if found.curves.random is None else _thousandths(found.curves.random),
+            "kept": _parts(found.curves.kept),
+            "pca": None if found.curves.pca is None else _parts(found.curves.pca),
+            "random": None if found.curves.random is None else _parts(found.curves.random),
             "x": [axis(1), axis(max(found.curves.kept.size, 2))],
         }
     if found.path is not None:
@@ -63,10 +63,10 @@ def _features(features: Features) -> dict[str, Any]:
         "repeated": [place for place in repeated if place < count],
         "scores": [float(f"{score:.4g}") for score in features.scores[part].tolist()],
         "codes": "".join(features.reasons[part].tolist()),
-        "r2": _thousandths(features.r2[part][features.kept[part]]),
-        "explained": _thousandths(features.explained[part]),
+        "r2": _parts(features.r2[part][features.kept[part]]),
+        "explained": _parts(features.explained[part]),
         "standIns": [features.stand_ins[part, k].tolist() for k in range(3)],
-        "standInR2": [_thousandths(features.stand_in_r2[part, k]) for k in range(3)],
+        "standInR2": [_parts(features.stand_in_r2[part, k], 100) for k in range(3)],
     }
 
 
@@ -80,9 +80,9 @@ def _repeated(names: list[str] | None) -> list[int]:
     return [place for place, name in enumerate(names) if counts[name] > 1]
 
 
-def _thousandths(shares: FloatArray) -> list[int]:
-    """Return shares in thousandths; -1 for what is not known."""
-    scaled = np.where(np.isfinite(shares), np.round(1000 * shares), -1)
+def _parts(shares: FloatArray, unit: int = 1000) -> list[int]:
+    """Return shares in whole thousandths (or hundredths); -1 for what is not known."""
+    scaled = np.where(np.isfinite(shares), np.round(unit * shares), -1)
     return [int(value) for value in scaled.tolist()]
 
 

@@ -9,7 +9,7 @@
   const repeated = new Set(data.repeated);
   const byId = (id) => document.getElementById(id);
   const grouped = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, "\u202f");
-  const percent = (thousandths, digits) => (thousandths / 10).toFixed(digits === undefined ? 1 : digits) + "\u202f%";
+  const percent = (thousandths) => (thousandths / 10).toFixed(1) + "\u202f%";
   const isKept = (place) => KEPT.includes(data.codes[place]);
   const nameOf = (place) => data.names ? data.names[place] : "feature " + data.columns[place];
   const short = (text) => {
@@ -52,8 +52,8 @@
     let reached = 0;
     for (let k = 0; k < 3; k++) {
       const other = data.standIns[k][place], share = data.standInR2[k][place];
-      if (other < 0 || share < reached + 10) break;
-      parts.push(short(nameOf(other)) + " " + percent(share, 0));
+      if (other < 0 || share <= reached) break;
+      parts.push(short(nameOf(other)) + " " + share + "\u202f%");
       reached = share;
     }
     return parts.length ? text + "; stand-ins: " + parts.join(", + ") : text;
