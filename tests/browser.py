@@ -52,6 +52,26 @@ class Browser:
     def resize(self, width, height):
         self.call("POST", "/window/rect", width=width, height=height)
 
+    def phone(self, width):
+        """Show the page as on a phone of that width; 0 for a desk again."""
+        command = "setDeviceMetricsOverride" if width else "clearDeviceMetricsOverride"
+        size = {"width": width, "height": 800, "deviceScaleFactor": 2, "mobile": True}
+        self.call(
+            "POST",
+            "/goog/cdp/execute",
+            cmd=f"Emulation.{command}",
+            params=size if width else {},
+        )
+
+    def move(self, slider, value):
+        """Move a slider, as a hand would."""
+        self.run(
+            "const s = document.getElementById(arguments[0]); s.value = arguments[1];"
+            "s.dispatchEvent(new Event('input', {bubbles: true}));",
+            slider,
+            value,
+        )
+
     def log(self, kind):
         return self.call("POST", "/se/log", type=kind)
 

@@ -49,15 +49,6 @@ def cancer(tmp_path_factory):
     return file, path
 
 
-def move(browser, slider, value):
-    browser.run(
-        "const s = document.getElementById(arguments[0]); s.value = arguments[1];"
-        "s.dispatchEvent(new Event('input', {bubbles: true}));",
-        slider,
-        value,
-    )
-
-
 def text_of(browser, element):
     return browser.run("return document.getElementById(arguments[0]).textContent", element)
 
@@ -73,7 +64,7 @@ def test_slider_shows_what_enters(browser, cancer):
     browser.open(file)
     before = None
     for point in range(path.alphas.size):
-        move(browser, "path-slider", point)
+        browser.move("path-slider", point)
         count = int(path.n_features[point])
         assert f"{count} of 30 features are in the model" in text_of(browser, "path-count")
         inside = path.supports[point]
@@ -86,7 +77,7 @@ def test_slider_shows_what_enters(browser, cancer):
         before = inside
     places = []
     for point in (0, 3):
-        move(browser, "path-slider", point)
+        browser.move("path-slider", point)
         places.append(
             browser.run("return document.getElementById('path-cursor').getAttribute('x1')")
         )
@@ -97,7 +88,7 @@ def test_slider_shows_what_enters(browser, cancer):
 def test_arrow_keys_move_the_slider(browser, cancer):
     file, _ = cancer
     browser.open(file)
-    move(browser, "path-slider", 0)
+    browser.move("path-slider", 0)
     found = browser.call("POST", "/element", using="css selector", value="#path-slider")
     key = next(iter(found.values()))
     browser.call("POST", f"/element/{key}/value", text="\ue014\ue014")  # right arrow, twice
@@ -108,9 +99,9 @@ def test_arrow_keys_move_the_slider(browser, cancer):
 def test_number_of_features_slider(browser, cancer):
     file, _ = cancer
     browser.open(file)
-    move(browser, "curve-slider", 1)
+    browser.move("curve-slider", 1)
     assert text_of(browser, "curve-readout").startswith("1 feature explains")
-    move(browser, "curve-slider", 3)
+    browser.move("curve-slider", 3)
     assert "worst texture" in text_of(browser, "curve-readout")
 
 
@@ -139,12 +130,12 @@ def test_search_and_filter(browser, cancer):
 def test_no_sideways_scrolling_on_a_phone(browser, cancer):
     file, _ = cancer
     browser.open(file)
-    browser.resize(390, 800)
+    browser.phone(360)
     wide, visible = browser.run(
         "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     )
-    browser.resize(1100, 800)
-    assert wide <= visible
+    browser.phone(0)
+    assert wide <= visible == 360
 
 
 def test_hostile_names_are_shown_and_never_run(browser, tmp_path):
@@ -159,8 +150,8 @@ def test_hostile_names_are_shown_and_never_run(browser, tmp_path):
     file = report.save(tmp_path / "hostile.html")
     browser.open(file)
     for point in (0, 1, 2):
-        move(browser, "path-slider", point)
-    move(browser, "curve-slider", 1)
+        browser.move("path-slider", point)
+    browser.move("curve-slider", 1)
     for redraw in (False, True):
         if redraw:
             browser.run(FIND)
@@ -199,10 +190,10 @@ def test_pixels_follow_the_slider(browser, tmp_path):
         "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
         "const out = []; for (let i = 0; i < d.length; i += 4) out.push(d[i] < 255); return out"
     )
-    move(browser, "path-slider", 1)
+    browser.move("path-slider", 1)
     assert_quiet(browser, file)  # here: Chromium remarks on the reading of pixels below
     for point in range(4):
-        move(browser, "path-slider", point)
+        browser.move("path-slider", point)
         assert browser.run(pixels) == path.supports[point].tolist()
     sizes = browser.run("return Array.from(document.images, i => i.naturalWidth)")
     assert sizes == [8, 8, 8]
@@ -233,7 +224,7 @@ def test_a_hundred_thousand_features(browser, tmp_path):
     started = time.perf_counter()
     browser.open(file)  # returns when the page is loaded and its script has run
     assert time.perf_counter() - started < 3
-    move(browser, "path-slider", 10)
+    browser.move("path-slider", 10)
     count = f"{np.count_nonzero(scores[10]):,}".replace(",", "\u202f")
     assert f"{count} of 100\u202f000 features" in text_of(browser, "path-count")
     last = names[int(np.flatnonzero(model.ranking_ == p)[0])]

@@ -42,6 +42,7 @@ ROWS_KEPT, ROWS_DROPPED = 200, 40  # rows that are there without the script, and
 PATH_LINES = 40
 PATH_HEIGHT = 220
 PATH_TICKS = 7
+TOO_LITTLE = 4.0  # per cent: a feature that explains no more of another does not stand in for it
 LONG_NAME = 64  # characters: a longer name is folded
 INLINE_NAME = 40
 
@@ -181,7 +182,7 @@ def _share(features: Features, place: int) -> str:
 def _stand_ins(features: Features, place: int) -> list[tuple[str, str]]:
     """Return the kept features that explain a dropped one, each with the share reached with it."""
     pairs: list[tuple[str, str]] = []
-    reached = 0.0
+    reached = TOO_LITTLE
     shares = np.round(100 * features.stand_in_r2[place])  # in per cent, as the script has them
     for other, share in zip(features.stand_ins[place], shares, strict=True):
         if other < 0 or not share > reached:  # one that adds nothing is not worth telling

@@ -3,7 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const SVG = "http://www.w3.org/2000/svg";
   const PAGE = 50;
-  const LONG_NAME = 64, INLINE_NAME = 40;
+  const LONG_NAME = 64, INLINE_NAME = 40, TOO_LITTLE = 4; // as in page.py
   const KEPT = "fgznvk";
   const count = data.codes.length;
   const repeated = new Set(data.repeated);
@@ -49,7 +49,7 @@
     if (r2.has(place)) text = text.replace("{gain}", percent(r2.get(place) - before.get(place)));
     text = text.replace("{n_kept}", grouped(keptPlaces.length));
     const parts = [];
-    let reached = 0;
+    let reached = TOO_LITTLE;
     for (let k = 0; k < 3; k++) {
       const other = data.standIns[k][place], share = data.standInR2[k][place];
       if (other < 0 || share <= reached) break;
