@@ -1,5 +1,6 @@
 """The displays of paths and pixels, and the small tables of notebooks."""
 
+import inspect
 import warnings
 
 import matplotlib
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 from matplotlib.colors import to_hex
 from sklearn.exceptions import NotFittedError
 
-from jointsparse import SPCAPSD, GreedySelector, regularization_path
+from jointsparse import SPCAPSD, GreedySelector, plotting, regularization_path
 from jointsparse.plotting import FeatureMapDisplay, PathDisplay
 from jointsparse.plotting._style import FAINT, STRONG
 
@@ -117,3 +118,12 @@ def test_worth_as_a_small_table_in_a_notebook():
     table = report._repr_html_()
     assert table.count("<tr>") == 3
     assert f"{report.r2_held_out:.1%}" in table
+
+
+@pytest.mark.parametrize("name", plotting.__all__)
+def test_displays_follow_the_conventions(name):
+    display = getattr(plotting, name)
+    assert inspect.ismethod(display.from_estimator)  # a class method
+    assert "ax" in inspect.signature(display.from_estimator).parameters
+    assert inspect.signature(display.plot).parameters["ax"].default is None
+    assert {"ax_", "figure_"} <= set(display.__annotations__)

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -31,6 +32,7 @@ from jointsparse import (
     RegularizationPath,
     Report,
     SelectFeatures,
+    registry,
     regularization_path,
 )
 from jointsparse.io import TableError
@@ -256,6 +258,24 @@ class TestComponents:
     def test_labels_that_were_looked_at(self, cancer):
         model = FSSL(graph="lda").fit(*cancer)
         assert "No label was looked at" not in Report.from_estimator(model).html
+
+
+@pytest.mark.parametrize("name", registry.methods())
+@pytest.mark.parametrize("kind", ["pandas", "polars", "list"])
+def test_every_method_and_table_has_a_report(name, kind):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 6)) + 0.3 * rng.random((30, 6))
+    y = np.arange(30) % 3
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    table = {"pandas": frame, "polars": pl.DataFrame(X, schema=list("abcdef")), "list": X.tolist()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = registry.methods()[name].make().fit(table[kind], y)
+        report = Report.from_estimator(model, table[kind], y, image_shape=(2, 3))
+    page = Page(report.html)
+    assert sorted(page.payload["columns"] or range(6)) == list(range(6))
+    assert f"({name})" in report.html
+    assert report.findings.features.n_kept == model.get_support().sum()
 
 
 class TestReasons:

@@ -100,13 +100,13 @@ class FeatureMapDisplay:
         FeatureMapDisplay
             The display, drawn.
         """
+        from sklearn.utils import check_array
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(estimator)
         background = getattr(estimator, "feature_scores_", None)
         if X is not None:
-            # A sparse matrix, a data frame and an array all know their mean.
-            mean = X.mean(axis=0) if hasattr(X, "mean") else np.mean(X, axis=0)
+            mean = check_array(X, accept_sparse=("csr", "csc")).mean(axis=0)
             background = np.asarray(mean, dtype=float).ravel()
         display = cls(
             support=estimator.get_support(), image_shape=image_shape, background=background

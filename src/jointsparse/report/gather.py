@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.moments import Moments
@@ -69,7 +69,7 @@ class Fitted:
         self.selector = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
         inner = getattr(self.selector, "estimator_", self.selector)
         self.model = inner.steps[-1][1] if hasattr(inner, "steps") else inner
-        self.values = X
+        self.values = X if X is None or hasattr(X, "shape") else np.asarray(X)
         if X is not None and self.selector is not estimator and len(estimator.steps) > 1:
             self.values = estimator[:-1].transform(X)
         self.scores = _scores(self.selector)
@@ -242,6 +242,7 @@ class Fitted:
 
         if self.values is None:
             return "the labels were not used: cluster scores need the samples, X"
+        check_consistent_length(self.values, y)
         kept = np.flatnonzero(self.kept)
         labels = np.asarray(y)
         known = np.flatnonzero(labels.astype(str) != "")

@@ -11,6 +11,7 @@ from platform import python_version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import check_array
 
 from jointsparse.io import StrPath, atomic_path
 from jointsparse.report.findings import Findings, FloatArray, PathPoints, PixelMaps
@@ -136,7 +137,7 @@ class Report:
                 title=visible(title or f"Which features matter{': ' if data else ''}{data}"),
                 features=features,
                 data=visible(data),
-                n_samples=None if X is None else int(X.shape[0]) if hasattr(X, "shape") else len(X),
+                n_samples=None if fitted.values is None else int(fitted.values.shape[0]),
                 scaling=scaling,
                 method=method,
                 summary=summary,
@@ -266,7 +267,7 @@ def _pixels(
         return None
     size = fitted.scores.size
     if background is None and X is not None:
-        background = X.mean(axis=0) if hasattr(X, "mean") else np.mean(X, axis=0)
+        background = check_array(X, accept_sparse=("csr", "csc")).mean(axis=0)
     picture: FloatArray | None = None
     if background is not None:
         picture = np.asarray(background, dtype=np.float64).ravel()
