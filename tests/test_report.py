@@ -4,6 +4,7 @@ import ast
 import base64
 import hashlib
 import io
+import itertools
 import json
 import re
 import warnings
@@ -260,9 +261,11 @@ class TestComponents:
         assert "No label was looked at" not in Report.from_estimator(model).html
 
 
-@pytest.mark.parametrize("name", registry.methods())
-@pytest.mark.parametrize("kind", ["pandas", "polars", "list"])
-def test_every_method_and_table_has_a_report(name, kind):
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    zip(registry.methods(), itertools.cycle(["pandas", "polars", "list"]), strict=False),
+)
+def test_every_method_and_kind_of_table_has_a_report(name, kind):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 2)) @ rng.standard_normal((2, 6)) + 0.3 * rng.random((30, 6))
     y = np.arange(30) % 3
@@ -271,7 +274,7 @@ def test_every_method_and_table_has_a_report(name, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = registry.methods()[name].make().fit(table[kind], y)
-        report = Report.from_estimator(model, table[kind], y, image_shape=(2, 3))
+        report = Report.from_estimator(model, table[kind], image_shape=(2, 3))
     page = Page(report.html)
     assert sorted(page.payload["columns"] or range(6)) == list(range(6))
     assert f"({name})" in report.html

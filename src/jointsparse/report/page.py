@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -47,8 +48,8 @@ LONG_NAME = 64  # characters: a longer name is folded
 INLINE_NAME = 40
 
 
-def render(found: Findings) -> str:
-    """Return the page."""
+@cache
+def _template() -> Any:
     import jinja2
 
     environment = jinja2.Environment(
@@ -62,8 +63,13 @@ def render(found: Findings) -> str:
         percent=percent, grouped=grouped, short=lambda text: cut_middle(text, INLINE_NAME)
     )
     environment.tests["long_name"] = lambda text: len(text) > LONG_NAME
+    return environment.get_template("report.html")
+
+
+def render(found: Findings) -> str:
+    """Return the page."""
     style, script = _asset("report.css"), _asset("report.js")
-    return environment.get_template("report.html").render(
+    page: str = _template().render(
         found=found,
         policy=_policy(style, script),
         style=_Trusted(style),
@@ -83,8 +89,8 @@ def render(found: Findings) -> str:
         run_rows=_run_rows(found),
         components=_components(found),
         maps=_maps(found),
-        visible=visible,
     )
+    return page
 
 
 class _Trusted(str):
