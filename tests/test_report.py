@@ -263,7 +263,7 @@ class TestComponents:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    zip(registry.methods(), itertools.cycle(["pandas", "polars", "list"]), strict=False),
+    list(zip(registry.methods(), itertools.cycle(["pandas", "polars", "list"]), strict=False)),
 )
 def test_every_method_and_kind_of_table_has_a_report(name, kind):
     rng = np.random.default_rng(0)
