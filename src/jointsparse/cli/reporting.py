@@ -2,11 +2,14 @@
 
 import re
 import time
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError
-from jointsparse.cli.fitting import BUNDLED_NAME, Scale, Selection
+from jointsparse.cli.fitting import Scale, Selection
 
 if TYPE_CHECKING:
     from jointsparse.model_selection import RegularizationPath
@@ -54,27 +57,24 @@ def check_page_target(page: Path, option: str) -> None:
         raise CommandError(f"{page} cannot be written: it is a directory or read-only")
 
 
-def write_report(
-    target: Path,
-    selection: Selection,
-    values: Any,
-    *,
-    source: str | None,
-    label: str | None,
-    image_shape: tuple[int, int] | None,
-    points: int | None,
-    reading: dict[str, Any],
-) -> None:
-    """Write the report of a finished selection.
+def check_pixels(image_shape: tuple[int, int] | None, n_features: int) -> None:
+    """Refuse a picture that has not as many pixels as the table has features."""
+    if image_shape is not None and image_shape[0] * image_shape[1] != n_features:
+        size = "x".join(map(str, image_shape))
+        raise CommandError(
+            f"--image-shape {size} has {image_shape[0] * image_shape[1]} pixels, but the table has "
+            f"{n_features} features"
+        )
 
-    Parameters
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line says about a report.
+
+    Attributes
     ----------
     target : Path
-        Where to.
-    selection : Selection
-        The finished fit.
-    values : array or sparse matrix
-        The data of the fit, scaled.
+        Where it goes.
     source, label : str or None
         Text of DATA and of ``--label``.
     image_shape : (int, int) or None
@@ -83,34 +83,48 @@ def write_report(
         Points of the regularisation path; 0 for none, None for as many as there is time for.
     reading : dict
         Other options of ``read_table``.
+    show_progress : bool
+        Whether to say on a terminal what is being done.
     """
-    from jointsparse.io import TableError
+
+    target: Path
+    source: str | None
+    label: str | None
+    image_shape: tuple[int, int] | None
+    points: int | None
+    reading: dict[str, Any]
+    show_progress: bool
+
+
+def write_report(request: Request, selection: Selection, values: Any) -> None:
+    """Write the report of a finished selection; ``values`` are the data of the fit, scaled."""
     from jointsparse.report import Report
 
-    table = selection.table
-    path, note = _path(selection, values, points)
-    try:
-        report = Report.from_estimator(
-            selection.estimator,
-            values,
-            table.labels,
-            path=path,
-            title=f"Which features matter: {selection.data}",
-            feature_names=table.names,
-            image_shape=image_shape,
-            background=None if image_shape is None else table.values.mean(axis=0),
-            data=selection.data,
-            scaling=selection.scaling,
-            seconds=selection.seconds,
-            code=_code(selection, source, label, reading),
-            notes=[*selection.notes, *([note] if note else [])],
-            warnings=selection.warnings,
-        )
-        report.save(target)
-    except (TableError, OSError) as error:
-        raise CommandError(f"{target}: {str(error).rstrip('.')}") from error
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    table, shape = selection.table, request.image_shape
+    console = error_console()
+    with (
+        console.status("following the model through penalties, for the report")
+        if request.show_progress and console.is_terminal
+        else nullcontext()
+    ):
+        path, note = _path(selection, values, request.points)
+    report = Report.from_estimator(
+        selection.estimator,
+        values,
+        table.labels,
+        path=path,
+        title=f"Which features matter: {selection.data}",
+        feature_names=table.names,
+        image_shape=shape,
+        background=None if shape is None else table.values.mean(axis=0),
+        data=selection.data,
+        scaling=selection.scaling,
+        seconds=selection.seconds,
+        code=_code(selection, request),
+        notes=[*selection.notes, *([note] if note else [])],
+        warnings=selection.warnings,
+    )
+    report.save(request.target)
 
 
 def _path(
@@ -188,19 +202,20 @@ def _merged(one: "RegularizationPath", other: "RegularizationPath") -> "Regulari
     return type(one)(**parts, feature_names=one.feature_names)
 
 
-def _code(
-    selection: Selection, source: str | None, label: str | None, reading: dict[str, Any]
-) -> str:
+def _code(selection: Selection, request: Request) -> str:
     """Return the Python that does the same; file and column names are quoted as Python does."""
     from jointsparse.report.words import fit_line, import_lines
 
     imports = import_lines(selection.estimator)
     table = "load_breast_cancer_table()"
     home = "from jointsparse.datasets import load_breast_cancer_table"
-    if selection.data != BUNDLED_NAME or source is not None:
-        options = {"label": label, **reading}
+    if request.source is not None:
+        options = {"label": request.label, **request.reading}
         given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
-        table, home = f"read_table({source!r}{given})", "from jointsparse.io import read_table"
+        table, home = (
+            f"read_table({request.source!r}{given})",
+            "from jointsparse.io import read_table",
+        )
     imports.append(home)
     values = "table.values"
     if selection.scale in _SCALERS:

@@ -1,5 +1,7 @@
 """``jointsparse select``: rank the features of a table and keep the ones that matter."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -213,6 +215,7 @@ def select(
 
     table = fitting.load_table(data, label, drop_text, impute)
     fitting.check_table(table, estimator)
+    reporting.check_pixels(shape, table.values.shape[1])
     values, scaling = fitting.scale_columns(table.values, scale)
     seconds, warnings = fitting.fit(
         estimator, values, default_parameters(chosen), show_progress=not quiet
@@ -235,17 +238,17 @@ def select(
         print_warning(message)
     written = _write(selection, output, ranking)
     if report is not None:
-        reading = {"drop_text": drop_text, "impute": impute and impute.value}
-        reporting.write_report(
-            report,
-            selection,
-            values,
+        request = reporting.Request(
+            target=report,
             source=data,
             label=label,
             image_shape=shape,
             points=path_points,
-            reading=reading,
+            reading={"drop_text": drop_text, "impute": impute and impute.value},
+            show_progress=not quiet,
         )
+        with _telling(written):
+            reporting.write_report(request, selection, values)
         written.append(report)
     if as_json:
         print_json(as_record(selection))
@@ -264,29 +267,39 @@ def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
 
 def _write(selection: Selection, output: Path | None, ranking: Path | None) -> list[Path]:
     """Write the files that were asked for; return the ones written."""
-    from jointsparse.io import TableError, write_rows, write_table
+    from jointsparse.io import write_rows, write_table
 
     if output is not None and not selection.kept.any():
         message = fitting.nothing_kept_message(selection.estimator)
         raise CommandError(f"{message}; {output} was not written")
     written: list[Path] = []
-    try:
+    with _telling(written):
         if ranking is not None:
             write_rows(ranking, RANKING_HEADER, ranking_cells(selection))
             written.append(ranking)
         if output is not None:
             write_table(output, selection.table.select(selection.kept.nonzero()[0]))
             written.append(output)
-    except (TableError, OSError) as error:
+    return written
+
+
+@contextmanager
+def _telling(written: list[Path]) -> Iterator[None]:
+    """Say in the message of what goes wrong now which files were written before."""
+    from jointsparse.io import TableError
+
+    try:
+        yield
+    except (TableError, OSError, CommandError) as error:
         raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error
     except KeyboardInterrupt:
         # Between two files the usual message, that nothing was written, would be wrong.
         raise KeyboardInterrupt(f"interrupted{_already(written)}" if written else "") from None
-    return written
 
 
 def _already(written: list[Path]) -> str:
-    return f"; {written[0]} was written before" if written else ""
+    names = " and ".join(map(str, written))
+    return f"; {names} {'was' if len(written) == 1 else 'were'} written before" if written else ""
 
 
 def _print_written(console: Console, written: list[Path]) -> None:
