@@ -80,6 +80,19 @@ class TestSelect:
         (tmp_path / "folder.html").mkdir()
         assert_refused(invoke("select", "--report", tmp_path / "folder.html"), "directory")
 
+    def test_interrupted_says_what_was_written(self, table, tmp_path, monkeypatch):
+        def interrupt(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(reporting, "followed", interrupt)
+        ranking, target = tmp_path / "r.csv", tmp_path / "r.html"
+        asked = ("select", table, "--drop-text", "--ranking", ranking, "--report", target)
+        result = invoke(*asked)
+        assert result.exit_code == 130
+        assert f"{ranking} was written before" in result.stderr
+        assert ranking.exists()
+        assert not target.exists()
+
     def test_long_fits_have_no_path_unless_asked(self, table, tmp_path, monkeypatch):
         monkeypatch.setattr(reporting, "PATH_SECONDS", 0.0)
         target = tmp_path / "r.html"

@@ -2,7 +2,7 @@
 
 import re
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,11 +102,10 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
 
     table, shape = selection.table, request.image_shape
     console = error_console()
-    with (
-        console.status("following the model through penalties, for the report")
-        if request.show_progress and console.is_terminal
-        else nullcontext()
-    ):
+    spinner: AbstractContextManager[Any] = nullcontext()
+    if request.show_progress and console.is_terminal:
+        spinner = console.status("following the model through penalties, for the report")
+    with spinner:
         path, note = _path(selection, values, request.points)
     report = Report.from_estimator(
         selection.estimator,
@@ -212,10 +211,8 @@ def _code(selection: Selection, request: Request) -> str:
     if request.source is not None:
         options = {"label": request.label, **request.reading}
         given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
-        table, home = (
-            f"read_table({request.source!r}{given})",
-            "from jointsparse.io import read_table",
-        )
+        table = f"read_table({request.source!r}{given})"
+        home = "from jointsparse.io import read_table"
     imports.append(home)
     values = "table.values"
     if selection.scale in _SCALERS:
