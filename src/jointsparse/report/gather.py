@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
@@ -264,7 +265,10 @@ class Fitted:
         for title, columns in sets:
             part = dense[:, columns]
             part = part.toarray() if hasattr(part, "toarray") else part
-            scores = clustering_scores(part, labels, n_repeats=CLUSTER_REPEATS)
+            with warnings.catch_warnings():
+                # K-means says so where there are fewer different points than clusters.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                scores = clustering_scores(part, labels, n_repeats=CLUSTER_REPEATS)
             rows.append((title, scores.summary()))
         return Clusters(rows, n_classes, labels.size, CLUSTER_REPEATS)
 

@@ -24,6 +24,7 @@ from jointsparse.report.payload import (
     MOST_LISTED,
     page_data,
     path_axis,
+    repeated_places,
     safe_json,
     start_point,
 )
@@ -142,8 +143,7 @@ def _rows(features: Features) -> list[dict[str, Any]]:
     kept = np.flatnonzero(features.kept)[:ROWS_KEPT]
     dropped = np.flatnonzero(~features.kept)[:ROWS_DROPPED]
     top = float(features.scores.max(initial=0.0)) or 1.0
-    names = features.names or []
-    repeated = {name for name in names if names.count(name) > 1} if len(names) <= 2000 else set()
+    repeated = set(repeated_places(features.names))
     gains = gains_of(features.r2)
     rows = []
     for place in [*kept.tolist(), *dropped.tolist()]:
@@ -153,7 +153,7 @@ def _rows(features: Features) -> list[dict[str, Any]]:
             {
                 "rank": place + 1,
                 "name": name,
-                "column": int(features.columns[place]) if name in repeated else None,
+                "column": int(features.columns[place]) if place in repeated else None,
                 "kept": bool(features.kept[place]),
                 "score": f"{score:.3g}",
                 # Anything above zero stays visible: exact zeros are the ones without a bar.

@@ -54,7 +54,7 @@ def page_data(found: Findings) -> dict[str, Any]:
 def _features(features: Features) -> dict[str, Any]:
     count = min(len(features), MOST_LISTED)
     part = slice(count)
-    repeated = _repeated(features.names)
+    repeated = repeated_places(features.names)
     return {
         "total": len(features),
         "names": None if features.names is None else features.names[part],
@@ -70,7 +70,7 @@ def _features(features: Features) -> dict[str, Any]:
     }
 
 
-def _repeated(names: list[str] | None) -> list[int]:
+def repeated_places(names: list[str] | None) -> list[int]:
     """Return the places of names that occur more than once."""
     if names is None or len(set(names)) == len(names):
         return []

@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from jointsparse.report.findings import Findings, counted, grouped, percent
+from jointsparse.text import cut_middle
 
 _R2 = re.compile(r"r2\s*>=\s*([\d.e-]+)", re.IGNORECASE)
 
@@ -55,7 +56,7 @@ def _found(found: Findings) -> str:
     if n_kept == 0:
         return "No feature was kept: the penalty is so strong that it empties the model. Lower it."
     names = [found.features.name(int(place)) for place in found.features.kept.nonzero()[0][:5]]
-    shortest = ", ".join(f"“{name if len(name) <= 40 else name[:39] + '…'}”" for name in names)
+    shortest = ", ".join(f"“{cut_middle(name, 40)}”" for name in names)
     more = f" and {grouped(n_kept - len(names))} more" if n_kept > len(names) else ""
     components = ""
     if found.components:
