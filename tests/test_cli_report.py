@@ -56,10 +56,21 @@ class TestSelect:
         )
         assert result.exit_code == 0
         page = Page(target.read_text(encoding="utf-8"))
-        assert "components" in {attributes.get("id") for _, attributes in page.elements}
+        ids = {attributes.get("id") for _, attributes in page.elements}
+        assert "components" in ids
+        assert "path-slider" not in ids
+        assert any("n_nonzero=4 stands in place of alpha" in note for note in page.notes)
         printed = []
         exec(page.code, {"print": printed.append})
         assert len(printed[0]) == 3
+
+    def test_path_of_a_component_method(self, table, tmp_path):
+        target = tmp_path / "r.html"
+        asked = ("select", table, "--drop-text", "--method", "jspca", "--components", "2")
+        assert invoke(*asked, "--report", target, "--path-points", "5").exit_code == 0
+        points = Page(target.read_text(encoding="utf-8")).payload["path"]["points"]
+        assert len(points) == 5
+        assert all(point["gap"] is None for point in points)  # not convex: no proof
 
     def test_pixels(self, tmp_path):
         np.save(tmp_path / "x.npy", np.random.default_rng(0).random((30, 12)))

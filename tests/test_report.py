@@ -62,7 +62,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
-        self.elements, self.rows, self.code, self.data = [], [], "", ""
+        self.elements, self.rows, self.notes, self.code, self.data = [], [], [], "", ""
         self._inside = []
         self.feed(text)
 
@@ -84,6 +84,8 @@ class Page(HTMLParser):
         tags = [tag for tag, _ in self._inside]
         if "tr" in tags:
             self.rows[-1][0] += text
+        if tags[-1:] == ["p"]:
+            self.notes.append(text)
         if "code" in tags:
             self.code += text
         if ("script", "data") in self._inside:
@@ -491,6 +493,7 @@ class TestPath:
             objectives=np.zeros(3),
             duality_gaps=np.array([0, np.nan, 1e-6]),
             n_iter=np.ones(3, dtype=int),
+            converged=np.ones(3, dtype=bool),
             feature_names=None,
         )
         model = Fake(

@@ -216,6 +216,7 @@ def test_a_hundred_thousand_features(browser, tmp_path):
         objectives=alphas,
         duality_gaps=1e-6 * alphas,
         n_iter=np.ones(24, dtype=int),
+        converged=np.ones(24, dtype=bool),
         feature_names=None,
     )
     report = Report.from_estimator(model, X, path=path, feature_names=names)

@@ -3,7 +3,7 @@
 import re
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,17 +130,20 @@ def _path(
     selection: Selection, values: Any, points: int | None
 ) -> "tuple[RegularizationPath | None, str]":
     """Return the path and a note on what is missing of it."""
-    estimator = selection.estimator
-    if points == 0 or not hasattr(estimator, "emptying_penalty"):
+    model = selection.model
+    if points == 0 or not hasattr(model, "emptying_penalty"):
         return None, ""
-    if estimator.solver == "published":
+    if getattr(model, "solver", "") == "published":
         return None, "no regularisation path: the published solver has no exact zeros"
     if points is None and _FIRST_POINTS * selection.seconds > PATH_SECONDS:
         return None, (
             f"no regularisation path: the fit took {selection.seconds:.0f} s, and a path takes one "
             f"for each point; --path-points {PATH_POINTS} asks for it all the same"
         )
-    return followed(estimator, values, points), ""
+    try:
+        return followed(model, values, points), ""
+    except ValueError as error:  # a method whose parameters leave no penalty to follow
+        return None, f"no regularisation path: {error}"
 
 
 def followed(estimator: Any, values: Any, points: int | None) -> "RegularizationPath":
@@ -148,8 +151,8 @@ def followed(estimator: Any, values: Any, points: int | None) -> "Regularization
 
     Parameters
     ----------
-    estimator : ConvexSelector
-        Its penalties other than alpha are used.
+    estimator : estimator
+        One that ``regularization_path`` takes; its other parameters are used.
     values : array or sparse matrix
         Samples.
     points : int or None
@@ -158,9 +161,8 @@ def followed(estimator: Any, values: Any, points: int | None) -> "Regularization
     import numpy as np
 
     from jointsparse.model_selection import regularization_path
-    from jointsparse.moments import Moments
 
-    moments, started = Moments.from_data(values), time.perf_counter()
+    moments, started = estimator.moments_of(values), time.perf_counter()
     total = PATH_POINTS if points is None else points
     first = min(_FIRST_POINTS, total)
     path = regularization_path(estimator, moments, alphas=np.geomspace(_STRONGEST, _WEAKEST, first))
@@ -194,11 +196,11 @@ def _merged(one: "RegularizationPath", other: "RegularizationPath") -> "Regulari
     import numpy as np
 
     order = np.argsort(-np.concatenate([one.alphas, other.alphas]))
-    names = ("alphas", "penalties", "feature_scores", "objectives", "duality_gaps", "n_iter")
-    parts = {
-        name: np.concatenate([getattr(one, name), getattr(other, name)])[order] for name in names
-    }
-    return type(one)(**parts, feature_names=one.feature_names)
+    parts = {field.name: getattr(one, field.name) for field in fields(one)}
+    for name, part in parts.items():
+        if name != "feature_names" and part is not None:
+            parts[name] = np.concatenate([part, getattr(other, name)])[order]
+    return type(one)(**parts)
 
 
 def _code(selection: Selection, request: Request) -> str:

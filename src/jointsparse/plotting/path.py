@@ -154,13 +154,13 @@ class PathDisplay:
         max_features: int = 40,
         ax: "Axes | None" = None,
     ) -> "PathDisplay":
-        """Follow a convex model through penalties, and draw it.
+        """Follow a model through penalties, and draw it.
 
         Parameters
         ----------
-        estimator : SPCAPSD, CSPCA or AWSPCA
-            Where it is fitted, its kept features are in colour and its penalty is marked. It is
-            not modified.
+        estimator : SPCAPSD, CSPCA, AWSPCA, SPCA, JSPCA or FSSL
+            Where it is a fitted selector, its kept features are in colour and its penalty is
+            marked. It is not modified.
         X : array-like, data frame or sparse matrix of shape (n_samples, n_features), or Moments
             The samples.
         alphas : array-like, optional

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Real
 from pathlib import Path
 from platform import python_version
 from typing import TYPE_CHECKING, Any
@@ -247,7 +248,7 @@ def _points(path: RegularizationPath, columns: Any, model: Any) -> PathPoints:
         penalties=path.penalties,
         scores=path.feature_scores[:, columns],
         gaps=path.duality_gaps,
-        used=None if used is None else float(used) / empties,
+        used=float(used) / empties if isinstance(used, Real) else None,
     )
 
 
