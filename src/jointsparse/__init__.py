@@ -28,6 +28,7 @@ _HOMES = {
     "UDFS": "jointsparse.methods.udfs",
     "SelectFeatures": "jointsparse.methods.select_features",
     "RegularizationPath": "jointsparse.model_selection",
+    "Report": "jointsparse.report",
     "regularization_path": "jointsparse.model_selection",
 }
 _MODULES = {"metrics": "jointsparse.metrics", "registry": "jointsparse.methods.registry"}
@@ -49,6 +50,7 @@ __all__ = [
     "LaplacianScore",
     "Moments",
     "RegularizationPath",
+    "Report",
     "RobustPCA",
     "SelectFeatures",
     "__version__",

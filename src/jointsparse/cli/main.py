@@ -9,6 +9,7 @@ import typer
 
 from jointsparse import __version__
 from jointsparse.cli import methods as methods_command
+from jointsparse.cli import report as report_command
 from jointsparse.cli import reproduce as reproduce_command
 from jointsparse.cli import select as select_command
 from jointsparse.cli.console import PROGRAM
@@ -23,6 +24,7 @@ app = typer.Typer(
 )
 app.command("select", help=select_command.HELP)(select_command.select)
 app.command("methods", help=methods_command.HELP)(methods_command.methods)
+app.command("report", help=report_command.HELP)(report_command.report)
 app.command("reproduce", help=reproduce_command.HELP)(reproduce_command.reproduce)
 
 
