@@ -28,6 +28,8 @@ _HOMES = {
     "SelectFeatures": "jointsparse.methods.select_features",
     "RegularizationPath": "jointsparse.model_selection",
     "regularization_path": "jointsparse.model_selection",
+    "load_model": "jointsparse.persistence",
+    "save_model": "jointsparse.persistence",
 }
 _MODULES = {"metrics": "jointsparse.metrics", "registry": "jointsparse.methods.registry"}
 
@@ -51,9 +53,11 @@ __all__ = [
     "RobustPCA",
     "SelectFeatures",
     "__version__",
+    "load_model",
     "metrics",
     "registry",
     "regularization_path",
+    "save_model",
 ]
 
 
