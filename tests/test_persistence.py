@@ -16,8 +16,8 @@ from jointsparse import SPCAPSD, GreedySelector, SelectFeatures, load_model, reg
 from jointsparse.persistence import ModelError
 
 
-@pytest.fixture(scope="module")
-def X():
+@pytest.fixture(scope="module", name="X")
+def samples():
     rng = np.random.default_rng(0)
     return rng.standard_normal((40, 3)) @ rng.standard_normal((3, 8)) + 0.2 * rng.standard_normal(
         (40, 8)

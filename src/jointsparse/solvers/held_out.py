@@ -6,7 +6,10 @@ set about as large as the number of samples would fit their noise, whatever it i
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -137,15 +140,26 @@ class _ScatterFold(Fold):
 
 def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fold, Fold]:
     """Return two folds: fitted to ``one`` and judged on ``other``, and the other way round."""
-    if moments.n_features > one.size + other.size:
-        rows = np.concatenate([one, other])
+    first, second = cross_validation_folds(moments, [other, one])
+    return first, second
+
+
+def cross_validation_folds(moments: Moments, parts: Sequence[IntArray]) -> list[Fold]:
+    """Return one fold for each part of the samples: fitted to all other parts, judged on it."""
+    rows = np.concatenate(parts)
+    ends = np.cumsum([part.size for part in parts])
+    if moments.n_features > rows.size:
         columns = feature_columns(Moments.from_data(moments.data[rows]))
         gram = row_gram(columns)
-        first, second = np.arange(one.size), np.arange(one.size, rows.size)
-        return _row_fold(columns, gram, first, second), _row_fold(columns, gram, second, first)
-    parts = [Moments.from_data(moments.data[rows]) for rows in (one, other)]
+        tests = np.split(np.arange(rows.size), ends[:-1])
+        everyone = np.arange(rows.size)
+        return [_row_fold(columns, gram, np.setdiff1d(everyone, test), test) for test in tests]
+    pieces = [Moments.from_data(moments.data[part]) for part in parts]
     unit = moments.total_variance
-    return _scatter_fold(parts[0], parts[1], unit), _scatter_fold(parts[1], parts[0], unit)
+    return [
+        _scatter_fold(reduce(operator.add, pieces[:k] + pieces[k + 1 :]), pieces[k], unit)
+        for k in range(len(pieces))
+    ]
 
 
 def _row_fold(columns: Columns, gram: FloatArray, train: IntArray, test: IntArray) -> _RowFold:
