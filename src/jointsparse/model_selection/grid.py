@@ -13,7 +13,6 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils.validation import validate_data
 
-from jointsparse.methods.convex import ConvexSelector
 from jointsparse.model_selection.criteria import effective_rank
 from jointsparse.moments import Moments
 
@@ -22,7 +21,6 @@ SPARSITY = tuple(float(f"{value:.2g}") for value in np.geomspace(0.5, 0.002, 9))
 RANK = tuple(float(f"{value:.2g}") for value in np.geomspace(0.5, 0.001, 9))
 _DEFAULTS = {"alpha": SPARSITY, "mu": SPARSITY, "eta": RANK}
 _WALKED = ("alpha", "mu")  # along these each solution starts from the one before
-SEARCH_TOL = 1e-3  # duality gap of the convex models during the search
 
 Parameters = dict[str, Any]
 
@@ -133,8 +131,6 @@ def walk(estimator: Any, moments: Moments, line: Sequence[Parameters]) -> Iterat
     model = clone(estimator)
     if "warm_start" in model.get_params():
         model.set_params(warm_start=True)
-    if isinstance(model, ConvexSelector):
-        model.set_params(tol=max(model.tol, SEARCH_TOL))
     for params in line:
         fit_to(model.set_params(**params), moments)
         support = np.asarray(model.get_support())

@@ -159,7 +159,8 @@ def choose_parameters(
     ----------
     estimator : estimator
         A selector; not modified. A method with components keeps its nonzero features: wrap it in
-        :class:`SelectFeatures` to ask for a number of them.
+        :class:`SelectFeatures` to ask for a number of them. A larger ``tol`` makes the search
+        faster.
     X : array-like, data frame or sparse matrix of shape (n_samples, n_features), or Moments
         Samples, or their moments where they hold the samples.
     param_grid : dict, list of dict or None, default=None
