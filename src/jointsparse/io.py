@@ -92,7 +92,8 @@ def read_table(
     *,
     label: str | None = None,
     drop_text: bool = False,
-    impute: Literal["median", "mean"] | None = None,
+    impute: Literal["median", "mean", "keep"] | None = None,
+    least_rows: int = 2,
 ) -> Table:
     """Read a numeric table; the suffix names the format.
 
@@ -104,16 +105,19 @@ def read_table(
         Column to keep aside as labels (text is allowed in it), or an array of an .npz file.
     drop_text : bool
         Leave columns that are not numbers out instead of refusing them.
-    impute : {"median", "mean"}, optional
-        Fill missing values with that statistic of their column instead of refusing them.
+    impute : {"median", "mean", "keep"}, optional
+        Fill missing values with that statistic of their column, or keep them as NaN, instead of
+        refusing them.
+    least_rows : int
+        Fewer samples than this are refused.
 
     Returns
     -------
     Table
-        At least two samples of at least one numeric column, all finite; else a `TableError`.
+        Samples of at least one numeric column, all finite (or kept NaN); else a `TableError`.
     """
     path = Path(path)
-    if impute not in (None, "median", "mean"):
+    if impute not in (None, "median", "mean", "keep"):
         raise TableError(f"impute must be 'median' or 'mean', not {impute!r}.")
     with _reading(path), path.open("rb") as stream:
         if not stream.read(1):
@@ -121,6 +125,7 @@ def read_table(
     kind = _kind(path)
     bare = kind in ("npy", "npz", "mtx")
     table = _read_matrix(path, kind, label) if bare else _read_arrow(path, kind, label, drop_text)
+    _check_shape(path, *table.values.shape, least_rows)
     _complete(path, table, impute)
     return table
 
@@ -286,8 +291,8 @@ def _find_label(path: Path, label: str, names: Sequence[str]) -> int:
     raise _error(path, f"has no column {_shown(label)} for --label; {hint}.")
 
 
-def _check_shape(path: Path, rows: int, columns: int) -> None:
-    if rows < 2:
+def _check_shape(path: Path, rows: int, columns: int, least_rows: int = 1) -> None:
+    if rows < least_rows:
         count = "one row" if rows else "no rows"
         raise _error(path, f"has {count} of data; at least two samples are needed.")
     if columns == 0:
@@ -308,6 +313,8 @@ def _complete(path: Path, table: Table, impute: str | None) -> None:
         value = f"{'infinite' if dense else 'non-finite'} value {values[rows[0], columns[0]]}"
         where = f"column {_shown(names[columns[0]])}, data row {rows[0] + 1}"
         raise _error(path, f"holds the {value} in {where}; replace it in the file, no option does.")
+    if impute == "keep":
+        return
     missing = np.isnan(values)
     counts = missing.sum(axis=0)
     if empty := [names[j] for j in np.flatnonzero(counts == len(values))]:
