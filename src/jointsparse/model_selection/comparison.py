@@ -120,6 +120,7 @@ def compare_methods(
     n_subsamples: int = 10,
     n_repeats: int = 10,
     random_state: int = 0,
+    feature_names: Sequence[str] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Comparison:
     """Run several methods on the same data and measure what each selection is worth.
@@ -145,6 +146,8 @@ def compare_methods(
         Runs of K-means, where there are labels.
     random_state : int, default=0
         Seed of the halves and of K-means.
+    feature_names : sequence of str or None, default=None
+        Names of the features, where X has none.
     on_progress : callable or None, default=None
         Called with the name of a method, the number of methods done and that of all.
 
@@ -177,7 +180,7 @@ def compare_methods(
         if on_progress is not None:
             on_progress(name, number, len(methods))
         results.append(judge.result(name, estimator))
-    names = moments.feature_names
+    names = moments.feature_names if feature_names is None else feature_names
     if names is None:
         names = [f"feature {j}" for j in range(moments.n_features)]
     return Comparison(

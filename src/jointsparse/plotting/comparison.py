@@ -79,9 +79,9 @@ class ComparisonDisplay:
         ax.set_xlim(0, 1)
         ax.set_xlabel("variance explained on held-out samples (R²)")
         ax.set_title(f"{found.n_kept} kept features", loc="left", fontsize="medium")
-        ax.legend(
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.25),
+        self.figure_.legend(
+            loc="outside lower left",
+            ncols=2,
             frameon=False,
             fontsize="small",
             labelcolor=QUIET_TEXT,
@@ -102,12 +102,14 @@ class ComparisonDisplay:
 
     def _overlap(self, ax: Any, names: list[str]) -> None:
         overlap = self.comparison.jaccard
+        size = "small" if len(names) <= 8 else "x-small"
         ax.imshow(overlap, cmap="Blues", vmin=0, vmax=1, aspect="auto")
         for row, column in np.ndindex(*overlap.shape):
             value = overlap[row, column]
             if not np.isnan(value):
                 colour = "white" if value > 0.6 else "black"
-                ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
+                style = {"ha": "center", "va": "center", "color": colour, "fontsize": size}
+                ax.text(column, row, f"{value:.2f}".removeprefix("0"), **style)
         ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
         ax.set_yticks(range(len(names)), [""] * len(names))
         ax.set_title("Same features as another method", loc="left", fontsize="medium")
