@@ -129,6 +129,7 @@ def _foreign(types: list[str]) -> str:
 
 def _trusted() -> list[str]:
     """Return the full names of the types that a file may hold besides those skops knows."""
+    import numpy as np
     from scipy import sparse
 
     from jointsparse.methods import registry
@@ -138,7 +139,7 @@ def _trusted() -> list[str]:
 
     estimators = {type(method.make()) for method in registry.methods().values()}
     kept = {KernelFSSL, SelectFeatures, SelectionReport, StandIns}
-    plain = {sparse.csr_array, sparse.csc_array, sparse.coo_array}
+    plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
     return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in estimators | kept | plain)
 
 

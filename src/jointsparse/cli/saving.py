@@ -40,7 +40,7 @@ def write_model(path: Path, selection: Selection, impute: Impute | None) -> None
 def pipeline_of(selection: Selection, impute: Impute | None) -> "Pipeline":
     """Return the fitted steps: what fills and scales the columns, and the selector.
 
-    They know the names of the columns. The table was filled while it was read; a column filled with
+    The first knows the names of the columns. The table was filled while it was read; a column filled with
     its median (or mean) has the same median (mean), so the filling can be learned from it.
     """
     import numpy as np
@@ -64,6 +64,6 @@ def pipeline_of(selection: Selection, impute: Impute | None) -> "Pipeline":
         )
         steps.append(("scale", scaler.fit(values)))
     steps.append(("select", selection.estimator))
-    for _, step in steps:
-        step.feature_names_in_ = np.asarray(selection.table.names, dtype=object)
+    # As if the first step had been fitted to a data frame; the others are given arrays.
+    steps[0][1].feature_names_in_ = np.asarray(selection.table.names, dtype=object)
     return Pipeline(steps)
