@@ -86,7 +86,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._reordered(order)
 
     def transform(self, X: Any) -> NDArray[Any]:
-        """Return the scores (X - mean_) components_ᵀ, sample by sample.
+        """Return the scores ``(X - mean_) @ components_.T``, sample by sample.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return np.asarray(scores).astype(_float_type(X.dtype), copy=False)
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Return the samples that the scores stand for, mean_ + X reconstruction_.
+        """Return the samples that the scores stand for, ``mean_ + X @ reconstruction_``.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         Returns
         -------
         float
-            1 - Σ‖x - x̂‖² / Σ‖x - mean_‖².
+            ``1 - Σ‖x - x̂‖² / Σ‖x - mean_‖²``.
         """
         check_is_fitted(self)
         X = self._checked(X)
