@@ -40,8 +40,8 @@ def write_model(path: Path, selection: Selection, impute: Impute | None) -> None
 def pipeline_of(selection: Selection, impute: Impute | None) -> "Pipeline":
     """Return the fitted steps: what fills and scales the columns, and the selector.
 
-    The first knows the names of the columns. The table was filled while it was read; a column filled with
-    its median (or mean) has the same median (mean), so the filling can be learned from it.
+    The first knows the names of the columns. The table was filled while it was read; a column
+    filled with its median (or mean) has the same median (mean): the filling is learned from it.
     """
     import numpy as np
     from scipy.sparse import issparse
