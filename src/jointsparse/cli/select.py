@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import choosing, fitting, saving
+from jointsparse.cli import choosing, fitting, reporting, saving
 from jointsparse.cli.arguments import (
     build_estimator,
     check_outputs,
@@ -155,6 +155,35 @@ def select(
             help="Write rank, score, kept and stand-ins of all, as CSV.",
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            rich_help_panel=_RESULTS,
+            metavar="FILE",
+            help="Write what was found, and why, as one HTML page.",
+        ),
+    ] = None,
+    image_shape: Annotated[
+        str | None,
+        typer.Option(
+            "--image-shape",
+            rich_help_panel=_RESULTS,
+            metavar="HxW",
+            help="Height and width, where the features are pixels: pictures in the report.",
+        ),
+    ] = None,
+    path_points: Annotated[
+        int | None,
+        typer.Option(
+            "--path-points",
+            rich_help_panel=_RESULTS,
+            min=0,
+            metavar="N",
+            help="Points of the regularisation path in the report; 0 for none.",
+            show_default="24, if they take less than a minute",
+        ),
+    ] = None,
     top: Annotated[
         int,
         typer.Option(
@@ -207,6 +236,8 @@ def select(
     )
     check_outputs(output, ranking, data)
     saving.check_save(save, [output, ranking, None if data is None else Path(data)])
+    shape = reporting.parse_image_shape(image_shape)
+    reporting.check_report(report, [output, ranking, None if data is None else Path(data)], shape)
 
     table = fitting.load_table(data, label, drop_text, impute)
     fitting.check_table(table, estimator)
@@ -215,7 +246,7 @@ def select(
     seconds, warnings = fitting.fit(
         estimator, values, default_parameters(chosen), show_progress=not quiet
     )
-    report, more_warnings = fitting.worth(estimator)
+    worth, more_warnings = fitting.worth(estimator)
     warnings += more_warnings
     selection = Selection(
         data=fitting.data_name(data),
@@ -227,11 +258,24 @@ def select(
         seconds=seconds,
         notes=[*table.notes, *_seed_note(seed, parameters_of(estimator)), *choice],
         warnings=warnings,
-        report=report,
+        report=worth,
     )
     for message in warnings:
         print_warning(message)
     written = _write(selection, output, ranking)
+    if report is not None:
+        reading = {"drop_text": drop_text, "impute": impute and impute.value}
+        reporting.write_report(
+            report,
+            selection,
+            values,
+            source=data,
+            label=label,
+            image_shape=shape,
+            points=path_points,
+            reading=reading,
+        )
+        written.append(report)
     if save is not None:
         saving.write_model(save, selection, impute)
         written.append(save)
