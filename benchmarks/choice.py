@@ -2,8 +2,8 @@
 
 Section ``accuracy``: for each dataset a grid of 9 × 9 penalties of SPCA-PSD. The labels choose the
 point with the best clustering accuracy (K-means on the kept features, 30 runs); the criteria choose
-theirs without labels. Printed is what they lose, in points of accuracy. The best of 81 noisy numbers
-is partly luck, so the winner is also measured again, with 30 other runs.
+theirs without labels. Printed is what they lose, in points of accuracy. The best of 81 noisy
+numbers is partly luck, so the winner is also measured again, with 30 other runs.
 
 Section ``cost``: the time of the whole grid against that of 81 separate fits.
 
@@ -112,8 +112,9 @@ def accuracy(names):
     for key in columns:
         values, again = np.array(losses[key]).T
         print(
-            f"{key:16s} mean loss {values.mean():.1f}, largest {values.max():.1f}, within {BOUND:g} "
-            f"points in {np.sum(values <= BOUND)} of {values.size}; measured again {again.mean():.1f}"
+            f"{key:16s} mean loss {values.mean():.1f}, largest {values.max():.1f}, within "
+            f"{BOUND:g} points in {np.sum(values <= BOUND)} of {values.size}; "
+            f"measured again {again.mean():.1f}"
         )
     print("\nautomatic choice beyond the bound:", "; ".join(failures) or "nowhere")
 

@@ -125,7 +125,8 @@ def read_table(
     kind = _kind(path)
     bare = kind in ("npy", "npz", "mtx")
     table = _read_matrix(path, kind, label) if bare else _read_arrow(path, kind, label, drop_text)
-    _check_shape(path, *table.values.shape, least_rows=least_rows)
+    rows, columns = table.values.shape
+    _check_shape(path, rows, columns, least_rows)
     _complete(path, table, impute)
     return table
 
