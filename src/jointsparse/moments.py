@@ -128,8 +128,9 @@ class Moments:
                 "fit(X), or with moments from Moments.from_data(X)"
             )
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
-        dtype = np.float32 if dense.dtype == np.float32 else np.float64
-        centred = np.subtract(dense, self.mean, dtype=np.float64).astype(dtype, copy=False)
+        centred = np.empty(dense.shape, np.float32 if dense.dtype == np.float32 else np.float64)
+        for first, block in _numbered_blocks(dense):  # no copy in double precision of the whole
+            centred[first : first + len(block)] = np.subtract(block, self.mean, dtype=np.float64)
         centred[:, self.variances == 0] = 0.0
         return centred
 
@@ -206,10 +207,15 @@ def column_names(X: Any) -> Any:
     return names if all(isinstance(name, str) for name in names) else None
 
 
-def _row_blocks(matrix: Any) -> Iterator[Any]:
+def _numbered_blocks(matrix: Any) -> Iterator[tuple[int, Any]]:
     rows = max(1, BLOCK_ENTRIES // max(1, matrix.shape[1]))
     for start in range(0, matrix.shape[0], rows):
-        yield matrix[start : start + rows]
+        yield start, matrix[start : start + rows]
+
+
+def _row_blocks(matrix: Any) -> Iterator[Any]:
+    for _, block in _numbered_blocks(matrix):
+        yield block
 
 
 def _mean(matrix: Any) -> FloatArray:

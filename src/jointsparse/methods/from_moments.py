@@ -39,10 +39,28 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
+        return self._fit(self.moments_of(X, y))
+
+    def moments_of(self, X: Any, y: Any = None) -> Moments:
+        """Return the moments of samples, checked as ``fit`` does.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, one per row. Not modified.
+        y : ignored
+            Used by methods that want classes.
+
+        Returns
+        -------
+        Moments
+        """
         X = validate_data(
             self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
         )
-        return self._fit(Moments.from_data(X))
+        moments = Moments.from_data(X)
+        moments.feature_names = getattr(self, "feature_names_in_", None)
+        return moments
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples.
