@@ -1,7 +1,5 @@
 """Parameters chosen without labels, and the stability of a selection."""
 
-import time
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -290,20 +288,6 @@ def test_unsuitable_estimators_and_data():
         choose_parameters(SPCAPSD(), X[:3])
     with pytest.raises(ValueError, match="needs the samples"):
         choose_parameters(SPCAPSD(), Moments.from_scatter(np.cov(X.T), 90))
-
-
-def test_a_grid_costs_far_less_than_its_fits():
-    """Moments are shared, and each fit starts from the one before."""
-    X = clusters(n=300, p=60, groups=5)
-    choose_parameters(SPCAPSD(), X, param_grid=GRID)  # imports
-    start = time.process_time()
-    choice = choose_parameters(SPCAPSD(n_features_to_select=10), X, criterion="rank", n_clusters=5)
-    together = time.process_time() - start
-    start = time.process_time()
-    for point in choice.points[::9]:
-        SPCAPSD(n_features_to_select=10, **point.params).fit(X)
-    apart = 9 * (time.process_time() - start)
-    assert together < apart
 
 
 # Stability.
