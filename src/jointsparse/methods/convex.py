@@ -21,6 +21,7 @@ from jointsparse.solvers.convex_model import (
     nonempty_lam,
 )
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
+from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.solution import Solution
 
@@ -134,8 +135,8 @@ class ConvexSelector(Selector):
         """
         if self.n_clusters is None:
             return AUTO_ETA
-        values = np.asarray(self._slope_spectrum(moments).values, dtype=np.float64)[::-1]
         count = max(2, int(self.n_clusters))
+        values = self._slope_values(moments, count)
         padded = np.append(values, np.zeros(count)) / values[0]
         share = np.sqrt(padded[count - 2] * padded[count - 1])
         return float(np.clip(share, *ETA_FOR_CLUSTERS))
@@ -148,7 +149,7 @@ class ConvexSelector(Selector):
             self._eta,
             scale=scale,
             auto=self._auto_eta(moments) if self._eta == "auto" else 0.0,
-            largest=lambda: largest_eta(self._slope_spectrum(moments), self._slope),
+            largest=lambda: self._largest_eta(moments),
             trace=trace,
         )
         self.alpha_ = absolute_penalty(
@@ -163,6 +164,14 @@ class ConvexSelector(Selector):
             both = hasattr(self, "eta") and not self.eta_
             reason = "alpha and eta cannot both be 0" if both else "alpha must be positive"
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
+
+    def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
+        """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
+        return np.asarray(self._slope_spectrum(moments).values, dtype=np.float64)[::-1]
+
+    def _largest_eta(self, moments: Moments) -> float:
+        """Return the smallest η that empties the model without λ."""
+        return largest_eta(self._slope_spectrum(moments), self._slope)
 
     def _largest_lam(self, moments: Moments) -> float:
         """Return a λ that surely empties the model at the η in use."""
@@ -235,8 +244,12 @@ class ConvexSelector(Selector):
     def _published_data(self, moments: Moments) -> NDArray[Any]:
         return moments.centred_data
 
+    def _nonempty_lam(self, moments: Moments) -> float:
+        """Return a λ that surely does not empty the model at the η in use."""
+        return nonempty_lam(self._slope_data(moments), self.eta_, self._slope)
+
     def _how_to_keep_some(self, moments: Moments) -> str:
-        largest = nonempty_lam(self._slope_data(moments), self.eta_, self._slope)
+        largest = self._nonempty_lam(moments)
         unit = 1.0
         if self.penalty_scale == "relative":
             unit = self._largest_lam(moments)
@@ -248,3 +261,22 @@ class ConvexSelector(Selector):
             f": alpha={self.alpha} empties the model; every alpha up to "
             f"{largest / unit:.3g} keeps some"
         )
+
+    def _about_rank(self, problem: TooManyDirectionsError, moments: Moments) -> str:
+        """Say which eta keeps the rank low enough, in the unit that the user chose."""
+        unit = 1.0
+        if self.penalty_scale == "relative":
+            unit = self._largest_eta(moments)
+        elif self.penalty_scale == "trace":
+            unit = moments.total_variance
+        return (
+            f"eta={self._eta} lets {problem.count} directions matter, which need about "
+            f"{problem.gigabytes:.0f} GB of memory at {moments.n_features} features: use "
+            f"eta={_rounded_up(problem.eta / unit)} or more"
+        )
+
+
+def _rounded_up(value: float) -> float:
+    """Return the next larger number of two digits."""
+    digit = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return float(f"{np.ceil(value / digit) * digit:.2g}")
