@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import fitting, reporting, streaming
+from jointsparse.cli import choosing, fitting, reporting, saving, streaming
 from jointsparse.cli.arguments import (
     build_estimator,
     check_outputs,
@@ -17,6 +17,7 @@ from jointsparse.cli.arguments import (
     find_method,
     parameters_of,
 )
+from jointsparse.cli.choosing import Criterion
 from jointsparse.cli.components import print_components
 from jointsparse.cli.console import output_console, print_json, print_note, print_warning
 from jointsparse.cli.errors import CommandError
@@ -82,6 +83,23 @@ def select(
             metavar="K",
             help="Number of components, for methods that have them; what each is made of is "
             "printed.",
+        ),
+    ] = None,
+    choose: Annotated[
+        Criterion | None,
+        typer.Option(
+            "--choose",
+            help="Choose the penalties first, without labels, by this criterion.",
+            show_default=False,
+        ),
+    ] = None,
+    clusters: Annotated[
+        int | None,
+        typer.Option(
+            "--clusters",
+            min=2,
+            metavar="C",
+            help="Number of groups in the samples, where it is known; for --choose.",
         ),
     ] = None,
     label: Annotated[
@@ -195,6 +213,15 @@ def select(
             "--json", rich_help_panel=_RESULTS, help="Print one JSON object instead of the tables."
         ),
     ] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            rich_help_panel=_RESULTS,
+            metavar="FILE",
+            help="Write the fitted model (.skops), for jointsparse transform.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool,
         typer.Option(
@@ -222,6 +249,7 @@ def select(
         components=components,
     )
     check_outputs(output, ranking, data)
+    saving.check_save(save, [output, ranking, None if data is None else Path(data)])
     shape = reporting.parse_image_shape(image_shape)
     reporting.check_report(report, [output, ranking, None if data is None else Path(data)], shape)
 
@@ -229,6 +257,7 @@ def select(
         data, estimator, label, drop_text, scale, impute, memory, quiet, output
     )
     reporting.check_pixels(shape, len(table.names))
+    estimator, choice = choosing.chosen(estimator, values, choose, clusters, seed, quiet)
     seconds, warnings = fitting.fit(
         estimator, values, default_parameters(chosen), show_progress=not quiet
     )
@@ -242,7 +271,7 @@ def select(
         scaling=scaling,
         estimator=estimator,
         seconds=seconds,
-        notes=[*table.notes, *_seed_note(seed, parameters_of(estimator))],
+        notes=[*table.notes, *_seed_note(seed, parameters_of(estimator)), *choice],
         warnings=warnings,
         report=worth,
     )
@@ -262,6 +291,9 @@ def select(
         with _telling(written):
             reporting.write_report(request, selection, values)
         written.append(report)
+    if save is not None:
+        saving.write_model(save, selection, impute)
+        written.append(save)
     if as_json:
         print_json(as_record(selection))
     elif not quiet:

@@ -4,6 +4,7 @@ Importing this package does not import matplotlib; drawing does.
 """
 
 from jointsparse.plotting.biplot import BiplotDisplay
+from jointsparse.plotting.comparison import ComparisonDisplay
 from jointsparse.plotting.convergence import ConvergenceDisplay
 from jointsparse.plotting.feature_map import FeatureMapDisplay
 from jointsparse.plotting.feature_scores import FeatureScoresDisplay
@@ -13,6 +14,7 @@ from jointsparse.plotting.selection_curve import SelectionCurveDisplay
 
 __all__ = [
     "BiplotDisplay",
+    "ComparisonDisplay",
     "ConvergenceDisplay",
     "FeatureMapDisplay",
     "FeatureScoresDisplay",

@@ -1,4 +1,4 @@
-"""Choosing parameters: the regularisation path."""
+"""The regularisation path: solutions for a whole sequence of penalties."""
 
 from __future__ import annotations
 
