@@ -18,7 +18,7 @@ from jointsparse.solvers.wide_data import SparseWide
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-MOST_PAIRS = 12  # eigenpairs that are computed at least, where there are too many for all
+MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
 NOTHING = 1e-12  # of the largest eigenvalue: rounding
 ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
 
@@ -143,7 +143,8 @@ class SparseGram(Gram):
             Number of eigenvectors wanted. Of many samples there are not many more eigenvalues
             either: all would cost as much as with dense data.
         """
-        values, rows = self._row_pairs(max(count or 0, MOST_PAIRS))
+        # No more than are asked for: those of noise lie close together and take long.
+        values, rows = self._row_pairs(MOST_PAIRS if count is None else max(count, 1))
         values, rows = values[values > NOTHING * values[0]], rows[:, values > NOTHING * values[0]]
         rows = rows[:, :count]
         return values, self._rows_back(rows) / np.sqrt(values[: rows.shape[1]])
