@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 
 
@@ -106,7 +106,7 @@ def regularization_path(
         moments = X
     else:
         # Validation by the estimator itself gives its own messages.
-        moments = Moments.from_data(validate_data(model, X, accept_sparse=True, dtype="numeric"))
+        moments = Moments.from_data(valid_samples(model, X, fitting=True))
         moments.feature_names = getattr(model, "feature_names_in_", None)
     largest, eta = model.emptying_penalty(moments)
     absolute: dict[str, Any] = {"penalty_scale": "absolute", "n_features_to_select": "support"}

@@ -17,6 +17,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from jointsparse.device import checked_samples, is_device_array, to_host
+from jointsparse.device_moments import DeviceMoments
 from jointsparse.linalg import Spectrum
 
 BLOCK_ENTRIES = 2**22  # 32 MB of float64: larger blocks are no faster, smaller ones are slower
@@ -72,6 +74,16 @@ class Moments:
         self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
         self._scatter = scatter
         self._data = data
+        self._device = DeviceMoments(data) if is_device_array(data) else None
+
+    @property
+    def native(self) -> Any:
+        """The same arrays where the samples are: on their device; these moments for NumPy.
+
+        Kernels that run in any array namespace take their input from here. Everything else of a
+        ``Moments`` is NumPy, wherever it was computed.
+        """
+        return self if self._device is None else self._device
 
     @property
     def n_features(self) -> int:
@@ -81,6 +93,8 @@ class Moments:
     @property
     def scatter(self) -> FloatArray:
         """Scatter matrix, computed when first asked for: p × p."""
+        if self._scatter is None and self._device is not None:
+            self._scatter = to_host(self._device.scatter)
         if self._scatter is None:
             self._scatter = _scatter(self._data, self.mean)
         return self._scatter
@@ -95,6 +109,8 @@ class Moments:
         """Diagonal of the scatter matrix, exactly 0 for constant features."""
         if self._scatter is not None:
             return np.diagonal(self._scatter).copy()
+        if self._device is not None:
+            return to_host(self._device.variances)
         return _variances(self._data, self.mean)
 
     @property
@@ -110,12 +126,16 @@ class Moments:
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigendecomposition of the scatter matrix, all p vectors."""
+        if self._device is not None:
+            return self._device.spectrum.on_host()
         return Spectrum.of(self.scatter)
 
     @cached_property
     def thin_spectrum(self) -> Spectrum:
         """The same without any p × p matrix where there are more features than samples."""
         if self.has_samples and self.n_features > self.n_samples:
+            if self._device is not None:
+                return self._device.thin_spectrum.on_host()
             return Spectrum.thin(self.centred_data)
         return self.spectrum
 
@@ -127,6 +147,8 @@ class Moments:
                 "this needs the samples themselves, not only their scatter matrix: fit it with "
                 "fit(X), or with moments from Moments.from_data(X)"
             )
+        if self._device is not None:
+            return to_host(self._device.centred_data)
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
         dtype = np.float32 if dense.dtype == np.float32 else np.float64
         centred = np.subtract(dense, self.mean, dtype=np.float64).astype(dtype, copy=False)
@@ -139,9 +161,15 @@ class Moments:
 
         Parameters
         ----------
-        X : array-like, data frame, sparse matrix or memmap of shape (n_samples, n_features)
-            Samples, one per row. Never modified; sparse data are never made dense.
+        X : array-like, data frame, sparse matrix, memmap, PyTorch tensor or CuPy array
+            Samples, one per row: n_samples × n_features. Never modified; sparse data are never
+            made dense, and tensors stay on their device.
         """
+        if is_device_array(X):
+            device = DeviceMoments(checked_samples(X))
+            moments = cls(device.n_samples, to_host(device.mean), data=device.data)
+            moments._device = device
+            return moments
         names = column_names(X)
         matrix = check_array(X, accept_sparse=("csr", "csc"), dtype="numeric")
         return cls(matrix.shape[0], _mean(matrix), None, names, data=matrix)
@@ -187,7 +215,7 @@ class Moments:
         """Add more samples, in place."""
         total = self + Moments.from_data(X)
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
-        self._data = None
+        self._data = self._device = None
         self.cache.clear()
         for cached in ("variances", "spectrum", "thin_spectrum", "centred_data"):
             self.__dict__.pop(cached, None)

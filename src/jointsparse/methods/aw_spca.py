@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.device import to_host
+from jointsparse.linalg import Array, double
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
@@ -137,19 +139,18 @@ class AWSPCA(ConvexSelector):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
-        data = moments.centred_data.astype(np.float64, copy=False)
-        return np.asarray(emptying_data(data, free_mean=True))
+    def _slope_data(self, moments: Moments) -> Array:
+        return emptying_data(double(moments.native.centred_data), free_mean=True)
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         solution, scores = super()._solve(moments)
-        median = geometric_median(moments.centred_data.astype(np.float64, copy=False))
+        median = to_host(geometric_median(double(moments.native.centred_data)))
         self.mean_ = moments.mean + self._nearest_mean(solution, median)
         return solution, scores
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         return solve_samples(
-            moments.centred_data.astype(np.float64, copy=False),
+            double(moments.native.centred_data),
             self._sample_spectrum(moments),
             lam,
             0.0,
@@ -164,11 +165,10 @@ class AWSPCA(ConvexSelector):
 
         b = median + w + Bc with w = v - (I - Ω)median solves it if (I - LᵀB)c = Lᵀw.
         """
-        loadings, reconstruction = solution.loadings, solution.state
-        basis = reconstruction.basis
-        if basis is None:
-            basis = np.eye(loadings.shape[0])
-        rest = reconstruction.offset - median + basis @ (loadings.T @ median)
+        loadings, offset = to_host(solution.loadings), to_host(solution.state.offset)
+        basis = solution.state.basis
+        basis = np.eye(loadings.shape[0]) if basis is None else to_host(basis)
+        rest = offset - median + basis @ (loadings.T @ median)
         inner = np.eye(basis.shape[1]) - loadings.T @ basis
         correction = np.linalg.lstsq(inner, loadings.T @ rest, rcond=1e-3)[0]
         return np.asarray(median + rest + basis @ correction)

@@ -11,10 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.device import is_device_array, like
+from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.base import is_number
 from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.samples import checked_samples, valid_samples
 from jointsparse.metrics.loadings import sequential_variance
 from jointsparse.moments import BLOCK_ENTRIES, Moments
 from jointsparse.solvers.gram import Gram, gram_of
@@ -85,49 +88,52 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self.explained_variance_ratio_ = ratio
         self._reordered(order)
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Any:
         """Return the scores (X - mean_) components_ᵀ, sample by sample.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, data frame, sparse matrix or tensor of shape (n_samples, n_features)
             Samples, one per row.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            Scores; float32 for float32 samples.
+        ndarray or tensor of shape (n_samples, n_components)
+            Scores; float32 for float32 samples, on the device of a tensor.
         """
         check_is_fitted(self)
         X = self._checked(X)
         if sp.issparse(X):
-            scores = X @ self.components_.T - self.mean_ @ self.components_.T
+            scores = np.asarray(X @ self.components_.T - self.mean_ @ self.components_.T)
         else:
             # Centred before the product: a large mean must not cancel digits of the scores.
-            scores = np.subtract(X, self.mean_, dtype=np.float64) @ self.components_.T
-        return np.asarray(scores).astype(_float_type(X.dtype), copy=False)
+            scores = (double(X) - like(self.mean_, X)) @ like(self.components_.T, X)
+        return _as_float_type(scores, X)
 
-    def inverse_transform(self, X: Any) -> NDArray[Any]:
+    def inverse_transform(self, X: Any) -> Any:
         """Return the samples that the scores stand for, mean_ + X reconstruction_.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components)
+        X : array-like or tensor of shape (n_samples, n_components)
             Scores.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            Least squares reconstruction.
+        ndarray or tensor of shape (n_samples, n_features)
+            Least squares reconstruction, on the device of a tensor.
         """
         check_is_fitted(self)
-        scores = check_array(X, dtype=[np.float64, np.float32])
+        if is_device_array(X):
+            scores = checked_samples(X)
+        else:
+            scores = check_array(X, dtype=[np.float64, np.float32])
         if scores.shape[1] != self.n_components_:
             raise ValueError(
                 f"scores have {scores.shape[1]} columns; {self.n_components_} were expected"
             )
-        full = self.mean_ + scores @ self.reconstruction_
-        return np.asarray(full).astype(scores.dtype, copy=False)
+        full = like(self.mean_, scores) + double(scores) @ like(self.reconstruction_, scores)
+        return _as_float_type(full, scores)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the variance of X around ``mean_`` that the scores reconstruct.
@@ -153,10 +159,11 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         for start in range(0, X.shape[0], rows):
             block = X[start : start + rows]
             dense = block.toarray() if sp.issparse(block) else block
-            centred = np.subtract(dense, self.mean_, dtype=np.float64)
-            total += float(np.sum(centred**2))
-            centred -= (centred @ self.components_.T) @ self.reconstruction_
-            missed += float(np.sum(centred**2))
+            centred = double(dense) - like(self.mean_, dense)
+            total += float((centred**2).sum())
+            scores = centred @ like(self.components_.T, dense)
+            centred -= scores @ like(self.reconstruction_, dense)
+            missed += float((centred**2).sum())
         return 1.0 - missed / total if total > 0 else 1.0
 
     def get_support(self, indices: bool = False) -> NDArray[Any]:
@@ -172,7 +179,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return np.flatnonzero(mask) if indices else mask
 
     def _checked(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        return valid_samples(self, X, fitting=False, accept_sparse="csr")
 
     def _warn(self, message: str) -> None:
         # Attributed to the caller of fit or fit_moments, from inside _solve.
@@ -203,5 +210,8 @@ def check_count(n_components: Any) -> None:
         raise ValueError(f"n_components={n_components!r} is not a whole number of at least 1")
 
 
-def _float_type(dtype: Any) -> type:
-    return np.float32 if dtype == np.float32 else np.float64
+def _as_float_type(values: Any, samples: Any) -> Any:
+    """Return the values in float32 where the samples are, otherwise in float64."""
+    xp = array_namespace(values)
+    dtype = xp.float32 if str(samples.dtype).endswith("float32") else xp.float64
+    return xp.astype(values, dtype, copy=False)

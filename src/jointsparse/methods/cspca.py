@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from jointsparse.linalg import Array, double
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
@@ -154,8 +152,8 @@ class CSPCA(ConvexSelector):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
-        return np.asarray(emptying_data(_samples(moments), free_mean=False))
+    def _slope_data(self, moments: Moments) -> Array:
+        return emptying_data(_samples(moments), free_mean=False)
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         return solve_samples(
@@ -169,5 +167,5 @@ class CSPCA(ConvexSelector):
         )
 
 
-def _samples(moments: Moments) -> NDArray[np.float64]:
-    return moments.centred_data.astype(np.float64, copy=False)
+def _samples(moments: Moments) -> Array:
+    return double(moments.native.centred_data)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
+from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import by_score
 from jointsparse.solvers.solution import Solution
@@ -30,8 +30,9 @@ class MomentsEstimator(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, one per row. Not modified.
+        X : array-like, data frame, sparse matrix or tensor of shape (n_samples, n_features)
+            Samples, one per row. Not modified. A PyTorch tensor or CuPy array is worked on where
+            it is; what the fit leaves behind is NumPy.
         y : ignored
             For compatibility with scikit-learn.
 
@@ -39,10 +40,7 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
-        X = validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-        )
-        return self._fit(Moments.from_data(X))
+        return self._fit(Moments.from_data(valid_samples(self, X, fitting=True)))
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples.

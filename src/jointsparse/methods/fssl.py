@@ -8,13 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.validation import validate_data
 
+from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.targets import class_targets, neighbour_targets
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
+from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.gram import FloatArray, Gram
 from jointsparse.solvers.solution import Solution
@@ -206,9 +207,7 @@ class FSSL(ComponentsMethod):
         -------
         self
         """
-        X = validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-        )
+        X = valid_samples(self, X, fitting=True)
         moments = Moments.from_data(X)
         moments.cache["labels"] = self._labels(X, y)
         return self._fit(moments)
@@ -217,7 +216,7 @@ class FSSL(ComponentsMethod):
         """Return the classes, where they are wanted and there."""
         if y is None or self.graph not in ("auto", "lda"):
             return None
-        labels = column_or_1d(y)
+        labels = column_or_1d(to_host(y) if is_device_array(y) else y)
         check_consistent_length(X, labels)
         problem = _not_classes(labels)
         if problem and self.graph == "lda":

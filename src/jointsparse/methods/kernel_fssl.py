@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.device import is_device_array, like, to_host
 from jointsparse.methods.base import is_number
 from jointsparse.methods.fssl import FSSL
+from jointsparse.methods.samples import valid_samples
 
 FloatArray = NDArray[np.float64]
 
@@ -139,7 +141,7 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -------
         self
         """
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        X = self._on_host(X, fitting=True)
         self.gamma_ = self._gamma(X)
         candidates = self._candidates(len(X))
         inner = FSSL(
@@ -160,7 +162,7 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.n_iter_ = self.fssl_.n_iter_
         return self
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any) -> Any:
         """Return the scores of samples, from their kernel values with the landmarks.
 
         Parameters
@@ -174,11 +176,17 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             Scores.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        given, X = X, self._on_host(X, fitting=False)
         if self.landmarks_.size == 0:
-            return np.zeros((len(X), self._n_features_out))
+            scores = np.zeros((len(X), self._n_features_out))
+            return like(scores, given) if is_device_array(given) else scores
         scores = self._kernel(X, self.landmark_samples_) @ self.coefficients_ - self.offset_
-        return np.asarray(scores)
+        return like(scores, given) if is_device_array(given) else np.asarray(scores)
+
+    def _on_host(self, X: Any, *, fitting: bool) -> FloatArray:
+        """Return checked samples as NumPy: scikit-learn's kernels run on the host."""
+        X = valid_samples(self, X, fitting=fitting, accept_sparse=False, dtype=np.float64)
+        return to_host(X).astype(np.float64, copy=False)
 
     @property
     def _n_features_out(self) -> int:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from jointsparse.linalg import Spectrum
+from jointsparse.linalg import Array, Spectrum
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_exact import solve_scatter
@@ -188,21 +185,22 @@ class SPCAPSD(ConvexSelector):
     def _zero_alpha_allowed(self) -> bool:
         return self.solver != "published"
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
+    def _slope_data(self, moments: Moments) -> Array:
         if _is_wide(moments):
-            return moments.centred_data
-        return np.asarray(factor_of_scatter(moments.spectrum))
+            return moments.native.centred_data
+        return factor_of_scatter(moments.native.spectrum)
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
-        return moments.thin_spectrum
+        spectrum: Spectrum = moments.native.thin_spectrum
+        return spectrum
 
-    def _published_data(self, moments: Moments) -> NDArray[Any]:
+    def _published_data(self, moments: Moments) -> Array:
         return self._slope_data(moments)
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
         if self.solver == "splitting":
-            return solve_splitting(moments.spectrum, lam, self.eta_, **limits)
+            return solve_splitting(moments.native.spectrum, lam, self.eta_, **limits)
         keep = self.warm_start or self.alpha == "count"
         start = getattr(self, "_state", None) if keep else None
         wide = _is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
@@ -215,10 +213,10 @@ class SPCAPSD(ConvexSelector):
             self._state = solution.state
             return solution
         solution = solve_scatter(
-            moments.scatter,
+            moments.native.scatter,
             lam,
             self.eta_,
-            spectrum=lambda: moments.spectrum,
+            spectrum=lambda: moments.native.spectrum,
             start=None if isinstance(start, WideState) else start,
             keep_state=keep,
             **limits,

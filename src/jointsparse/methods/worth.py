@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.selection_report import SelectionReport, selection_report
 
@@ -64,7 +65,7 @@ class SelectionWorth:
         return self._make_report(Moments.from_data(self._data_for_report(X)))
 
     def _data_for_report(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse=("csr", "csc"), dtype="numeric", reset=False)
+        return valid_samples(self, X, fitting=False)
 
     def _make_report(self, moments: Moments) -> SelectionReport:
         kept = np.flatnonzero(self.support_)

@@ -12,7 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from jointsparse.linalg import Array, Spectrum, array_namespace, column_norms, double, positive_part
+from jointsparse.linalg import (
+    Array,
+    Spectrum,
+    array_namespace,
+    column_norms,
+    double,
+    eigh,
+    positive_part,
+)
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import relative_gap
 from jointsparse.solvers.convex_model import ConvexModel, factor_scores
@@ -288,7 +296,7 @@ class _Rounds:
     def solution(self) -> Solution:
         """Return the best point, with its objective computed anew."""
         xp, trace = array_namespace(self.scatter), self.trace
-        _, rotation = xp.linalg.eigh(self.best.factor.T @ self.best.factor)
+        _, rotation = eigh(self.best.factor.T @ self.best.factor)
         factor = self.best.factor @ xp.flip(rotation, axis=1)  # orthogonal, the longest first
         inner = factor.T @ (self.scatter @ factor) / trace.total
         objective = _objective(inner, factor, self.lam, self.eta)

@@ -229,9 +229,12 @@ class _Candidate:
 
     @classmethod
     def empty(cls, model: ConvexModel) -> _Candidate:
-        xp = array_namespace(model.spectrum.values)
+        values = model.spectrum.values
+        xp = array_namespace(values)
         p, m = model.spectrum.vectors.shape
-        return cls(1.0, xp.zeros((m, m)), xp.zeros(p, dtype=xp.bool))
+        place = {"device": values.device}
+        cone = xp.zeros((m, m), dtype=values.dtype, **place)
+        return cls(1.0, cone, xp.zeros(p, dtype=xp.bool, **place))
 
     @classmethod
     def of(

@@ -48,6 +48,7 @@ from jointsparse.linalg import (
     Array,
     add_to_diagonal,
     array_namespace,
+    eigh,
     positive_part,
     symmetric_part,
 )
@@ -94,7 +95,7 @@ class Basis:
     def rotated(cls, vectors: Array, images: Array) -> Basis:
         """Rotate an orthonormal basis and its images under S."""
         xp = array_namespace(vectors)
-        values, rotation = xp.linalg.eigh(symmetric_part(vectors.T @ images))
+        values, rotation = eigh(symmetric_part(vectors.T @ images))
         return cls(positive_part(values), vectors @ rotation, images @ rotation)
 
     def enlarged(self, scatter: Array, trace: float, columns: Array) -> Basis:
@@ -212,7 +213,7 @@ def outside(basis: Array, columns: Array) -> Array:
         if columns.shape[1] == 0:
             break
         columns = columns - basis @ (basis.T @ columns)
-        values, rotation = xp.linalg.eigh(columns.T @ columns)
+        values, rotation = eigh(columns.T @ columns)
         keep = values > LEAST_ANGLE**2
         columns = columns @ (rotation[:, keep] / xp.sqrt(values[keep]))
     return columns
@@ -229,7 +230,7 @@ def stationary_columns(factor: Array, images: Array, lam: float, eta: float) -> 
     norms = xp.clip(norms, 1e-9 * float(xp.max(norms)), None)
     pencil = factor.T @ images + lam / 2 * ((factor / norms[:, None]).T @ factor)
     pencil = add_to_diagonal(symmetric_part(pencil), eta) / (lengths[:, None] * lengths[None, :])
-    tau, rotation = xp.linalg.eigh(pencil)
+    tau, rotation = eigh(pencil)
     pulls = images @ (2 * rotation / lengths[:, None] - rotation * lengths[:, None])
     squares = pulls**2
     alive = xp.sum(squares, axis=1) > lam**2 / 4
@@ -309,7 +310,7 @@ class DualPoint:
         held = add_to_diagonal(half, 2 * s) - across.T / 2  # the part of C's argument in range(W)
         self.coupling = images @ add_to_diagonal(-rotated, 2.0) - pull.T / 2 - self.vectors @ held
         outer = self.inner + self.coupling.T @ self.coupling / (model.eta - beta)
-        self.values, self.directions = xp.linalg.eigh(outer)  # of Ĥ
+        self.values, self.directions = eigh(outer)  # of Ĥ
 
     def certificate(self) -> Certificate:
         """Return the bound on the optimum of the whole model."""
@@ -318,7 +319,7 @@ class DualPoint:
     def own_bound(self) -> float:
         """Return the bound on the optimum in this basis: as if C were zero."""
         xp = array_namespace(self.inner)
-        return self._best(*xp.linalg.eigh(self.inner)).value
+        return self._best(*eigh(self.inner)).value
 
     def missing(self) -> Array:
         """Return directions that W lacks: where H leaves range(W) for want of slack in it."""

@@ -183,6 +183,6 @@ def static_screen_scatter(scatter: Array, lam: float, eta: float) -> Array:
         kept_out = kept_out[xp.sort(order[: kept_out.shape[0] - (failing + 1) // 2])]
     else:
         kept_out = kept_out[:0]  # a set that was not verified proves nothing
-    screened = xp.zeros(scatter.shape[0], dtype=xp.bool)
+    screened = xp.zeros(scatter.shape[0], dtype=xp.bool, device=scatter.device)
     screened[kept_out] = True
     return screened
