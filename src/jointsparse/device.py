@@ -7,6 +7,8 @@ the caller has not imported already.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,21 @@ def like(array: Any, model: Array) -> Array:
     return array_namespace(model).asarray(np.asarray(array), device=device(model))
 
 
+@contextmanager
+def errors_raised(array: Array) -> Iterator[None]:
+    """Have linear algebra on this kind of array raise its errors, as NumPy and PyTorch do.
+
+    CuPy does not look, by default, whether a factorisation succeeded.
+    """
+    if not is_cupy_array(array):
+        yield
+        return
+    import cupyx
+
+    with cupyx.errstate(linalg="raise"):
+        yield
+
+
 def checked_samples(X: Array, *, n_features: int | None = None, min_samples: int = 1) -> Array:
     """Return samples on a device, cut off from gradients, or say what is wrong with them.
 
@@ -64,7 +81,9 @@ def checked_samples(X: Array, *, n_features: int | None = None, min_samples: int
     if is_torch_array(X):
         X = X.detach() if X.requires_grad else X  # the same object where possible
     if X.ndim != 2:
-        raise ValueError(f"X must have two dimensions, samples × features; its shape is {_shape(X)}")
+        raise ValueError(
+            f"X must have two dimensions, samples × features; its shape is {_shape(X)}"
+        )
     if X.shape[0] < min_samples or X.shape[1] < 1:
         # scikit-learn's words, which its own checks look for
         what, need = ("sample", min_samples) if X.shape[0] < min_samples else ("feature", 1)

@@ -15,6 +15,7 @@ from jointsparse.device import like, on_accelerator, to_host
 Array = Any  # an array of any namespace: NumPy, PyTorch, CuPy
 
 BLOCK = 4096  # features converted to float64 at a time where the data are kept in float32
+NOISE = 1e-10  # columns shorter than this share of the longest are rounding
 HOST_EIGH = 128  # rows up to which LAPACK on the host is faster than a GPU, transfers included
 
 
@@ -102,6 +103,18 @@ def column_norms(matrix: Array) -> Array:
     """Euclidean norm of every column."""
     xp = array_namespace(matrix)
     return xp.linalg.vector_norm(matrix, axis=0)
+
+
+def unit_columns(matrix: Array) -> Array:
+    """Return the columns at length 1; those that are nothing but rounding as they are.
+
+    A column of noise at length 1 would be as large as the others, and another one in every library
+    and for every order of the samples.
+    """
+    xp = array_namespace(matrix)
+    norms = column_norms(matrix)
+    noise = norms <= max(NOISE, 8 * xp.finfo(norms.dtype).eps) * xp.max(norms)
+    return matrix / xp.where(noise, xp.ones_like(norms), norms)
 
 
 def column_products(left: Array, right: Array) -> Array:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jointsparse.device import to_host
 from jointsparse.linalg import Array, array_namespace, blocks, eigh
@@ -223,9 +222,7 @@ def _stand_ins(columns: Columns, kept: IntArray) -> StandIns:
     return StandIns(dropped, chosen, np.minimum(r2, 1.0), r2_all)
 
 
-def _few_that_explain(
-    inner: Array, correlations: Array, depth: int
-) -> tuple[Array, Array]:
+def _few_that_explain(inner: Array, correlations: Array, depth: int) -> tuple[Array, Array]:
     """Pick, for every feature by itself, the few kept ones that explain it: forward selection.
 
     Parameters

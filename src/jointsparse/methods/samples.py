@@ -63,7 +63,9 @@ class ColumnSelector(SelectorMixin):
         X = valid_samples(self, X, fitting=False)
         kept = self.get_support(indices=True)
         if kept.size == 0:
-            warnings.warn("no feature was kept: the result has no column", UserWarning, stacklevel=2)
+            warnings.warn(
+                "no feature was kept: the result has no column", UserWarning, stacklevel=2
+            )
         return X[:, like(kept, X)]
 
     def inverse_transform(self, X: Any) -> Any:

@@ -27,6 +27,7 @@ from jointsparse.linalg import (
     column_norms,
     positive_part,
     symmetric_part,
+    unit_columns,
 )
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
@@ -130,14 +131,11 @@ class SquaredLoss:
         Multipliers that satisfy the stationarity of Ω at the start save about half of the
         iterations against multipliers of zero.
         """
-        xp = array_namespace(self.s)
         model, s = self.model, self.s
         rho = INITIAL_STEP * (model.eta + model.lam)
         guess = positive_part(s - model.eta / 2) / (s + model.lam / 2)
         columns = self._stored(guess[:, None]) * self.vectors.T
-        norms = column_norms(columns)
-        directions = columns / xp.where(norms > 0, norms, xp.ones_like(norms))
-        columns_dual = directions * (model.lam / rho)
+        columns_dual = unit_columns(columns) * (model.lam / rho)
         cone = -symmetric_part(columns_dual @ self.vectors)
         add_to_diagonal(cone, guess + 2 * s * (1 - guess) / rho)
         return (cone, columns + columns_dual), (rho,)

@@ -190,9 +190,7 @@ class _Residual:
         self.size += 1
 
 
-def row_gram(
-    columns: Columns, off: Callable[[Array], Array] = lambda block: block
-) -> Array:
+def row_gram(columns: Columns, off: Callable[[Array], Array] = lambda block: block) -> Array:
     """Return XXᵀ, with something taken off the columns first."""
     parts = (off(columns.take(part)) for part in blocks(columns.n_features))
     return sum(block @ block.T for block in parts)

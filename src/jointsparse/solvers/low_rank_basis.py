@@ -44,6 +44,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jointsparse.device import errors_raised
 from jointsparse.linalg import (
     Array,
     add_to_diagonal,
@@ -94,7 +95,6 @@ class Basis:
     @classmethod
     def rotated(cls, vectors: Array, images: Array) -> Basis:
         """Rotate an orthonormal basis and its images under S."""
-        xp = array_namespace(vectors)
         values, rotation = eigh(symmetric_part(vectors.T @ images))
         return cls(positive_part(values), vectors @ rotation, images @ rotation)
 
@@ -196,7 +196,8 @@ def proved_bound(scatter: Array, trace: float, basis: Basis, bound: float) -> fl
 def _positive_definite(matrix: Array) -> bool:
     xp = array_namespace(matrix)
     try:
-        factor = xp.linalg.cholesky(matrix)
+        with errors_raised(matrix):
+            factor = xp.linalg.cholesky(matrix)
     except Exception as error:  # every library has its own class, but they agree on the name
         if type(error).__name__.lstrip("_") != "LinAlgError":
             raise
@@ -299,7 +300,6 @@ class DualPoint:
     def __init__(
         self, model: ConvexModel, images: Array, beta: float, rotated: Array, pull: Array
     ) -> None:
-        xp = array_namespace(pull)
         s, self.vectors = model.spectrum.values, model.spectrum.vectors
         self.pull, self.lam, self.eta = pull, model.lam, model.eta
         linear, quadratic = model.smooth_terms(rotated)
@@ -318,7 +318,6 @@ class DualPoint:
 
     def own_bound(self) -> float:
         """Return the bound on the optimum in this basis: as if C were zero."""
-        xp = array_namespace(self.inner)
         return self._best(*eigh(self.inner)).value
 
     def missing(self) -> Array:
