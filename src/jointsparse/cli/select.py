@@ -17,6 +17,7 @@ from jointsparse.cli.arguments import (
 )
 from jointsparse.cli.components import print_components
 from jointsparse.cli.console import output_console, print_json, print_warning
+from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection
 from jointsparse.cli.rendering import (
@@ -119,6 +120,15 @@ def select(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed, for methods that use randomness.")
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="DEVICE",
+            help="Fit on a device of PyTorch: cpu, cuda, cuda:1, …",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -179,12 +189,13 @@ def select(
         components=components,
     )
     check_outputs(output, ranking, data)
+    place = find_device(device)
 
     table = fitting.load_table(data, label, drop_text, impute)
     fitting.check_table(table, estimator)
     values, scaling = fitting.scale_columns(table.values, scale)
     seconds, warnings = fitting.fit(
-        estimator, values, default_parameters(chosen), show_progress=not quiet
+        estimator, move(values, place), default_parameters(chosen), show_progress=not quiet
     )
     report, more_warnings = fitting.worth(estimator)
     warnings += more_warnings

@@ -207,7 +207,7 @@ class ConvexSelector(Selector):
 
     def _solve_published(self, moments: Moments) -> Solution:
         p = moments.n_features
-        data = self._published_data(moments)
+        data = double(self._published_data(moments))
         start = np.ones(p)
         if self.random_state is not None:
             start = check_random_state(self.random_state).uniform(size=p)
