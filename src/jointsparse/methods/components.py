@@ -89,7 +89,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._reordered(order)
 
     def transform(self, X: Any) -> Any:
-        """Return the scores (X - mean_) components_ᵀ, sample by sample.
+        """Return the scores ``(X - mean_) @ components_.T``, sample by sample.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return _as_float_type(scores, X)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Return the samples that the scores stand for, mean_ + X reconstruction_.
+        """Return the samples that the scores stand for, ``mean_ + X @ reconstruction_``.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         Returns
         -------
         float
-            1 - Σ‖x - x̂‖² / Σ‖x - mean_‖².
+            ``1 - Σ‖x - x̂‖² / Σ‖x - mean_‖²``.
         """
         check_is_fitted(self)
         X = self._checked(X)

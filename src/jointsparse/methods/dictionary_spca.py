@@ -68,7 +68,7 @@ class DictionarySPCA(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of the solution.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each iteration from the best start. It never rises.
     n_iter_ : int
         Iterations made from the best start.

@@ -64,7 +64,7 @@ class GreedySelector(Selector):
         of the dropped features. Computed when first asked for.
     objective_ : float
         Share of the target left unexplained.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         The same after each pick.
     n_iter_ : int
         Picks made.

@@ -94,7 +94,7 @@ class JSPCA(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of the solution.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each alternation. It never rises, except with ``loss="features"``, where
         the constraint moves.
     n_iter_ : int

@@ -83,7 +83,7 @@ class SPCA(ComponentsMethod):
     objective_ : float
         Objective of the solution. In the limit form: what the alternation minimises there, divided
         by tr S (constants left out, so it is negative).
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each alternation. It never rises, except with ``n_nonzero``: there each
         belongs to the penalties of its own iteration.
     n_iter_ : int
