@@ -161,6 +161,14 @@ class Source:
             start = stop
         return values
 
+    def as_given(self) -> Any:
+        """Return what the caller of ``transform`` gets: this, or the collection it stands for."""
+        return self
+
+    def persist(self) -> Source:
+        """Return the same source, at hand for many passes where it can be; here, as it is."""
+        return self
+
     def column_name(self, column: int) -> str:
         """Return what messages call a column."""
         if self.feature_names is None:

@@ -8,17 +8,28 @@ imported: Dask sends its graphs to a cluster by itself where there is a client.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from copy import copy
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.sources.base import BLOCK_ENTRIES, BLOCK_ROWS, Block, Source, State, _stack
-from jointsparse.sources.dask_blocks import array_blocks, frame_blocks, frame_type, is_frame
+from jointsparse.sources.base import BLOCK_ENTRIES, BLOCK_ROWS, Block, Source, State
+from jointsparse.sources.dask_blocks import (
+    array_blocks,
+    check_array,
+    frame_blocks,
+    frame_type,
+    is_frame,
+    known_lengths,
+    map_rows,
+    plain_block,
+)
+from jointsparse.sources.dask_graph import applied, tree_sum
 
-STATES_AT_A_TIME = 4  # how many partial sums one task of the tree adds up
+LEAST_ENTRIES = 2**18  # 2 MB of float64: a task takes Dask about a millisecond whatever it does
 
 
 def is_dask(X: Any) -> bool:
@@ -32,14 +43,9 @@ class DaskSource(Source):
 
     Parameters
     ----------
-    blocks : sequence of dask.delayed.Delayed
-        Consecutive rows: arrays or CSR matrices with all columns.
-    lengths : sequence of int or None
-        How many rows each block has; None where only computing it tells.
-    n_features : int
-        Number of columns.
-    dtype : numpy.dtype
-        Type of the entries.
+    collection : dask.array.Array or dask.dataframe.DataFrame
+        Samples in rows. An array may be chunked in any way, into chunks of unknown lengths too;
+        columns that lie in several chunks are brought together, block of rows by block of rows.
     feature_names : ndarray of str or None
         Names of the columns.
 
@@ -47,37 +53,29 @@ class DaskSource(Source):
     --------
     >>> import dask.array as da
     >>> from jointsparse.sources.dask import DaskSource
-    >>> source = DaskSource.of(da.ones((1000, 4), chunks=(300, 2)))
-    >>> source, source.array is None
-    (DaskSource(n_samples=1000, n_features=4), True)
+    >>> DaskSource(da.ones((1000, 4), chunks=(300, 2)))
+    DaskSource(n_samples=1000, n_features=4)
     """
 
-    def __init__(
-        self,
-        blocks: Sequence[Any],
-        lengths: Sequence[int] | None,
-        n_features: int,
-        dtype: Any,
-        feature_names: NDArray[Any] | None = None,
-    ) -> None:
-        self._blocks = list(blocks)
-        self._lengths = None if lengths is None else [int(length) for length in lengths]
-        self.n_features = n_features
-        self.dtype = np.dtype(dtype)
+    def __init__(self, collection: Any, feature_names: NDArray[Any] | None = None) -> None:
+        self.collection = collection
         self.feature_names = feature_names
-
-    @classmethod
-    def of(cls, collection: Any, feature_names: NDArray[Any] | None = None) -> DaskSource:
-        """Take a Dask array of two dimensions or a Dask DataFrame; nothing is computed.
-
-        Columns that lie in several chunks are brought together, block of rows by block of rows.
-        """
+        self._lengths: list[int] | None = None
         if is_frame(collection):
-            blocks, dtype = frame_blocks(collection), frame_type(collection)
-            return cls(blocks, None, len(collection.columns), dtype, feature_names)
-        rows = _suitable_rows(collection)
-        blocks, lengths = array_blocks(collection, rows)
-        return cls(blocks, lengths, collection.shape[1], collection.dtype, feature_names)
+            self.n_features = len(collection.columns)
+            self.dtype = frame_type(collection)
+        else:
+            check_array(collection)
+            self.n_features, self.dtype = int(collection.shape[1]), collection.dtype
+            self._lengths = known_lengths(collection)
+
+    @cached_property
+    def _blocks(self) -> list[Any]:
+        """Consecutive rows with all columns, delayed."""
+        if is_frame(self.collection):
+            return frame_blocks(self.collection)
+        blocks, self._lengths = array_blocks(self.collection, _suitable_rows(self.n_features))
+        return blocks
 
     @property
     def n_samples(self) -> int | None:  # type: ignore[override]
@@ -104,20 +102,11 @@ class DaskSource(Source):
         if aligned:
             self.measure()
         starts, lengths = self._positions()
-        # The functions, and whatever arrays they carry, are in the graph once, not in every task.
-        folding = dask.delayed(partial(_folded, fold), pure=False)
-        joining = dask.delayed(partial(_joined, combine), pure=False)
-        apply = dask.delayed(_apply, pure=False)
-        states = [
-            apply(folding, block, start, *parts)
-            for block, start, parts in zip(self._blocks, starts, self._parts(aligned), strict=True)
-        ]
-        while len(states) > 1:
-            groups = range(0, len(states), STATES_AT_A_TIME)
-            states = [apply(joining, states[i : i + STATES_AT_A_TIME]) for i in groups]
-        if not states:
-            return None
-        state, self._lengths = dask.compute(states[0], lengths)
+        arguments = (
+            (start, *part) for start, part in zip(starts, self._parts(aligned), strict=True)
+        )
+        states = applied(partial(_folded, fold), self._blocks, arguments)
+        state, self._lengths = dask.compute(tree_sum(states, combine), lengths)
         return state
 
     def measure(self) -> None:
@@ -131,10 +120,11 @@ class DaskSource(Source):
         """Return the number of each block's first row, and how many it has: numbers, or delayed."""
         import dask
 
+        blocks = self._blocks  # which are cut, and their lengths known, when first asked for
         if self._lengths is not None:
             return [*accumulate(self._lengths, initial=0)][:-1], self._lengths
         count, add = dask.delayed(_count_rows, pure=False), dask.delayed(_add, pure=False)
-        lengths = [count(block) for block in self._blocks]
+        lengths = [count(block) for block in blocks]
         # A chain, so that the first blocks are done before the last are read.
         return [*accumulate(lengths, add, initial=0)][:-1], lengths
 
@@ -153,13 +143,7 @@ class DaskSource(Source):
 
         if aligned:
             self.measure()
-        applied, apply = dask.delayed(function, pure=False), dask.delayed(_apply, pure=False)
-        found = dask.compute(
-            *(
-                apply(applied, block, *parts)
-                for block, parts in zip(self._blocks, self._parts(aligned), strict=True)
-            )
-        )
+        found = dask.compute(*applied(function, self._blocks, self._parts(aligned)))
         return np.concatenate(found)
 
     def map(
@@ -169,13 +153,23 @@ class DaskSource(Source):
         dtype: Any = None,
         feature_names: NDArray[Any] | None = None,
     ) -> DaskSource:
-        """Return the source of ``function(block)``, to be computed where the blocks are."""
-        import dask
+        """Return the source of ``function(block)``: a collection of the same kind, not computed."""
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        mapped = map_rows(self.collection, function, n_features, dtype, feature_names)
+        return DaskSource(mapped, feature_names)
 
-        applied, apply = dask.delayed(function, pure=False), dask.delayed(_apply, pure=False)
-        blocks = [apply(applied, block) for block in self._blocks]
-        dtype = self.dtype if dtype is None else dtype
-        return DaskSource(blocks, self._lengths, n_features, dtype, feature_names)
+    def columns(self, indices: Any) -> DaskSource:
+        """Return the source of some columns; the others are not even read, where Dask can."""
+        chosen = np.asarray(indices)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        names = None if self.feature_names is None else self.feature_names[chosen]
+        kept = self.collection
+        kept = kept.iloc[:, chosen.tolist()] if is_frame(kept) else kept[:, chosen]
+        return DaskSource(kept, names)
+
+    def as_given(self) -> Any:
+        """Return the Dask collection."""
+        return self.collection
 
     def persist(self) -> DaskSource:
         """Return the same source with its blocks kept in the memory of the workers.
@@ -184,43 +178,31 @@ class DaskSource(Source):
         """
         import dask
 
-        blocks = dask.persist(*self._blocks)
-        return DaskSource(
-            blocks, self._lengths, self.n_features, self.dtype, self.feature_names
-        )
+        kept = copy(self)
+        kept._blocks = list(dask.persist(*self._blocks))
+        return kept
 
     def read(self) -> Any:
         """Return all rows in memory here."""
         import dask
 
-        return _stack(dask.compute(*self._blocks))
+        if is_frame(self.collection):
+            return np.concatenate(dask.compute(*self._blocks))
+        return plain_block(self.collection.compute())
 
 
-def _suitable_rows(array: Any) -> int:
-    """Return how many rows a block needs for the sums, p × p, not to cost more than the products.
+def _suitable_rows(n_features: int) -> int:
+    """Return how many rows a block needs for its products to outweigh the rest of the work.
 
-    Chunks may be much smaller; those with as many rows as columns are never brought together.
+    That is the p × p sums, and what Dask spends on a task; smaller chunks are brought together.
     """
-    n_features = max(1, int(array.shape[1]))
-    return max(BLOCK_ROWS, min(n_features, BLOCK_ENTRIES // n_features))
-
-
-def _apply(function: Any, *arguments: Any) -> Any:
-    return function(*arguments)
+    n_features = max(1, n_features)
+    wanted = max(BLOCK_ROWS, n_features, LEAST_ENTRIES // n_features)
+    return min(wanted, max(1, BLOCK_ENTRIES // n_features))
 
 
 def _folded(fold: Any, block: Block, start: int, *parts: Any) -> Any:
     return fold(None, block, start, *parts) if block.shape[0] else None
-
-
-def _joined(combine: Any, states: list[Any]) -> Any:
-    present = [state for state in states if state is not None]
-    if not present:
-        return None
-    total = present[0]
-    for state in present[1:]:
-        total = combine(total, state)
-    return total
 
 
 def _count_rows(block: Block) -> int:

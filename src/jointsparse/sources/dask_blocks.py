@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,8 @@ import scipy.sparse as sp
 
 def is_frame(collection: Any) -> bool:
     """Tell a Dask DataFrame from a Dask array and from everything else."""
-    return hasattr(collection, "columns") and hasattr(collection, "npartitions")
+    kind = type(collection)  # an object of Dask's Delayed claims to have every attribute
+    return hasattr(kind, "columns") and hasattr(kind, "map_partitions")
 
 
 def array_blocks(array: Any, rows: int) -> tuple[list[Any], list[int] | None]:
@@ -33,9 +36,25 @@ def array_blocks(array: Any, rows: int) -> tuple[list[Any], list[int] | None]:
     """
     import dask
 
+    layout: dict[int, Any] = {1: -1}
+    if known_lengths(array) is not None:
+        layout[0] = _merged(array.chunks[0], rows)
+    array = array.rechunk(layout)
+    blocks = list(array.to_delayed().ravel())
+    if type(array._meta) is not np.ndarray:
+        convert = dask.delayed(plain_block, pure=False)
+        blocks = [convert(block) for block in blocks]
+    return blocks, known_lengths(array)
+
+
+def check_array(array: Any) -> None:
+    """Refuse a Dask array, or another Dask collection, that is no table of real numbers."""
+    if not hasattr(type(array), "chunks"):
+        raise ValueError(f"a Dask array or DataFrame is needed; got a Dask {type(array).__name__}")
     if array.ndim != 2:
         raise ValueError(
-            f"samples are the rows of a two-dimensional array; got a Dask array of {array.ndim}"
+            f"samples are the rows of a two-dimensional array; got a Dask array of shape "
+            f"{array.shape}"
         )
     if np.isnan(array.shape[1]):
         raise ValueError(
@@ -43,16 +62,12 @@ def array_blocks(array: Any, rows: int) -> tuple[list[Any], list[int] | None]:
         )
     if array.dtype.kind not in "biuf":
         raise ValueError(f"the Dask array holds {array.dtype}; real numbers are needed")
-    known = not any(np.isnan(length) for length in array.chunks[0])
-    layout: dict[int, Any] = {1: -1}
-    if known:
-        layout[0] = _merged(array.chunks[0], rows)
-    array = array.rechunk(layout)
-    blocks = list(array.to_delayed().ravel())
-    if type(array._meta) is not np.ndarray:
-        convert = dask.delayed(_plain_block, pure=False)
-        blocks = [convert(block) for block in blocks]
-    return blocks, list(map(int, array.chunks[0])) if known else None
+
+
+def known_lengths(array: Any) -> list[int] | None:
+    """Return how many rows each chunk has, or None where Dask does not know."""
+    lengths = array.chunks[0]
+    return None if any(np.isnan(length) for length in lengths) else list(map(int, lengths))
 
 
 def _merged(lengths: tuple[int, ...], rows: int) -> tuple[int, ...]:
@@ -65,7 +80,7 @@ def _merged(lengths: tuple[int, ...], rows: int) -> tuple[int, ...]:
     return tuple(merged)
 
 
-def _plain_block(block: Any) -> Any:
+def plain_block(block: Any) -> Any:
     """Make a CSR matrix of whatever sparse block Dask holds, an array of anything else."""
     if hasattr(block, "to_scipy_sparse"):
         block = block.to_scipy_sparse()
@@ -112,3 +127,38 @@ def _frame_values(part: Any, dtype: Any, nullable: bool) -> Any:
     if nullable:
         return part.to_numpy(dtype=dtype, na_value=np.nan)
     return part.to_numpy(dtype=dtype)
+
+
+def map_rows(
+    collection: Any,
+    function: Callable[[Any], Any],
+    n_columns: int,
+    dtype: np.dtype[Any],
+    names: Any,
+) -> Any:
+    """Return ``function(block)`` of every block of rows: a collection of the same kind.
+
+    Nothing is computed. A DataFrame becomes a DataFrame with the same index.
+    """
+    if is_frame(collection):
+        columns = list(range(n_columns)) if names is None else list(names)
+        meta = collection._meta.iloc[:0, :0].reindex(columns=columns).astype(dtype)
+        convert = partial(_frame_part, function=function, meta=meta, dtype=frame_type(collection))
+        return collection.map_partitions(convert, meta=meta)
+    whole = collection.rechunk({1: -1})
+    return whole.map_blocks(
+        partial(_array_part, function=function),
+        dtype=dtype,
+        chunks=(whole.chunks[0], (n_columns,)),
+        meta=np.empty((0, 0), dtype=dtype),
+    )
+
+
+def _array_part(block: Any, function: Callable[[Any], Any]) -> Any:
+    return function(plain_block(block))
+
+
+def _frame_part(part: Any, function: Callable[[Any], Any], meta: Any, dtype: Any) -> Any:
+    nullable = any(not isinstance(found, np.dtype) for found in part.dtypes)
+    values = function(_frame_values(part, dtype, nullable))
+    return type(part)(values, columns=meta.columns, index=part.index)
