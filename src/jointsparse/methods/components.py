@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -15,10 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointsparse.methods.base import is_number
 from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.from_source import check_features
 from jointsparse.metrics.loadings import sequential_variance
-from jointsparse.moments import BLOCK_ENTRIES, Moments
+from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
+from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.base import BLOCK_ENTRIES
+from jointsparse.sources.products import centred_product
 
 FloatArray = NDArray[np.float64]
 
@@ -85,27 +90,28 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self.explained_variance_ratio_ = ratio
         self._reordered(order)
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Any:
         """Return the scores (X - mean_) components_ᵀ, sample by sample.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, data frame, sparse matrix or source of shape (n_samples, n_features)
             Samples, one per row.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            Scores; float32 for float32 samples.
+        ndarray of shape (n_samples, n_components), or Source
+            Scores; float32 for float32 samples. Of a source (or a path), a source again: nothing
+            is read before its ``blocks`` are, or it is read or written as a whole.
         """
         check_is_fitted(self)
-        X = self._checked(X)
-        if sp.issparse(X):
-            scores = X @ self.components_.T - self.mean_ @ self.components_.T
-        else:
-            # Centred before the product: a large mean must not cancel digits of the scores.
-            scores = np.subtract(X, self.mean_, dtype=np.float64) @ self.components_.T
-        return np.asarray(scores).astype(_float_type(X.dtype), copy=False)
+        project = partial(_scores, components=self.components_, mean=self.mean_)
+        if not is_streamed(X):
+            return project(self._checked(X))
+        source = as_source(X)
+        check_features(self, source)
+        names = self.get_feature_names_out()
+        return source.map(project, self.n_components_, _float_type(source.dtype), names)
 
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Return the samples that the scores stand for, mean_ + X reconstruction_.
@@ -187,6 +193,11 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _scores(X: Any, components: FloatArray, mean: FloatArray) -> NDArray[Any]:
+    scores = centred_product(X, components.T, mean)
+    return scores.astype(_float_type(X.dtype), copy=False)
 
 
 def regression(gram: Gram, loadings: FloatArray) -> FloatArray:

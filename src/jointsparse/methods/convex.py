@@ -62,6 +62,9 @@ class ConvexSelector(Selector):
         """F with Q = slope · FᵀF, where Q is the slope of the loss at Ω = 0."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
+    def _needs_samples(self) -> bool:
+        return self._loss != "squared"
+
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 

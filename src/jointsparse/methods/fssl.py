@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.validation import validate_data
 
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.targets import class_targets, neighbour_targets
@@ -206,19 +205,19 @@ class FSSL(ComponentsMethod):
         -------
         self
         """
-        X = validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-        )
-        moments = Moments.from_data(X)
-        moments.cache["labels"] = self._labels(X, y)
+        moments = self._take_in(X)
+        moments.cache["labels"] = self._labels(moments, y)
         return self._fit(moments)
 
-    def _labels(self, X: Any, y: Any) -> NDArray[Any] | None:
+    def _needs_samples(self) -> bool:
+        return self.graph != "pca"
+
+    def _labels(self, moments: Moments, y: Any) -> NDArray[Any] | None:
         """Return the classes, where they are wanted and there."""
         if y is None or self.graph not in ("auto", "lda"):
             return None
         labels = column_or_1d(y)
-        check_consistent_length(X, labels)
+        check_consistent_length(moments.data, labels)
         problem = _not_classes(labels)
         if problem and self.graph == "lda":
             raise ValueError(f"graph='lda' needs classes, but {problem}; without them use 'lpp'")

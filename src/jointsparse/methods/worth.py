@@ -11,8 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from jointsparse.methods.from_source import check_features
 from jointsparse.moments import Moments
 from jointsparse.selection_report import SelectionReport, selection_report
+from jointsparse.sources import as_source, is_streamed
 
 REMEMBERED_ENTRIES = 2**22  # 32 MB: samples up to this size are kept until the report is made
 
@@ -63,7 +65,31 @@ class SelectionWorth:
         check_is_fitted(self)
         return self._make_report(Moments.from_data(self._data_for_report(X)))
 
+    def transform(self, X: Any) -> Any:
+        """Keep the chosen columns.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sparse matrix or source of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of the same kind, or Source
+            The kept columns. Of a source (or a path) it is a source again: nothing is read before
+            its ``blocks`` are, or it is read or written as a whole.
+        """
+        if not is_streamed(X):
+            return super().transform(X)  # type: ignore[misc]
+        check_is_fitted(self)
+        source = as_source(X)
+        check_features(self, source)
+        return source.columns(np.flatnonzero(self.support_))
+
     def _data_for_report(self, X: Any) -> Any:
+        if is_streamed(X):
+            check_features(self, as_source(X))
+            return X
         return validate_data(self, X, accept_sparse=("csr", "csc"), dtype="numeric", reset=False)
 
     def _make_report(self, moments: Moments) -> SelectionReport:
@@ -90,6 +116,10 @@ class SelectionWorth:
         self._remembered: Any = source
         if size > REMEMBERED_ENTRIES or not moments.has_samples:
             self._remembered = weakref.ref(source)
+
+    def _remember_streamed(self, X: Any, moments: Moments) -> None:
+        # Nobody else has these moments; samples that were read into memory can be read again.
+        self._remembered = as_source(X) if moments.has_samples else moments
 
     def _remembered_moments(self) -> Moments | None:
         source = self.__dict__.get("_remembered")

@@ -7,6 +7,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from jointsparse.sources import base
 from jointsparse.sources.base import Block, Source
 
 
@@ -41,6 +42,10 @@ class ArraySource(Source):
             matrix = matrix.tocsr()
         for start in range(0, matrix.shape[0], rows):
             yield matrix[start : start + rows]
+
+    def block_entries(self) -> int:
+        """Return how many entries a block should have."""
+        return max(self.n_features, base.BLOCK_ENTRIES)
 
     def _blocks_to_fold(self) -> Iterator[Block]:
         return self.blocks()  # there is nothing to wait for

@@ -37,10 +37,11 @@ def _fold_weighted(
 
 def times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:
     """Return (X - 1cᵀ) matrix: one row for each sample."""
-    return source.collect(partial(_centred_product, matrix=matrix, centre=centre))
+    return source.collect(partial(centred_product, matrix=matrix, centre=centre))
 
 
-def _centred_product(block: Block, matrix: FloatArray, centre: FloatArray) -> FloatArray:
+def centred_product(block: Block, matrix: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return (X - 1cᵀ) matrix for some rows, in float64."""
     if sp.issparse(block):
         return np.asarray(block @ matrix - centre @ matrix)
     # Centred before the product: a large mean must not cancel digits.

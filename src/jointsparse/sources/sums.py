@@ -193,10 +193,10 @@ def add_sums(one: Sums, other: Sums) -> Sums:
 Halves = tuple[Sums, Sums]
 
 
-def fold_halves(state: Halves | None, block: Block, start: int) -> Halves:
+def fold_halves(state: Halves | None, block: Block, start: int, offset: int = 0) -> Halves:
     """Take a block into the sums of two random halves of the rows."""
     state = state or (Sums.empty(block.shape[1]), Sums.empty(block.shape[1]))
-    first = half_of(start, block.shape[0])
+    first = half_of(offset + start, block.shape[0])
     try:
         state[0].add(_pick(block, first))
         state[1].add(_pick(block, ~first))
