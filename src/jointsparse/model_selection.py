@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import validate_data
 
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.moments import Moments
@@ -106,7 +105,7 @@ def regularization_path(
         moments = X
     else:
         # Validation by the estimator itself gives its own messages.
-        moments = Moments.from_data(validate_data(model, X, accept_sparse=True, dtype="numeric"))
+        moments = model._take_in(X)
         moments.feature_names = getattr(model, "feature_names_in_", None)
     largest, eta = model.emptying_penalty(moments)
     absolute: dict[str, Any] = {"penalty_scale": "absolute", "n_features_to_select": "support"}

@@ -16,8 +16,8 @@ pd = pytest.importorskip("pandas", reason="pandas is not installed")
 NAMES = [f"f{j}" for j in range(40)]
 
 
-@pytest.fixture(scope="module")
-def X():
+@pytest.fixture(scope="module", name="X")
+def samples():
     generator = np.random.default_rng(0)
     return generator.standard_normal((30_000, 40)) * np.arange(1, 41) + 100
 
@@ -127,7 +127,7 @@ def test_columns_and_maps_stay_lazy(X, kind):
 
 def test_what_is_no_table_of_numbers_is_refused_by_name(X):
     text = frame(X[:10]).assign(colour="red", f3="x")
-    with pytest.raises(ValueError, match="2 columns .* are not numeric: 'f3', 'colour'"):
+    with pytest.raises(ValueError, match=r"2 columns .* are not numeric: 'f3', 'colour'"):
         as_source(dd.from_pandas(text, npartitions=2))
     with pytest.raises(ValueError, match="column 'colour' of the Dask DataFrame is not numeric"):
         as_source(dd.from_pandas(text.drop(columns="f3"), npartitions=2))

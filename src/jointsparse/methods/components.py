@@ -22,7 +22,7 @@ from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
-from jointsparse.sources.base import BLOCK_ENTRIES
+from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.products import centred_product
 
 FloatArray = NDArray[np.float64]
@@ -100,9 +100,10 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components), or Source
-            Scores; float32 for float32 samples. Of a source (or a path), a source again: nothing
-            is read before its ``blocks`` are, or it is read or written as a whole.
+        ndarray of shape (n_samples, n_components), Dask collection or Source
+            Scores; float32 for float32 samples. Of a Dask array or DataFrame, one of the same kind
+            that is not computed yet. Of a source (or a path), a source again: nothing is read
+            before its ``blocks`` are, or it is read or written as a whole.
         """
         check_is_fitted(self)
         project = partial(_scores, components=self.components_, mean=self.mean_)
@@ -111,29 +112,33 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         source = as_source(X)
         check_features(self, source)
         names = self.get_feature_names_out()
-        return source.map(project, self.n_components_, _float_type(source.dtype), names)
+        dtype = _float_type(source.dtype)
+        return source.map(project, self.n_components_, dtype, names).as_given()
 
-    def inverse_transform(self, X: Any) -> NDArray[Any]:
+    def inverse_transform(self, X: Any) -> Any:
         """Return the samples that the scores stand for, mean_ + X reconstruction_.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components)
+        X : array-like, Dask collection or Source of shape (n_samples, n_components)
             Scores.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            Least squares reconstruction.
+        ndarray of shape (n_samples, n_features), Dask collection or Source
+            Least squares reconstruction; not computed yet where the scores are not.
         """
         check_is_fitted(self)
-        scores = check_array(X, dtype=[np.float64, np.float32])
-        if scores.shape[1] != self.n_components_:
-            raise ValueError(
-                f"scores have {scores.shape[1]} columns; {self.n_components_} were expected"
-            )
-        full = self.mean_ + scores @ self.reconstruction_
-        return np.asarray(full).astype(scores.dtype, copy=False)
+        back = partial(_reconstructed, reconstruction=self.reconstruction_, mean=self.mean_)
+        streamed = is_streamed(X)
+        scores: Any = as_source(X) if streamed else check_array(X, dtype=[np.float64, np.float32])
+        n_columns = scores.n_features if streamed else scores.shape[1]
+        if n_columns != self.n_components_:
+            raise ValueError(f"scores have {n_columns} columns; {self.n_components_} were expected")
+        if not streamed:
+            return back(scores)
+        names = getattr(self, "feature_names_in_", None)
+        return scores.map(back, self.n_features_in_, _float_type(scores.dtype), names).as_given()
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the variance of X around ``mean_`` that the scores reconstruct.
@@ -153,17 +158,17 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             1 - Σ‖x - x̂‖² / Σ‖x - mean_‖².
         """
         check_is_fitted(self)
-        X = self._checked(X)
-        rows = max(1, BLOCK_ENTRIES // X.shape[1])
-        total = missed = 0.0
-        for start in range(0, X.shape[0], rows):
-            block = X[start : start + rows]
-            dense = block.toarray() if sp.issparse(block) else block
-            centred = np.subtract(dense, self.mean_, dtype=np.float64)
-            total += float(np.sum(centred**2))
-            centred -= (centred @ self.components_.T) @ self.reconstruction_
-            missed += float(np.sum(centred**2))
-        return 1.0 - missed / total if total > 0 else 1.0
+        source = as_source(X) if is_streamed(X) else ArraySource(self._checked(X))
+        check_features(self, source)
+        fold = partial(
+            _fold_missed,
+            components=self.components_,
+            reconstruction=self.reconstruction_,
+            mean=self.mean_,
+        )
+        found = source.reduce(fold, np.add)
+        missed, total = (0.0, 0.0) if found is None else found
+        return 1.0 - float(missed / total) if total > 0 else 1.0
 
     def get_support(self, indices: bool = False) -> NDArray[Any]:
         """Return which features have a nonzero loading in some component.
@@ -198,6 +203,28 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
 def _scores(X: Any, components: FloatArray, mean: FloatArray) -> NDArray[Any]:
     scores = centred_product(X, components.T, mean)
     return scores.astype(_float_type(X.dtype), copy=False)
+
+
+def _reconstructed(scores: Any, reconstruction: FloatArray, mean: FloatArray) -> NDArray[Any]:
+    full = mean + scores @ reconstruction
+    return np.asarray(full).astype(_float_type(scores.dtype), copy=False)
+
+
+def _fold_missed(
+    state: Any,
+    block: Any,
+    start: int,
+    components: FloatArray,
+    reconstruction: FloatArray,
+    mean: FloatArray,
+) -> FloatArray:
+    """Add Σ‖x - x̂‖² and Σ‖x - mean‖² of some more samples."""
+    dense = block.toarray() if sp.issparse(block) else block
+    centred = np.subtract(dense, mean, dtype=np.float64)
+    total = float(np.sum(centred**2))
+    centred -= (centred @ components.T) @ reconstruction
+    found = np.array([float(np.sum(centred**2)), total])
+    return found if state is None else state + found
 
 
 def regression(gram: Gram, loadings: FloatArray) -> FloatArray:

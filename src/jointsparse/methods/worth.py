@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,16 +76,43 @@ class SelectionWorth:
 
         Returns
         -------
-        array of the same kind, or Source
-            The kept columns. Of a source (or a path) it is a source again: nothing is read before
-            its ``blocks`` are, or it is read or written as a whole.
+        array of the same kind, Dask collection or Source
+            The kept columns. Of a Dask array or DataFrame, one of the same kind that is not
+            computed yet. Of a source (or a path) it is a source again: nothing is read before its
+            ``blocks`` are, or it is read or written as a whole.
         """
         if not is_streamed(X):
             return super().transform(X)  # type: ignore[misc]
         check_is_fitted(self)
         source = as_source(X)
         check_features(self, source)
-        return source.columns(np.flatnonzero(self.support_))
+        return source.columns(np.flatnonzero(self.support_)).as_given()
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Put the kept columns back to their places, with zeros for the others.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, Dask collection or Source of shape (n_samples, n_kept)
+            Samples with the kept columns only.
+
+        Returns
+        -------
+        array of the same kind, Dask collection or Source, of shape (n_samples, n_features)
+            Not computed yet where X is not.
+        """
+        if not is_streamed(X):
+            return super().inverse_transform(X)  # type: ignore[misc]
+        check_is_fitted(self)
+        source, kept = as_source(X), np.flatnonzero(self.support_)
+        if source.n_features != kept.size:
+            raise ValueError(
+                f"{source.name} has {source.n_features} columns; {kept.size} were expected"
+            )
+        n_features = self.support_.size
+        put_back = partial(_put_back, kept=kept, n_features=n_features)
+        names = getattr(self, "feature_names_in_", None)
+        return source.map(put_back, n_features, source.dtype, names).as_given()
 
     def _data_for_report(self, X: Any) -> Any:
         if is_streamed(X):
@@ -133,3 +161,9 @@ class SelectionWorth:
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         state.pop("_remembered", None)
         return state
+
+
+def _put_back(block: Any, kept: NDArray[np.int64], n_features: int) -> NDArray[Any]:
+    full = np.zeros((block.shape[0], n_features), dtype=block.dtype)
+    full[:, kept] = block.toarray() if sp.issparse(block) else block
+    return full
