@@ -3,7 +3,7 @@ r"""Bases in which a problem with many more features than samples becomes small,
 For p × m orthonormal W with range(Xᵀ) ⊂ range(W), the model restricted to Ω = W Ω̃ Wᵀ has an m × m
 unknown, and ‖Ωe_j‖ = ‖Ω̃w_j‖ for row w_j of W. The optimum does not lie in range(Xᵀ), but the
 columns of its U are vectors of range(Xᵀ) weighted feature by feature, with weights that the last
-solution predicts (:mod:`~jointsparse.solvers.wide_stationarity`). The basis is Xᵀ and these k
+solution predicts (:mod:`~jointsparse.solvers.stationarity`). The basis is Xᵀ and these k
 columns; features whose multiplier leaves it all the same get their own unit vector.
 
 A basis only limits how good the point can be; that it is good is the certificate's business
@@ -30,9 +30,10 @@ from jointsparse.linalg import (
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import dual_value_of_cone
 from jointsparse.solvers.convex_splitting import INITIAL_STEP, SquaredLoss
+from jointsparse.solvers.orthonormal import orthonormalised, outside
 from jointsparse.solvers.solution import Trace
 from jointsparse.solvers.splitting import Copies, run_splitting
-from jointsparse.solvers.wide_stationarity import Stationarity
+from jointsparse.solvers.stationarity import Stationarity
 
 DENSE_SHARE = 0.6  # a basis of more columns than this share of the features is no saving
 NEGLIGIBLE = 1e-13  # relative eigenvalue of XXᵀ that is rounding
@@ -68,7 +69,8 @@ def build_basis(
         return _diagonalised(data, xp.eye(p, dtype=data.dtype, device=data.device))
     basis = range_basis(data)
     if factor is not None and k > 0:
-        columns = Stationarity.of(data, factor, lam, eta).columns()
+        images = tall_product(data.T, long_product(data, factor))
+        columns = Stationarity.of(factor, images, lam, eta).columns()
         basis = xp.concat([basis, outside(basis, columns)], axis=1)
     if multiplier is not None and slow > 0:
         most = min(FIRST_UNITS * 2 ** (slow - 1), MOST_UNITS)
@@ -87,21 +89,7 @@ def range_basis(data: Array) -> Array:
     values, vectors = xp.linalg.eigh(long_product(data, data.T))
     keep = values > NEGLIGIBLE * values[-1]
     basis = tall_product(data.T, vectors[:, keep] / xp.sqrt(values[keep]))
-    return _orthonormalised(basis, 0.0)  # the Gram matrix leaves half of the digits: once more
-
-
-def outside(basis: Array, columns: Array) -> Array:
-    """Return an orthonormal basis of the part of range(columns) outside range(basis)."""
-    xp = array_namespace(basis)
-    lengths = xp.sqrt(_column_sums(columns))
-    lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
-    columns = columns / xp.astype(lengths, columns.dtype, copy=False)
-    # Columns that the basis holds already leave rounding behind, which must not become a direction.
-    least = 1e-8 if columns.dtype == xp.float64 else 1e-4
-    for _ in range(2):
-        columns -= tall_product(basis, long_product(basis.T, columns))
-        columns = _orthonormalised(columns, least**2)
-    return columns
+    return orthonormalised(basis)  # the Gram matrix leaves half of the digits: once more
 
 
 def poorly_spanned(basis: Array, multiplier: Array, most: int, least: float) -> Array:
@@ -216,22 +204,6 @@ def _diagonalised(data: Array, basis: Array) -> tuple[Array, Array]:
     image = long_product(data, basis)
     values, rotation = xp.linalg.eigh(image.T @ image)
     return positive_part(values), tall_product(basis, rotation)
-
-
-def _orthonormalised(columns: Array, least: float) -> Array:
-    """Orthonormal basis of range(columns), without directions of squared length below ``least``."""
-    xp = array_namespace(columns)
-    values, rotation = xp.linalg.eigh(long_product(columns.T, columns))
-    keep = values > least
-    return tall_product(columns, rotation[:, keep] / xp.sqrt(values[keep]))
-
-
-def _column_sums(columns: Array) -> Array:
-    xp = array_namespace(columns)
-    total = xp.zeros(columns.shape[1], dtype=xp.float64, device=columns.device)
-    for part in _parts(columns):
-        total += xp.sum(double(columns[part, :]) ** 2, axis=0)
-    return total
 
 
 def _parts(rows: Array) -> list[slice]:
