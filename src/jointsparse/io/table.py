@@ -40,6 +40,12 @@ class Table:
     label_name: str | None = None
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of columns."""
+        rows, columns = self.values.shape
+        return int(rows), int(columns)
+
     def select(self, columns: Sequence[int] | np.ndarray) -> Table:
         """Keep the columns of these integer indices, in the given order, with the labels."""
         # operator.index refuses a mask, which would name other columns than it selects.

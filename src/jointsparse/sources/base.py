@@ -169,6 +169,15 @@ class Source:
         """Return the same source, at hand for many passes where it can be; here, as it is."""
         return self
 
+    def write(self, path: Any) -> None:
+        """Write all rows to a Parquet, Arrow, CSV, TSV or .npy file, block by block.
+
+        The file appears whole or not at all.
+        """
+        from jointsparse.sources.writing import write_source  # which knows the kinds of sources
+
+        write_source(path, self)
+
     def column_name(self, column: int) -> str:
         """Return what messages call a column."""
         if self.feature_names is None:

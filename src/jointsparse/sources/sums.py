@@ -116,7 +116,7 @@ class Sums:
         constant = np.diagonal(scatter) <= rounding(self.mean, self.n)
         scatter[constant, :] = 0.0
         scatter[:, constant] = 0.0
-        return scatter
+        return scatter.T  # the same, row by row in memory
 
 
 def rounding(mean: FloatArray, n: int) -> FloatArray:
