@@ -34,6 +34,7 @@ from jointsparse.solvers.greedy import (
     row_products,
     select_greedily,
 )
+from jointsparse.solvers.remote_columns import RemoteColumns
 
 RULES = ("greedy", "residual", "norm")
 AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
@@ -280,7 +281,10 @@ def whitened_target(loadings: FloatArray, moments: Moments) -> Target:
         # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
         columns = feature_columns(moments)
         values, axes = row_axes(columns, SMALL_EIGENVALUE)
-        image = axes.T @ row_products(columns, projection_target(loadings))
+        if isinstance(columns, RemoteColumns):
+            image = axes.T @ columns.times(loadings)
+        else:
+            image = axes.T @ row_products(columns, projection_target(loadings))
         return np.asarray(axes @ (image / np.sqrt(values)[:, None]))
     values, vectors = moments.spectrum.values, moments.spectrum.vectors
     large = values > SMALL_EIGENVALUE * values[-1]

@@ -32,6 +32,10 @@ class MomentsEstimator(BaseEstimator):
         """Whether the method looks at the samples themselves, not only at their scatter matrix."""
         return False
 
+    def _takes_products(self) -> bool:
+        """Whether products with the samples are enough where there are more features than those."""
+        return False
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the method to samples.
 

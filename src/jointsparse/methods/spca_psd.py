@@ -198,6 +198,9 @@ class SPCAPSD(ConvexSelector):
             return moments.centred_data
         return np.asarray(factor_of_scatter(moments.spectrum))
 
+    def _takes_products(self) -> bool:
+        return self.solver != "published"
+
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
         return moments.thin_spectrum
 
@@ -256,7 +259,6 @@ class SPCAPSD(ConvexSelector):
         self._state = solution.state
         return solution
 
-
     def _about_rank(self, problem: TooManyDirections, moments: Moments) -> str:
         """Say which eta keeps the rank low enough, in the unit that the user chose."""
         unit = 1.0
@@ -280,7 +282,9 @@ def _rounded_up(value: float) -> float:
 def wide_data(moments: Moments) -> WideData:
     """Return the centred samples for the solvers; their Gram matrix is kept with the moments."""
     if "wide data" not in moments.cache:
-        if sp.issparse(moments.data):
+        if hasattr(moments.data, "transposed_times"):
+            moments.cache["wide data"] = moments.data  # on a cluster
+        elif sp.issparse(moments.data):
             moments.cache["wide data"] = SparseWide(moments.data, moments.mean)
         elif moments.n_samples * moments.n_features <= LARGEST_COPY:
             moments.cache["wide data"] = DenseWide(moments.centred_data)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from jointsparse.linalg import blocks
 from jointsparse.solvers.columns import Columns, FloatArray
+from jointsparse.solvers.remote_columns import RemoteColumns
 
 IntArray = NDArray[np.int64]
 # Either XAᵀ itself (m × q), or what turns a block of rows of X (k × p) into rows of it (k × q).
@@ -138,6 +139,11 @@ class _Residual:
 
     def recompute(self, features: IntArray | None = None) -> None:
         """Compute f and g of some features (all by default) from their columns."""
+        if features is None and isinstance(self.columns, RemoteColumns):
+            kernel = self.kernel if self.follow_target else None
+            self.g, self.f = self.columns.left_over(self.span, kernel)
+            self._g_known, self._f_known = self.g.copy(), self.f.copy()
+            return
         for part in blocks(self.g.size if features is None else features.size):
             chosen = part if features is None else features[part]
             residual = self.off(self.columns.take(chosen))
@@ -182,6 +188,8 @@ def row_gram(
     columns: Columns, off: Callable[[FloatArray], FloatArray] = lambda block: block
 ) -> FloatArray:
     """Return XXᵀ, with something taken off the columns first."""
+    if isinstance(columns, RemoteColumns):
+        return off(off(columns.gram()).T)
     gram = np.zeros((columns.n_rows, columns.n_rows))
     for part in blocks(columns.n_features):
         block = off(columns.take(part))

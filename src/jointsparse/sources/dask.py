@@ -27,7 +27,8 @@ from jointsparse.sources.dask_blocks import (
     map_rows,
     plain_block,
 )
-from jointsparse.sources.dask_graph import applied, tree_sum
+from jointsparse.sources.dask_graph import applied, on_cluster, tree_sum
+from jointsparse.sources.dask_wide import DaskWide
 
 LEAST_ENTRIES = 2**18  # 2 MB of float64: a task takes Dask about a millisecond whatever it does
 
@@ -178,9 +179,18 @@ class DaskSource(Source):
         """
         import dask
 
+        size = (self.n_samples or np.inf) * self.n_features * self.dtype.itemsize
+        if not on_cluster() and size > self.budget:
+            return self  # the workers are threads here: the blocks are read again each time
         kept = copy(self)
         kept._blocks = list(dask.persist(*self._blocks))
         return kept
+
+    def wide(self, collect: Callable[[NDArray[Any]], Any]) -> DaskWide | None:
+        """Return products with the centred samples, computed on the workers."""
+        if is_frame(self.collection) or self._lengths is None:
+            return None
+        return DaskWide.of(self.collection, collect=collect, memory=self.budget // 4)
 
     def read(self) -> Any:
         """Return all rows in memory here."""

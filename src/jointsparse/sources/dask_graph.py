@@ -41,6 +41,14 @@ def tree_sum(states: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
     return states[0] if states else None
 
 
+def on_cluster() -> bool:
+    """Tell whether Dask would compute on a cluster now, not on threads or processes here."""
+    from dask.base import get_scheduler
+
+    owner = getattr(get_scheduler(), "__self__", None)
+    return type(owner).__module__.partition(".")[0] == "distributed"
+
+
 def _apply(function: Any, *arguments: Any) -> Any:
     return function(*arguments)
 

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.sources.base import BLOCK_ENTRIES
-from jointsparse.sources.dask_graph import applied, tree_sum
+from jointsparse.sources.dask_graph import applied, on_cluster, tree_sum
 
 FloatArray = NDArray[np.float64]
 
@@ -72,14 +72,17 @@ class DaskWide:
     def of(cls, array: Any, *, collect: Callable[[NDArray[Any]], Any], memory: int) -> DaskWide:
         """Take a Dask array of known shape; its rows are brought together, chunk by chunk.
 
-        The blocks are kept in the memory of the workers: solvers come back to them many times.
+        On a cluster the blocks are kept in the memory of the workers: solvers come back to them
+        many times.
         """
         import dask
 
         n_samples = int(array.shape[0])
         least = max(1, BLOCK_ENTRIES // max(1, n_samples))
         array = array.rechunk({0: -1, 1: _merged(array.chunks[1], least)})
-        blocks = dask.persist(*array.to_delayed().ravel())
+        blocks = list(array.to_delayed().ravel())
+        if on_cluster():
+            blocks = list(dask.persist(*blocks))
         widths = [int(width) for width in array.chunks[1]]
         return cls(blocks, widths, n_samples, array.dtype, collect=collect, memory=memory)
 
@@ -113,7 +116,8 @@ class DaskWide:
         if kept == self.shape[1]:
             return self
         selection = self._selected(chosen)
-        selection._blocks = list(dask.persist(*selection._blocks))
+        if on_cluster():
+            selection._blocks = list(dask.persist(*selection._blocks))
         return selection
 
     def _selected(self, chosen: NDArray[np.bool_]) -> DaskWide:
