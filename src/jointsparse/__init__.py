@@ -16,6 +16,7 @@ _HOMES = {
     "DictionarySPCA": "jointsparse.methods.dictionary_spca",
     "GreedySelector": "jointsparse.methods.greedy_selector",
     "Moments": "jointsparse.moments",
+    "open_source": "jointsparse.sources",
     "RobustPCA": "jointsparse.methods.robust_pca",
     "KernelFSSL": "jointsparse.methods.kernel_fssl",
     "LaplacianScore": "jointsparse.methods.laplacian_score",
@@ -52,6 +53,7 @@ __all__ = [
     "SelectFeatures",
     "__version__",
     "metrics",
+    "open_source",
     "registry",
     "regularization_path",
 ]

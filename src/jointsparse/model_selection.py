@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from jointsparse.methods.convex import ConvexSelector
-from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 
 
@@ -106,7 +105,7 @@ def regularization_path(
         moments = X
     else:
         # Validation by the estimator itself gives its own messages.
-        moments = Moments.from_data(valid_samples(model, X, fitting=True))
+        moments = model._take_in(X)
         moments.feature_names = getattr(model, "feature_names_in_", None)
     largest, eta = model.emptying_penalty(moments)
     absolute: dict[str, Any] = {"penalty_scale": "absolute", "n_features_to_select": "support"}

@@ -36,6 +36,7 @@ from jointsparse.solvers.greedy import (
     row_products,
     select_greedily,
 )
+from jointsparse.solvers.remote_columns import RemoteColumns
 
 RULES = ("greedy", "residual", "norm")
 AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
@@ -282,7 +283,10 @@ def whitened_target(loadings: Array, moments: Moments) -> Target:
         # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
         columns = feature_columns(moments)
         values, axes = row_axes(columns, SMALL_EIGENVALUE)
-        image = axes.T @ row_products(columns, projection_target(loadings))
+        if isinstance(columns, RemoteColumns):
+            image = axes.T @ columns.times(loadings)
+        else:
+            image = axes.T @ row_products(columns, projection_target(loadings))
         return axes @ (image / values[:, None] ** 0.5)
     spectrum: Spectrum = moments.native.spectrum
     values, vectors = spectrum.values, spectrum.vectors

@@ -20,7 +20,7 @@ from jointsparse.linalg import Array, array_namespace, blocks, eigh
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
 from jointsparse.solvers.greedy import IntArray, row_gram
-from jointsparse.solvers.held_out import RCOND, held_out_folds
+from jointsparse.solvers.held_out import RCOND, folds_of_halves, held_out_folds
 
 N_RANDOM = 10  # random sets of the same size
 N_STAND_INS = 3
@@ -70,7 +70,7 @@ class SelectionReport:
         What the kept features, and as many principal components, explain of all samples.
     r2_held_out, pca_r2_held_out : float
         The same, judged on samples that were held out of the regression (not of the selection);
-        NaN where there were no samples, only moments, or fewer than four of them.
+        NaN where there were fewer than four samples, or only moments without those of two halves.
     random_r2_held_out, random_r2 : ndarray of shape (10,)
         What random sets of the same size explain, held out and of all samples.
     pca_curve : ndarray of shape (n_kept,)
@@ -124,7 +124,7 @@ def selection_report(moments: Moments, kept: Any) -> SelectionReport:
     Parameters
     ----------
     moments : Moments
-        The data; held-out figures need the samples in it.
+        The data; held-out figures need the samples in it, or the moments of two halves.
     kept : ndarray of int
         The kept features, at least one.
     """
@@ -138,7 +138,7 @@ def selection_report(moments: Moments, kept: Any) -> SelectionReport:
     own, *others = (_explained(columns, features) for features in sets)
     pca_curve = _pca_curve(columns, kept.size)
     held_out = np.full(len(sets) + 1, np.nan)
-    if moments.has_samples and moments.n_samples >= 4:
+    if moments.n_samples >= 4 and (moments.has_samples or moments.halves):
         held_out = _held_out(moments, sets)
     return SelectionReport(
         n_kept=kept.size,
@@ -188,9 +188,13 @@ def _halves(n_samples: int) -> tuple[IntArray, IntArray]:
 
 def _held_out(moments: Moments, sets: Sequence[IntArray]) -> FloatArray:
     """Return R² of each set of features, and of as many principal components as the first has."""
-    one, other = _halves(moments.n_samples)
     missed, total = np.zeros(len(sets) + 1), 0.0
-    for fold in held_out_folds(moments, one, other):
+    folds = (
+        held_out_folds(moments, *_halves(moments.n_samples))
+        if moments.has_samples
+        else folds_of_halves(moments)
+    )
+    for fold in folds:
         missed += [*(fold.missed(features) for features in sets), fold.missed_by_pca(sets[0].size)]
         total += fold.total
     if total <= 0:

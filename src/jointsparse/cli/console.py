@@ -72,6 +72,11 @@ def print_error(message: str) -> None:
     error_console().print(line, soft_wrap=True)
 
 
+def print_note(message: str) -> None:
+    """Print one line about what is going to happen to stderr."""
+    error_console().print(Text(f"note: {one_line(message)}", "dim"), soft_wrap=True)
+
+
 def print_warning(message: str) -> None:
     """Print one warning line on stderr."""
     error_console().print(

@@ -47,10 +47,16 @@ def move(values: Any, device: Any) -> Any:
     """Return a table as a tensor on a device; as it is where no device was asked for."""
     if device is None:
         return values
+    import numpy as np
+    import torch
     from scipy.sparse import issparse
 
     if issparse(values):
         raise CommandError("--device needs a dense table, and this one is sparse; leave it out")
-    import torch
+    if not isinstance(values, np.ndarray):
+        raise CommandError(
+            "--device needs the whole table in memory, and this one is read in blocks: raise "
+            "--memory, or leave --device out"
+        )
 
     return torch.as_tensor(values, device=device)

@@ -17,6 +17,7 @@ from jointsparse.cli.progress import solver_progress
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from jointsparse.cli.streaming import StreamedTable
     from jointsparse.io import Table
     from jointsparse.selection_report import SelectionReport
 
@@ -54,7 +55,7 @@ class Selection:
     """A finished fit, with what the printing needs to know about it."""
 
     data: str
-    table: "Table"
+    table: "Table | StreamedTable"
     method: str
     scale: Scale
     scaling: str
@@ -162,20 +163,25 @@ def fit(
     ----------
     estimator : estimator
         Unfitted.
-    values : array or sparse matrix
+    values : array, sparse matrix or Moments
         Data, scaled.
     defaults : dict
         Parameters of the method when none is given.
     show_progress : bool
         Whether to show a bar or lines on stderr.
     """
+    from jointsparse.moments import Moments
+
     tol = parameters_of(estimator).get("tol")
     target = tol if isinstance(tol, float) else None
     bar = solver_progress(error_console(), target) if show_progress else nullcontext()
     started = time.perf_counter()
     with _collect_warnings() as messages, bar:
         try:
-            estimator.fit(values)
+            if isinstance(values, Moments):
+                estimator.fit_moments(values)
+            else:
+                estimator.fit(values)
         except ValueError as error:
             raise CommandError(str(error)) from error
         except TypeError as error:

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import fitting
+from jointsparse.cli import fitting, streaming
 from jointsparse.cli.arguments import (
     build_estimator,
     check_outputs,
@@ -16,7 +16,7 @@ from jointsparse.cli.arguments import (
     parameters_of,
 )
 from jointsparse.cli.components import print_components
-from jointsparse.cli.console import output_console, print_json, print_warning
+from jointsparse.cli.console import output_console, print_json, print_note, print_warning
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection
@@ -38,7 +38,8 @@ def select(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="Table: CSV, TSV, Parquet, Arrow, NPY, NPZ or Matrix Market. "
+            help="Table: CSV, TSV, Parquet, Arrow, NPY, NPZ or Matrix Market; or a folder of "
+            "CSV, Parquet or Arrow files. "
             "Without it, the bundled breast-cancer table.",
             show_default=False,
         ),
@@ -108,6 +109,17 @@ def select(
     impute: Annotated[
         Impute | None,
         typer.Option("--impute", rich_help_panel=_DATA, help="What replaces missing values."),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            rich_help_panel=_DATA,
+            metavar="SIZE",
+            help="How much may be used, such as 1GB; larger tables are read in blocks. "
+            "Half of what is free by default.",
+            show_default=False,
+        ),
     ] = None,
     param: Annotated[
         list[str] | None,
@@ -191,9 +203,9 @@ def select(
     check_outputs(output, ranking, data)
     place = find_device(device)
 
-    table = fitting.load_table(data, label, drop_text, impute)
-    fitting.check_table(table, estimator)
-    values, scaling = fitting.scale_columns(table.values, scale)
+    table, values, scaling = _take_in(
+        data, estimator, label, drop_text, scale, impute, memory, quiet, output
+    )
     seconds, warnings = fitting.fit(
         estimator, move(values, place), default_parameters(chosen), show_progress=not quiet
     )
@@ -223,6 +235,34 @@ def select(
         _print_written(console, written)
 
 
+def _take_in(
+    data: str | None,
+    estimator: Any,
+    label: str | None,
+    drop_text: bool,
+    scale: Scale,
+    impute: Impute | None,
+    memory: str | None,
+    quiet: bool,
+    output: Path | None,
+) -> tuple[Any, Any, str]:
+    """Return the table, what to fit (scaled values, or moments) and how it was scaled."""
+    source = streaming.open_if_large(data, label=label, drop_text=drop_text, memory=memory)
+    table = None
+    if source is None:
+        table = fitting.load_table(data, label, drop_text, impute)
+    else:
+        table = streaming.whole_table(source, estimator, scale, impute)
+        if table is None:
+            streaming.check_output(output)
+            if not quiet:
+                print_note(streaming.announcement(source))
+            return streaming.take_in(source, estimator, scale, impute)
+    fitting.check_table(table, estimator)
+    values, scaling = fitting.scale_columns(table.values, scale)
+    return table, values, scaling
+
+
 def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
     if seed is None or "random_state" in parameters:
         return []
@@ -242,7 +282,11 @@ def _write(selection: Selection, output: Path | None, ranking: Path | None) -> l
             write_rows(ranking, RANKING_HEADER, ranking_cells(selection))
             written.append(ranking)
         if output is not None:
-            write_table(output, selection.table.select(selection.kept.nonzero()[0]))
+            columns = selection.kept.nonzero()[0]
+            if isinstance(selection.table, streaming.StreamedTable):
+                selection.table.write(output, columns)
+            else:
+                write_table(output, selection.table.select(columns))
             written.append(output)
     except (TableError, OSError) as error:
         raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error

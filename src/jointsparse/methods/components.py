@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -13,15 +14,19 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
-from jointsparse.device import is_device_array, like
+from jointsparse.device import checked_samples, is_device_array, like
 from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.base import is_number
 from jointsparse.methods.from_moments import MomentsEstimator
-from jointsparse.methods.samples import checked_samples, valid_samples
+from jointsparse.methods.from_source import check_features
+from jointsparse.methods.samples import valid_samples
 from jointsparse.metrics.loadings import sequential_variance
-from jointsparse.moments import BLOCK_ENTRIES, Moments
+from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
+from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.products import centred_product
 
 FloatArray = NDArray[np.float64]
 
@@ -93,47 +98,51 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
 
         Parameters
         ----------
-        X : array-like, data frame, sparse matrix or tensor of shape (n_samples, n_features)
-            Samples, one per row.
+        X : array-like, data frame, sparse matrix, tensor or source
+            Samples, one per row: n_samples × n_features.
 
         Returns
         -------
-        ndarray or tensor of shape (n_samples, n_components)
-            Scores; float32 for float32 samples, on the device of a tensor.
+        ndarray of shape (n_samples, n_components), tensor, Dask collection or Source
+            Scores; float32 for float32 samples. Of a tensor, a tensor on the same device. Of a Dask
+            array or DataFrame, one of the same kind that is not computed yet. Of a source (or a
+            path), a source again: nothing is read before its ``blocks`` are, or it is read or
+            written as a whole.
         """
         check_is_fitted(self)
-        X = self._checked(X)
-        if sp.issparse(X):
-            scores = np.asarray(X @ self.components_.T - self.mean_ @ self.components_.T)
-        else:
-            # Centred before the product: a large mean must not cancel digits of the scores.
-            scores = (double(X) - like(self.mean_, X)) @ like(self.components_.T, X)
-        return _as_float_type(scores, X)
+        project = partial(_scores, components=self.components_, mean=self.mean_)
+        if not is_streamed(X):
+            return project(self._checked(X))
+        source = as_source(X)
+        check_features(self, source)
+        names = self.get_feature_names_out()
+        dtype = _float_type(source.dtype)
+        return source.map(project, self.n_components_, dtype, names).as_given()
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the samples that the scores stand for, ``mean_ + X @ reconstruction_``.
 
         Parameters
         ----------
-        X : array-like or tensor of shape (n_samples, n_components)
+        X : array-like, tensor, Dask collection or Source of shape (n_samples, n_components)
             Scores.
 
         Returns
         -------
-        ndarray or tensor of shape (n_samples, n_features)
-            Least squares reconstruction, on the device of a tensor.
+        ndarray of shape (n_samples, n_features), tensor, Dask collection or Source
+            Least squares reconstruction; not computed yet where the scores are not.
         """
         check_is_fitted(self)
-        if is_device_array(X):
-            scores = checked_samples(X)
-        else:
-            scores = check_array(X, dtype=[np.float64, np.float32])
-        if scores.shape[1] != self.n_components_:
-            raise ValueError(
-                f"scores have {scores.shape[1]} columns; {self.n_components_} were expected"
-            )
-        full = like(self.mean_, scores) + double(scores) @ like(self.reconstruction_, scores)
-        return _as_float_type(full, scores)
+        back = partial(_reconstructed, reconstruction=self.reconstruction_, mean=self.mean_)
+        streamed = is_streamed(X)
+        scores: Any = as_source(X) if streamed else _checked_scores(X)
+        n_columns = scores.n_features if streamed else scores.shape[1]
+        if n_columns != self.n_components_:
+            raise ValueError(f"scores have {n_columns} columns; {self.n_components_} were expected")
+        if not streamed:
+            return back(scores)
+        names = getattr(self, "feature_names_in_", None)
+        return scores.map(back, self.n_features_in_, _float_type(scores.dtype), names).as_given()
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the variance of X around ``mean_`` that the scores reconstruct.
@@ -150,21 +159,24 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         Returns
         -------
         float
-            ``1 - Σ‖x - x̂‖² / Σ‖x - mean_‖²``.
+            1 - Σ‖x - x̂‖² / Σ‖x - mean_‖².
         """
         check_is_fitted(self)
-        X = self._checked(X)
-        rows = max(1, BLOCK_ENTRIES // X.shape[1])
-        total = missed = 0.0
-        for start in range(0, X.shape[0], rows):
-            block = X[start : start + rows]
-            dense = block.toarray() if sp.issparse(block) else block
-            centred = double(dense) - like(self.mean_, dense)
-            total += float((centred**2).sum())
-            scores = centred @ like(self.components_.T, dense)
-            centred -= scores @ like(self.reconstruction_, dense)
-            missed += float((centred**2).sum())
-        return 1.0 - missed / total if total > 0 else 1.0
+        fold = partial(
+            _fold_missed,
+            components=self.components_,
+            reconstruction=self.reconstruction_,
+            mean=self.mean_,
+        )
+        found: FloatArray | None
+        if is_device_array(X):
+            found = fold(None, self._checked(X), 0)
+        else:
+            source = as_source(X) if is_streamed(X) else ArraySource(self._checked(X))
+            check_features(self, source)
+            found = source.reduce(fold, np.add)
+        missed, total = (0.0, 0.0) if found is None else found
+        return 1.0 - float(missed / total) if total > 0 else 1.0
 
     def get_support(self, indices: bool = False) -> NDArray[Any]:
         """Return which features have a nonzero loading in some component.
@@ -196,6 +208,52 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return tags
 
 
+def _checked_scores(X: Any) -> Any:
+    return (
+        checked_samples(X) if is_device_array(X) else check_array(X, dtype=["float64", "float32"])
+    )
+
+
+def _scores(X: Any, components: FloatArray, mean: FloatArray) -> Any:
+    if is_device_array(X):
+        # Centred before the product: a large mean must not cancel digits of the scores.
+        return _of_same_type((double(X) - like(mean, X)) @ like(components.T, X), X)
+    scores = centred_product(X, components.T, mean)
+    return scores.astype(_float_type(X.dtype), copy=False)
+
+
+def _reconstructed(scores: Any, reconstruction: FloatArray, mean: FloatArray) -> Any:
+    if is_device_array(scores):
+        full = like(mean, scores) + double(scores) @ like(reconstruction, scores)
+        return _of_same_type(full, scores)
+    full = mean + scores @ reconstruction
+    return np.asarray(full).astype(_float_type(scores.dtype), copy=False)
+
+
+def _fold_missed(
+    state: Any,
+    block: Any,
+    start: int,
+    components: FloatArray,
+    reconstruction: FloatArray,
+    mean: FloatArray,
+) -> FloatArray:
+    """Add Σ‖x - x̂‖² and Σ‖x - mean‖² of some more samples."""
+    dense = block.toarray() if sp.issparse(block) else block
+    centred = double(dense) - like(mean, dense)
+    total = float((centred**2).sum())
+    centred -= (centred @ like(components.T, dense)) @ like(reconstruction, dense)
+    found = np.array([float((centred**2).sum()), total])
+    return found if state is None else state + found
+
+
+def _of_same_type(values: Any, samples: Any) -> Any:
+    """Return the values in float32 where the samples are, otherwise in float64."""
+    xp = array_namespace(values)
+    dtype = xp.float32 if samples.dtype == xp.float32 else xp.float64
+    return xp.astype(values, dtype, copy=False)
+
+
 def regression(gram: Gram, loadings: FloatArray) -> FloatArray:
     """Return the least squares regression of the features on the scores, (BᵀSB)⁺BᵀS."""
     image = gram.apply(loadings)
@@ -210,8 +268,5 @@ def check_count(n_components: Any) -> None:
         raise ValueError(f"n_components={n_components!r} is not a whole number of at least 1")
 
 
-def _as_float_type(values: Any, samples: Any) -> Any:
-    """Return the values in float32 where the samples are, otherwise in float64."""
-    xp = array_namespace(values)
-    dtype = xp.float32 if str(samples.dtype).endswith("float32") else xp.float64
-    return xp.astype(values, dtype, copy=False)
+def _float_type(dtype: Any) -> type:
+    return np.float32 if dtype == np.float32 else np.float64

@@ -64,6 +64,9 @@ class ConvexSelector(Selector):
         """F with Q = slope · FᵀF, where Q is the slope of the loss at Ω = 0."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
+    def _needs_samples(self) -> bool:
+        return self._loss != "squared"
+
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
@@ -123,8 +126,8 @@ class ConvexSelector(Selector):
         """
         if self.n_clusters is None:
             return AUTO_ETA
-        values = to_host(self._slope_spectrum(moments).values)[::-1].astype(np.float64)
         count = max(2, int(self.n_clusters))
+        values = self._slope_values(moments, count)
         padded = np.append(values, np.zeros(count)) / values[0]
         share = np.sqrt(padded[count - 2] * padded[count - 1])
         return float(np.clip(share, *ETA_FOR_CLUSTERS))
@@ -137,7 +140,7 @@ class ConvexSelector(Selector):
             self._eta,
             scale=scale,
             auto=self._auto_eta(moments) if self._eta == "auto" else 0.0,
-            largest=lambda: largest_eta(self._slope_spectrum(moments), self._slope),
+            largest=lambda: self._largest_eta(moments),
             trace=trace,
         )
         self.alpha_ = absolute_penalty(
@@ -152,6 +155,15 @@ class ConvexSelector(Selector):
             both = hasattr(self, "eta") and not self.eta_
             reason = "alpha and eta cannot both be 0" if both else "alpha must be positive"
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
+
+    def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
+        """Return the ``count`` largest eigenvalues of Q (or more), largest first."""
+        values = to_host(self._slope_spectrum(moments).values)
+        return values[::-1].astype(np.float64, copy=False)
+
+    def _largest_eta(self, moments: Moments) -> float:
+        """Return the smallest η that empties the model without λ."""
+        return largest_eta(self._slope_spectrum(moments), self._slope)
 
     def _largest_lam(self, moments: Moments) -> float:
         """Return a λ that surely empties the model at the η in use."""
@@ -227,8 +239,12 @@ class ConvexSelector(Selector):
     def _published_data(self, moments: Moments) -> Array:
         return moments.native.centred_data
 
+    def _nonempty_lam(self, moments: Moments) -> float:
+        """Return a λ that surely does not empty the model at the η in use."""
+        return nonempty_lam(self._slope_data(moments), self.eta_, self._slope)
+
     def _how_to_keep_some(self, moments: Moments) -> str:
-        largest = nonempty_lam(self._slope_data(moments), self.eta_, self._slope)
+        largest = self._nonempty_lam(moments)
         unit = 1.0
         if self.penalty_scale == "relative":
             unit = self._largest_lam(moments)

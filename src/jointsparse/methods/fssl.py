@@ -15,7 +15,6 @@ from jointsparse.graphs.targets import class_targets, neighbour_targets
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
-from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.gram import FloatArray, Gram
 from jointsparse.solvers.solution import Solution
@@ -122,7 +121,7 @@ class FSSL(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of A.
-    history_ : ndarray of shape (n_iterations,)
+    history_ : ndarray of shape (n_iter_,)
         Objective after each iteration.
     n_iter_ : int
         Iterations made.
@@ -207,17 +206,19 @@ class FSSL(ComponentsMethod):
         -------
         self
         """
-        X = valid_samples(self, X, fitting=True)
-        moments = Moments.from_data(X)
-        moments.cache["labels"] = self._labels(X, y)
+        moments = self._take_in(X)
+        moments.cache["labels"] = self._labels(moments, y)
         return self._fit(moments)
 
-    def _labels(self, X: Any, y: Any) -> NDArray[Any] | None:
+    def _needs_samples(self) -> bool:
+        return self.graph != "pca"
+
+    def _labels(self, moments: Moments, y: Any) -> NDArray[Any] | None:
         """Return the classes, where they are wanted and there."""
         if y is None or self.graph not in ("auto", "lda"):
             return None
         labels = column_or_1d(to_host(y) if is_device_array(y) else y)
-        check_consistent_length(X, labels)
+        check_consistent_length(moments.data, labels)
         problem = _not_classes(labels)
         if problem and self.graph == "lda":
             raise ValueError(f"graph='lda' needs classes, but {problem}; without them use 'lpp'")

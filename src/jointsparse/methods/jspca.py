@@ -167,6 +167,9 @@ class JSPCA(ComponentsMethod):
     def _reordered(self, order: IntArray) -> None:
         self.projection_, self.recovery_ = self.projection_[:, order], self.recovery_[:, order]
 
+    def _needs_samples(self) -> bool:
+        return self.loss == "samples"
+
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
         loss = self._loss(moments, gram)

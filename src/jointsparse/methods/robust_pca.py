@@ -222,6 +222,9 @@ class RobustPCA(ComponentsMethod):
         # A regression of X on the scores would let the errors back in.
         return self.components_
 
+    def _needs_samples(self) -> bool:
+        return True
+
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
         data = np.asarray(moments.centred_data, dtype=np.float64)

@@ -134,6 +134,10 @@ def feature_columns(moments: Moments) -> Columns:
     if "columns" not in moments.cache:
         if not moments.has_samples or moments.n_features <= moments.n_samples:
             columns = Columns(root_of_scatter(moments.native.scatter))
+        elif hasattr(moments.data, "transposed_times"):
+            from jointsparse.solvers.remote_columns import RemoteColumns  # which builds on this
+
+            columns = RemoteColumns(moments.data, moments.variances)
         elif sp.issparse(moments.data):
             columns = SparseColumns(moments.data, moments.mean, moments.variances)
         else:

@@ -25,6 +25,7 @@ from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
     column_norms,
+    double,
     positive_part,
     symmetric_part,
     unit_columns,
@@ -136,7 +137,7 @@ class SquaredLoss:
         guess = positive_part(s - model.eta / 2) / (s + model.lam / 2)
         columns = self._stored(guess[:, None]) * self.vectors.T
         columns_dual = unit_columns(columns) * (model.lam / rho)
-        cone = -symmetric_part(columns_dual @ self.vectors)
+        cone = -symmetric_part(double(columns_dual @ self.vectors))
         add_to_diagonal(cone, guess + 2 * s * (1 - guess) / rho)
         return (cone, columns + columns_dual), (rho,)
 
@@ -152,7 +153,7 @@ class SquaredLoss:
         cone_dual, columns_dual = targets[0] - cone, targets[1] - columns
         if factor != 1:
             cone_dual, columns_dual, rho = cone_dual / factor, columns_dual / factor, rho * factor
-        right = cone - cone_dual + symmetric_part((columns - columns_dual) @ vectors)
+        right = cone - cone_dual + symmetric_part(double((columns - columns_dual) @ vectors))
         smooth = add_to_diagonal(right, (2 / rho) * s) * self._weights(rho)
         agreed = (smooth, self._stored(smooth) @ vectors.T)
         return Copies(agreed, (cone, columns), (cone_dual, columns_dual), (rho,))

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from jointsparse.device import to_host
 from jointsparse.linalg import Array, blocks, column_products, eigh, positive_part
 from jointsparse.solvers.columns import Columns, FloatArray
+from jointsparse.solvers.remote_columns import RemoteColumns
 
 IntArray = NDArray[np.int64]
 # Either XAᵀ itself (m × q), or what turns a block of rows of X (k × p) into rows of it (k × q).
@@ -149,6 +150,11 @@ class _Residual:
 
     def recompute(self, features: Array | None = None) -> None:
         """Compute f and g of some features (all by default) from their columns."""
+        if features is None and isinstance(self.columns, RemoteColumns):
+            kernel = self.kernel if self.follow_target else None
+            self.g, self.f = self.columns.left_over(self.span, kernel)
+            self._g_known, self._f_known = self.g.copy(), self.f.copy()
+            return
         for part in blocks(self.g.shape[0] if features is None else features.shape[0]):
             chosen = part if features is None else features[part]
             residual = self.off(self.columns.take(chosen))
@@ -192,6 +198,8 @@ class _Residual:
 
 def row_gram(columns: Columns, off: Callable[[Array], Array] = lambda block: block) -> Array:
     """Return XXᵀ, with something taken off the columns first."""
+    if isinstance(columns, RemoteColumns):
+        return off(off(columns.gram()).T)
     parts = (off(columns.take(part)) for part in blocks(columns.n_features))
     return sum(block @ block.T for block in parts)
 

@@ -157,8 +157,20 @@ def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fo
         gram = row_gram(columns)
         first, second = np.arange(one.size), np.arange(one.size, rows.size)
         return _row_fold(columns, gram, first, second), _row_fold(columns, gram, second, first)
-    parts = [Moments.from_data(_rows(moments.data, rows)) for rows in (one, other)]
-    unit = moments.total_variance
+    parts = (
+        Moments.from_data(_rows(moments.data, one)),
+        Moments.from_data(_rows(moments.data, other)),
+    )
+    return _scatter_folds(parts, moments.total_variance)
+
+
+def folds_of_halves(moments: Moments) -> tuple[Fold, Fold]:
+    """Return the same from the moments of two halves, for samples that are not at hand."""
+    assert moments.halves is not None
+    return _scatter_folds(moments.halves, moments.total_variance)
+
+
+def _scatter_folds(parts: tuple[Moments, Moments], unit: float) -> tuple[Fold, Fold]:
     return _scatter_fold(parts[0], parts[1], unit), _scatter_fold(parts[1], parts[0], unit)
 
 

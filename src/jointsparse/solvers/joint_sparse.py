@@ -24,7 +24,6 @@ from typing import Protocol
 
 import numpy as np
 
-from jointsparse.moments import BLOCK_ENTRIES
 from jointsparse.projections import polar
 from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram, equal_features
 from jointsparse.solvers.group_regression import (
@@ -33,6 +32,7 @@ from jointsparse.solvers.group_regression import (
     share_equally,
 )
 from jointsparse.solvers.solution import Solution, Trace
+from jointsparse.sources.base import BLOCK_ENTRIES
 
 SMOOTHING = 1e-6  # of the typical norm of a residual: its weight stays finite
 COARSE, FINE = 0.03, 1e-10  # accuracy of the regressions: of the change of Q, and at best
