@@ -22,6 +22,7 @@ from jointsparse.solvers.convex_model import (
     nonempty_lam,
 )
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
+from jointsparse.solvers.convex_wide import TooManyDirections
 from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.location import row_norms
 from jointsparse.solvers.solution import Solution
@@ -256,3 +257,22 @@ class ConvexSelector(Selector):
             f": alpha={self.alpha} empties the model; every alpha up to "
             f"{largest / unit:.3g} keeps some"
         )
+
+    def _about_rank(self, problem: TooManyDirections, moments: Moments) -> str:
+        """Say which eta keeps the rank low enough, in the unit that the user chose."""
+        unit = 1.0
+        if self.penalty_scale == "relative":
+            unit = self._largest_eta(moments)
+        elif self.penalty_scale == "trace":
+            unit = moments.total_variance
+        return (
+            f"eta={self._eta} lets {problem.count} directions matter, which need about "
+            f"{problem.gigabytes:.0f} GB of memory at {moments.n_features} features: use "
+            f"eta={_rounded_up(problem.eta / unit)} or more"
+        )
+
+
+def _rounded_up(value: float) -> float:
+    """Return the next larger number of two digits."""
+    digit = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return float(f"{np.ceil(value / digit) * digit:.2g}")
