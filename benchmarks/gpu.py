@@ -381,14 +381,14 @@ def agreement(page, clock, quick):
 
 
 SECTIONS = {
-    "agreement": ("The same answers as NumPy", agreement),
     "primitives": ("What the device can do", primitives),
     "pie": ("PIE", named("pie")),
     "isolet": ("isolet", named("isolet")),
-    "4096": ("4096 features", made_up(4096)),
-    "8192": ("8192 features", made_up(8192)),
     "scatter": ("A scatter matrix of a million samples", scatter),
     "million": ("A million features", million),
+    "4096": ("4096 features", made_up(4096)),
+    "8192": ("8192 features", made_up(8192)),
+    "agreement": ("The same answers as NumPy", agreement),
 }
 
 INTRODUCTION = """# On a GPU

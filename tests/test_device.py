@@ -1,5 +1,6 @@
 """A tensor in: the fit happens where it is, and the answer is NumPy's."""
 
+import traceback
 import warnings
 
 import numpy as np
@@ -123,11 +124,36 @@ def test_larger_problems(shape):
 
 
 @pytest.fixture
-def nowhere():
-    """Arrays made without naming a device land on one that cannot be computed with."""
+def elsewhere(monkeypatch):
+    """Tensors of the processor behave like those of a GPU.
+
+    Arrays made without naming a device land on one that cannot be computed with, and NumPy cannot
+    take a tensor that was not moved to the host.
+    """
+    convert = torch.Tensor.__array__
+
+    def only_on_the_host(tensor, *arguments, **options):
+        callers = [frame.name for frame in traceback.extract_stack(limit=6)]
+        if "to_host" not in callers:
+            raise TypeError("a tensor on a device was given to NumPy")
+        return convert(tensor, *arguments, **options)
+
+    monkeypatch.setattr(torch.Tensor, "__array__", only_on_the_host)
     torch.set_default_device("meta")
     yield
     torch.set_default_device("cpu")
+
+
+@pytest.mark.parametrize("name", list(METHODS))
+def test_every_method_on_another_device(name, elsewhere):
+    tensor = torch.as_tensor(samples(TALL), device="cpu")
+    with pytest.raises(TypeError, match="given to NumPy"):
+        np.sqrt(tensor)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        float(tensor[0, 0] + torch.zeros(1))
+    estimator = fitted(METHODS[name].make(), tensor)
+    back = estimator.inverse_transform(estimator.transform(tensor))
+    assert tuple(back.shape) == TALL
 
 
 @pytest.mark.parametrize("shape", [TALL, WIDE])
@@ -145,13 +171,13 @@ def nowhere():
     ],
     ids=str,
 )
-def test_everything_is_made_on_the_device_of_the_samples(estimator, shape, nowhere):
+def test_everything_is_made_on_the_device_of_the_samples(estimator, shape, elsewhere):
     tensor = torch.as_tensor(samples(shape), device="cpu")
     assert 0 < fitted(estimator, tensor).selection_report_.r2 <= 1
 
 
 @pytest.mark.parametrize("shape", [(300, 160), (60, 420)])
-def test_larger_problems_are_solved_on_the_device_of_the_samples(shape, nowhere):
+def test_larger_problems_are_solved_on_the_device_of_the_samples(shape, elsewhere):
     tensor = torch.as_tensor(samples(shape), device="cpu")
     assert fitted(SPCAPSD(), tensor).duality_gap_ <= 1e-4
 

@@ -46,9 +46,12 @@ def to_host(array: Array) -> NDArray[Any]:
 
 def like(array: Any, model: Array) -> Array:
     """Return a NumPy array (or numbers) in the namespace and on the device of another array."""
+    host = np.asarray(array)
     if is_numpy_array(model):
-        return np.asarray(array)
-    return array_namespace(model).asarray(np.asarray(array), device=device(model))
+        return host
+    if min(host.strides, default=0) < 0:
+        host = host.copy()  # PyTorch does not walk backwards
+    return array_namespace(model).asarray(host, device=device(model))
 
 
 @contextmanager
