@@ -87,7 +87,7 @@ def solve_scatter(
         )
         if solution.converged:
             state = solution.state if keep_state else None
-            return replace(solution, proved_zero=screened, state=state)
+            return replace(solution, proved_zero=screened, state=state, dual=None)
     everything = features.shape[0] == scatter.shape[0]
     rest = scatter if everything else scatter[features, :][:, features]
     solution = solve_splitting(
@@ -102,6 +102,7 @@ def solve_scatter(
     state = None
     if solution.state is not None:
         state = ExactState(features, solution.state)
+    solution = replace(solution, dual=None)  # it knows the features that were left only
     if everything:
         return replace(solution, proved_zero=screened, state=state)
     return _put_back(solution, features, screened, total - float(xp.linalg.trace(rest)), state)

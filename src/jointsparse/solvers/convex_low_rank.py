@@ -25,7 +25,7 @@ from jointsparse.linalg import (
     symmetric_part,
 )
 from jointsparse.solvers.acceleration import Arrays
-from jointsparse.solvers.certificate import relative_gap
+from jointsparse.solvers.certificate import MatrixDual, relative_gap
 from jointsparse.solvers.convex_model import ConvexModel, factor_scores
 from jointsparse.solvers.convex_splitting import SquaredLoss
 from jointsparse.solvers.low_rank_basis import Basis, DualPoint, Scatter
@@ -90,7 +90,7 @@ def solve_low_rank(
         ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out. Not
         converged, with a valid gap all the same, where the basis would grow too large; then the
         p × p solver (:func:`~jointsparse.solvers.convex_splitting.solve_splitting`) is the right
-        one.
+        one. ``dual`` is a :class:`~jointsparse.solvers.certificate.MatrixDual`, of the last round.
     """
     if eta <= 0 or lam < 0:
         raise ValueError(f"eta must be positive and lam at least 0, not {eta} and {lam}")
@@ -107,7 +107,7 @@ def solve_low_rank(
     if leading is None:
         return rounds.solution()
     step = rounds.run(*leading, start)
-    solution = rounds.solution()
+    solution = replace(rounds.solution(), dual=rounds.dual)
     if step is None:
         return solution
     return replace(
@@ -239,6 +239,13 @@ class RestrictedLoss(SquaredLoss):
             self.trace.own_gap = self._own_objective - self._point.own_bound()
         return self.bound
 
+    def matrix_dual(self) -> MatrixDual | None:
+        """Return the dual point of the last bound."""
+        if self._point is None:
+            return None
+        limit = self._point.certificate().limit
+        return MatrixDual(self.basis.vectors, self._point.rotated, limit)
+
     def missing(self) -> Array:
         """Return directions that the basis lacks."""
         return double(self.scatter.empty) if self._point is None else self._point.missing()
@@ -254,11 +261,14 @@ class _Rounds:
         self.bound = 0.0
         self.count = self.size = 0
         self.obstacle = "too many directions matter"
+        self.dual: MatrixDual | None = None  # of the last round
 
     def run(self, basis: Basis, beta: float, start: LowRankState | None) -> float | None:
         """Solve, certify and enlarge the basis in turns; return the last step size."""
         if self._empty(basis):
             self.bound = 1.0
+            nothing = double(self.scatter.empty)
+            self.dual = MatrixDual(nothing, nothing[:0, :], 1.0)
             return None
         step = None
         if start is not None and start.factor.shape[1] > 0:
@@ -284,6 +294,7 @@ class _Rounds:
             delay = 0 if copies is None else 1
             result = run_splitting(loss, self.best, self.trace, scale=self.trace.total, delay=delay)
             self.best, self.bound, copies = result.best, loss.bound, result.copies
+            self.dual = loss.matrix_dual()
             self.count, self.size = self.count + 1, basis.size
             if self.trace.converged or self.trace.left == 0:
                 return float(copies.steps[0])

@@ -17,7 +17,7 @@ semidefinite, with exact zeros elsewhere, and the gap is that of this matrix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jointsparse.linalg import (
     Array,
@@ -31,7 +31,9 @@ from jointsparse.linalg import (
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import (
+    MatrixDual,
     consistent_move,
+    dual_point_of_cone,
     dual_value,
     dual_value_of_cone,
     relative_gap,
@@ -81,7 +83,7 @@ def solve_splitting(
     start : SplittingState or None
         State of an earlier solution to start from.
     keep_state : bool
-        Whether to return the state for a later warm start (four p × p arrays).
+        Whether to return the state for a later warm start (four p × p arrays), and the dual point.
 
     Returns
     -------
@@ -107,7 +109,8 @@ def solve_splitting(
         "dual residual": result.residuals[0][1],
     }
     state = problem.save(result.copies) if keep_state else None
-    return trace.solution(factor, objective * spectrum.trace, gap, diagnostics, state)
+    solution = trace.solution(factor, objective * spectrum.trace, gap, diagnostics, state)
+    return replace(solution, dual=problem.dual_point(result.copies)) if keep_state else solution
 
 
 class SquaredLoss:
@@ -176,6 +179,10 @@ class SquaredLoss:
             pull = copies.steps[0] * copies.duals[1]
             return dual_value(self.model, self.consistent(copies), pull)
         return dual_value_of_cone(self.model, copies.agreed[0], self.remainder(copies))
+
+    def dual_point(self, copies: Copies) -> MatrixDual:
+        """Return the dual point of the iterate."""
+        return dual_point_of_cone(self.model, copies.agreed[0], self.remainder(copies))
 
     def remainder(self, copies: Copies) -> Array:
         """Return R = H - G, where G is the multiplier of the cone, at most ηI."""

@@ -17,6 +17,7 @@ Where they would not fit into memory, :class:`TooManyDirections` says which η d
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,10 +27,12 @@ from jointsparse.solvers.low_rank_basis import Basis
 from jointsparse.solvers.scatter_access import FLOOR, LARGEST_GRAM, DataScatter
 from jointsparse.solvers.screening import static_screen
 from jointsparse.solvers.solution import Solution, Trace
+from jointsparse.solvers.wide_certificate import SampleDual
 from jointsparse.solvers.wide_data import WideData, as_wide
 from jointsparse.solvers.wide_rounds import solve_in_full_range
 
 LARGEST_BYTES = 6 * 2**30  # of arrays with one row for each feature
+MOST_ROUNDS = 8  # in the full range, where a gap above the tolerance will do
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
 
 
@@ -90,6 +93,7 @@ def solve_wide(
     max_iter: int = 1000,
     start: WideState | None = None,
     keep_state: bool = False,
+    accept: float = 0.0,
 ) -> Solution:
     """Solve the convex model to a certified relative gap without any p × p matrix.
 
@@ -106,12 +110,15 @@ def solve_wide(
     start : WideState or None
         ``state`` of a similar problem, for instance of the last point on a path of penalties.
     keep_state : bool
-        Whether to return the state for a later start.
+        Whether to return the state for a later start, and dual points.
+    accept : float
+        A gap above ``tol`` that will do, too, where going on would take many more rounds.
 
     Returns
     -------
     Solution
-        ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out.
+        ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out; ``dual`` is
+        a list of :class:`~jointsparse.solvers.wide_certificate.SampleDual`.
     """
     lam, eta = float(lam), float(eta)  # a NumPy float64 would turn float32 arrays into float64
     wide = as_wide(data)
@@ -125,7 +132,9 @@ def solve_wide(
     alive = ~screened
     if not bool(xp.any(alive)):
         reason = "the penalty empties the model: every feature is proved to be zero"
-        return _closed_form(wide.empty, total, reason, screened)
+        nothing = xp.zeros(wide.shape[0], dtype=xp.float64, device=wide.empty.device)
+        dual = [SampleDual(1.0, nothing, nothing)]
+        return replace(_closed_form(wide.empty, total, reason, screened), dual=dual)
     same = start is not None and start.source is data and start.eta == eta
     if same and bool(xp.all(start.screened == screened)):  # type: ignore[union-attr]
         assert start is not None
@@ -141,23 +150,47 @@ def solve_wide(
     if eta > 0:
         solution = solve_low_rank(scatter, lam, eta, start=begin, **limits)
         state = solution.state
-    if solution is None or not (solution.converged or solution.n_iter >= max_iter):
+    if solution is None or not (_enough(solution, accept) or solution.n_iter >= max_iter):
         factor = None if begin is None else begin.factor
         solution = solve_in_full_range(
-            scatter.data.dense(), lam, eta, total, first=solution, factor=factor, **limits
+            scatter.data.dense(),
+            lam,
+            eta,
+            total,
+            first=solution,
+            factor=factor,
+            max_rounds=MOST_ROUNDS if accept > 0 else None,
+            **limits,
         )
-    kept = None
+    kept, dual = None, None
     if keep_state:
         leading, step = (None, 0.0) if state is None else (state.leading, state.step)
         everywhere = _on_all(solution.loadings, alive)
         kept = WideState(everywhere, screened, lam, eta, step, data, scatter, leading)
+        dual = _duals(solution, scatter.data, screened=bool(xp.any(screened)))
     return replace(
         solution,
         loadings=_on_all(solution.loadings, alive) if kept is None else kept.factor,
         diagnostics={**solution.diagnostics, "screened": float(xp.sum(screened))},
         proved_zero=screened,
         state=kept,
+        dual=dual,
     )
+
+
+def _enough(solution: Solution, accept: float) -> bool:
+    gap = math.inf if solution.gap is None else solution.gap
+    return solution.converged or gap <= accept
+
+
+def _duals(solution: Solution, data: WideData, *, screened: bool) -> list[SampleDual]:
+    """Return the dual points of whichever solver came last, as the samples see them."""
+    if isinstance(solution.dual, list):
+        return solution.dual
+    if solution.dual is None:
+        return []
+    basis, rotated, limit = solution.dual
+    return [SampleDual.of(data.times(basis), rotated, limit, screened=screened)]
 
 
 def check_memory(data: WideData, eta: float) -> None:

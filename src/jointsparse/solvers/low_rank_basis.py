@@ -130,12 +130,15 @@ class Certificate:
         The bound.
     scale : float
         c. The point is P = 2c(X - XΩ) and λV = c · W · inside.
+    limit : float
+        The largest c for which it is feasible.
     pull, frame, lift : array of shape (m, n_features), (m, q), (q, n_features)
         λV before the excess was given to it, eigenvectors of the excess, what each of them gets.
     """
 
     value: float
     scale: float
+    limit: float
     pull: Array
     frame: Array
     lift: Array
@@ -167,7 +170,7 @@ class DualPoint:
         xp = array_namespace(pull)
         s, self.vectors = basis.values, basis.vectors
         pull, images = double(pull), basis.images
-        self.pull, self.lam, self.eta = pull, model.lam, model.eta
+        self.rotated, self.pull, self.lam, self.eta = rotated, pull, model.lam, model.eta
         linear, quadratic = model.smooth_terms(rotated)
         self.slope, self.curvature = 2 * (1 - linear), 1 - 2 * linear + quadratic  # a, b
         across = pull @ self.vectors
@@ -204,14 +207,15 @@ class DualPoint:
         lifts = positive_part(excess - shifts[:, None, None])
         growth = xp.sum(lifts * seen * (2 * pulled + lifts * seen), axis=1)
         longest = xp.sqrt(xp.max(lengths + growth, axis=1))
-        best = (0.0, 0.0, 0)  # c = 0
+        best = (0.0, 0.0, 0.0, 0)  # c = 0
         for index in range(len(SHIFTS)):
             c = self.eta / (self.eta + float(shifts[index]))
             if float(longest[index]) > self.lam:
                 c = min(c, self.lam / float(longest[index]))
+            limit = min(c, 1.0)
             if self.curvature > 0:
                 c = min(c, self.slope / (2 * self.curvature))
             c = max(c, 0.0)  # an early Ω may have a < 0
-            best = max(best, (c * self.slope - c * c * self.curvature, c, index))
-        value, c, index = best
-        return Certificate(value, c, self.pull, frame, lifts[index, ...] * seen)
+            best = max(best, (c * self.slope - c * c * self.curvature, limit, c, index))
+        value, limit, c, index = best
+        return Certificate(value, c, limit, self.pull, frame, lifts[index, ...] * seen)

@@ -49,12 +49,37 @@ RAISE = 1e-3  # added to eigenvalues of S before a division by them, in units of
 
 
 class Bound(NamedTuple):
-    """A lower bound and the dual point that gives it."""
+    """A lower bound and the dual point that gives it; c could be as large as ``limit``."""
 
     value: float
     c: float
     t: float
     theta: float
+    limit: float = 0.0
+
+
+class SampleDual(NamedTuple):
+    """A dual point as the samples see it: P = 2c(X - XΩ) for any c from 0 to ``limit``.
+
+    ``linear`` and ``quadratic`` are x_iᵀΩx_i and ‖Ωx_i‖², which give the norm of every row of P.
+    """
+
+    limit: float
+    linear: Array
+    quadratic: Array
+
+    @classmethod
+    def of(cls, image: Array, rotated: Array, limit: float, *, screened: bool) -> SampleDual:
+        """Take Ω = W Ω̃ Wᵀ, given XW; ``screened``: whether features left beforehand.
+
+        Those are covered for any Ω between 0 and 4I (see :mod:`~jointsparse.solvers.screening`).
+        """
+        xp = array_namespace(rotated)
+        if screened and rotated.shape[0] > 0:
+            values = xp.linalg.eigvalsh(rotated)
+            limit = limit / (1 + max(0.0, -float(values[0]), float(values[-1]) - 4) / 2)
+        mapped = image @ rotated
+        return cls(limit, xp.sum(mapped * image, axis=1), xp.sum(mapped**2, axis=1))
 
 
 @dataclass(frozen=True)
@@ -177,9 +202,9 @@ def lower_bound(
         if rest.shape[1] > 0:
             squares = xp.concat([squares, dropped.squares])
             diagonal = xp.concat([diagonal, dropped.diagonal])
-        c, t = best_scale(top, squares, diagonal, lam, eta)
-        c = max(0.0, min(c, a / (2 * b)) if b > 0 else c)  # a smaller c stays feasible
-        best = max(best, Bound(c * a - c * c * b, c, t, theta))
+        limit, t = best_scale(top, squares, diagonal, lam, eta)
+        c = max(0.0, min(limit, a / (2 * b)) if b > 0 else limit)  # a smaller c stays feasible
+        best = max(best, Bound(c * a - c * c * b, c, t, theta, limit))
     return best
 
 

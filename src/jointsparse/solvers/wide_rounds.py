@@ -46,7 +46,13 @@ from jointsparse.solvers.wide_basis import (
     sort_columns,
     without_rows,
 )
-from jointsparse.solvers.wide_certificate import Frame, lower_bound, objective_of_factor, relieved
+from jointsparse.solvers.wide_certificate import (
+    Frame,
+    SampleDual,
+    lower_bound,
+    objective_of_factor,
+    relieved,
+)
 
 FIRST_TOLERANCE = 3e-3  # gap of the restricted problem in the first, poor basis
 RESUMED_TOLERANCE = 1e-4  # … in the first round from an earlier solution
@@ -68,6 +74,7 @@ def solve_in_full_range(
     max_iter: int,
     first: Solution | None = None,
     factor: Array | None = None,
+    max_rounds: int | None = None,
 ) -> Solution:
     """Solve the convex model on the features that are left.
 
@@ -85,6 +92,13 @@ def solve_in_full_range(
         What another solver has reached: its point, bound and history are taken over.
     factor : array of shape (n_features, rank) or None
         U of a similar problem to start from, where there is no ``first``.
+    max_rounds : int or None
+        Limit on the rounds, where a larger gap will do, too.
+
+    Returns
+    -------
+    Solution
+        ``dual`` is a list of :class:`~jointsparse.solvers.wide_certificate.SampleDual`.
     """
     trace = Trace(tol, max_iter, "duality gap", known=total)
     rounds = Rounds(data, lam, eta, total, tol)
@@ -101,13 +115,14 @@ def solve_in_full_range(
         iterations += rounds.solve_restricted(max_iter - iterations)
         rounds.certify()
         done = trace.record(iterations, rounds.objective, gap=rounds.gap, measure=rounds.gap)
-        if done or iterations >= max_iter:
+        if done or iterations >= max_iter or rounds.count == max_rounds:
             break
         rounds.choose_next()
     best = rounds.best
     sizes = {"rank": best.shape[1], "rounds": rounds.count, "basis size": rounds.basis.shape[1]}
     numbers = {name: float(size) for name, size in sizes.items()}
-    return trace.solution(best, trace.history[-1], trace.gap_history[-1], numbers)
+    solution = trace.solution(best, trace.history[-1], trace.gap_history[-1], numbers)
+    return replace(solution, dual=rounds.duals())
 
 
 class Rounds:
@@ -210,6 +225,14 @@ class Rounds:
             self.certificates.append((rotated, frame, found))
             # Screened features are zero: they add their share of the trace, and nothing else.
             self.bound = max(self.bound, found.value + self.total - self.trace)
+
+    def duals(self) -> list[SampleDual]:
+        """Return the dual points of the last round."""
+        screened = self.trace < self.total
+        return [
+            SampleDual.of(frame.image, rotated, found.limit, screened=screened)
+            for rotated, frame, found in self.certificates
+        ]
 
     def choose_next(self) -> None:
         """Choose the next working set and carry the iterate over to it."""
