@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.passes import median_of, root_of_slope, samples_of, solve_by_passes
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
-from jointsparse.solvers.location import geometric_median
 from jointsparse.solvers.solution import Solution
 
 
@@ -138,16 +138,22 @@ class AWSPCA(ConvexSelector):
         self.random_state = random_state
 
     def _slope_data(self, moments: Moments) -> NDArray[Any]:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return root_of_slope(elsewhere, moments, free_mean=True)
         data = moments.centred_data.astype(np.float64, copy=False)
         return np.asarray(emptying_data(data, free_mean=True))
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         solution, scores = super()._solve(moments)
-        median = geometric_median(moments.centred_data.astype(np.float64, copy=False))
-        self.mean_ = moments.mean + self._nearest_mean(solution, median)
+        self.mean_ = moments.mean + self._nearest_mean(solution, median_of(moments))
         return solution, scores
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
+            return solve_by_passes(elsewhere, lam, 0.0, free_mean=True, **limits)
         return solve_samples(
             moments.centred_data.astype(np.float64, copy=False),
             self._sample_spectrum(moments),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.passes import root_of_slope, samples_of, solve_by_passes
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
 from jointsparse.solvers.solution import Solution
@@ -155,9 +156,16 @@ class CSPCA(ConvexSelector):
         self.random_state = random_state
 
     def _slope_data(self, moments: Moments) -> NDArray[Any]:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return root_of_slope(elsewhere, moments, free_mean=False)
         return np.asarray(emptying_data(_samples(moments), free_mean=False))
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
+            return solve_by_passes(elsewhere, lam, self.eta_, free_mean=False, **limits)
         return solve_samples(
             _samples(moments),
             self._sample_spectrum(moments),
