@@ -11,6 +11,7 @@ from jointsparse.methods.convex import ConvexSelector
 from jointsparse.methods.passes import median_of, root_of_slope, samples_of, solve_by_passes
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
+from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
 
 
@@ -46,9 +47,11 @@ class AWSPCA(ConvexSelector):
         model reconstructs (Ω S^(-1/2)) beyond those already kept. "residual": the largest score ×
         share of the feature's variance that is still unexplained. "norm": the largest scores, as
         published; neighbours that repeat each other are all kept.
-    solver : {"exact", "published"}, default="exact"
-        "exact" returns the optimum with exact zeros and a certified duality gap; "published" is
-        the reweighting algorithm of the literature, without either.
+    solver : {"exact", "splitting", "published"}, default="exact"
+        "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
+        suits the shape: on the cone, no p × p matrix is formed for many more features than samples.
+        "splitting" does the same with p × p matrices at every shape. "published" is the reweighting
+        algorithm of the literature, with neither zeros nor a gap.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": a fraction of max_j ‖Q_j‖, where
         :math:`Q = \sum_i (x_i-b)(x_i-b)^\top/\|x_i-b\|` and b is the geometric median. "trace":
@@ -109,6 +112,7 @@ class AWSPCA(ConvexSelector):
     """
 
     _loss = "samples+mean"
+    _solvers = ("exact", "splitting", "published")
 
     def __init__(
         self,
@@ -150,20 +154,15 @@ class AWSPCA(ConvexSelector):
         return solution, scores
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
+        limits: dict[str, Any] = {"free_mean": True, "tol": tol, "max_iter": self.max_iter}
         elsewhere = samples_of(moments)
         if elsewhere is not None:
-            limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
-            return solve_by_passes(elsewhere, lam, 0.0, free_mean=True, **limits)
-        return solve_samples(
-            moments.centred_data.astype(np.float64, copy=False),
-            self._sample_spectrum(moments),
-            lam,
-            0.0,
-            psd=self.psd,
-            free_mean=True,
-            tol=tol,
-            max_iter=self.max_iter,
-        )
+            return solve_by_passes(elsewhere, lam, 0.0, **limits)
+        data = moments.centred_data.astype(np.float64, copy=False)
+        if not self.psd or self.solver == "splitting":
+            spectrum = self._sample_spectrum(moments)
+            return solve_samples(data, spectrum, lam, 0.0, psd=self.psd, **limits)
+        return solve_samples_on_cone(data, lam, 0.0, spectrum=lambda: moments.spectrum, **limits)
 
     def _nearest_mean(self, solution: Solution, median: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the b nearest to the median with (I - Ω)b = v, where Ω = BLᵀ.

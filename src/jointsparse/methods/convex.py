@@ -21,6 +21,7 @@ from jointsparse.solvers.convex_model import (
     nonempty_lam,
 )
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
+from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.solution import Solution
 
@@ -160,7 +161,7 @@ class ConvexSelector(Selector):
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
-        """Return the ``count`` largest eigenvalues of Q (or more), largest first, up to a factor."""
+        """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
         return np.asarray(self._slope_spectrum(moments).values, dtype=np.float64)[::-1]
 
     def _largest_eta(self, moments: Moments) -> float:
@@ -255,3 +256,22 @@ class ConvexSelector(Selector):
             f": alpha={self.alpha} empties the model; every alpha up to "
             f"{largest / unit:.3g} keeps some"
         )
+
+    def _about_rank(self, problem: TooManyDirectionsError, moments: Moments) -> str:
+        """Say which eta keeps the rank low enough, in the unit that the user chose."""
+        unit = 1.0
+        if self.penalty_scale == "relative":
+            unit = self._largest_eta(moments)
+        elif self.penalty_scale == "trace":
+            unit = moments.total_variance
+        return (
+            f"eta={self._eta} lets {problem.count} directions matter, which need about "
+            f"{problem.gigabytes:.0f} GB of memory at {moments.n_features} features: use "
+            f"eta={_rounded_up(problem.eta / unit)} or more"
+        )
+
+
+def _rounded_up(value: float) -> float:
+    """Return the next larger number of two digits."""
+    digit = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return float(f"{np.ceil(value / digit) * digit:.2g}")

@@ -53,7 +53,13 @@ def root_of_slope(samples: SourceSamples, moments: Moments, *, free_mean: bool) 
 
 
 def solve_by_passes(
-    samples: SourceSamples, lam: float, eta: float, *, free_mean: bool, tol: float, max_iter: int
+    samples: SourceSamples,
+    lam: float,
+    eta: float,
+    *,
+    free_mean: bool = False,
+    tol: float,
+    max_iter: int,
 ) -> Solution:
     """Solve CSPCA-PSD or AW-SPCA-PSD, one pass over the samples for each weighting."""
     model = StreamedModel(samples, lam, eta, free_mean=free_mean, scale=samples.scale)

@@ -15,7 +15,7 @@ from jointsparse.solvers.convex_exact import solve_scatter
 from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE, nonempty_lam
 from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.convex_wide import TooManyDirections, WideState, solve_wide
+from jointsparse.solvers.convex_wide import TooManyDirectionsError, WideState, solve_wide
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.wide_data import DenseWide, SparseWide, WideData
 from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
@@ -194,7 +194,7 @@ class SPCAPSD(ConvexSelector):
         return self.solver != "published"
 
     def _slope_data(self, moments: Moments) -> NDArray[Any]:
-        if _is_wide(moments):
+        if is_wide(moments):
             return moments.centred_data
         return np.asarray(factor_of_scatter(moments.spectrum))
 
@@ -205,26 +205,25 @@ class SPCAPSD(ConvexSelector):
         return moments.thin_spectrum
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
-        if not _is_wide(moments):
+        if not is_wide(moments):
             return super()._slope_values(moments, count)
         return np.asarray(leading_eigenvalues(wide_data(moments), count))
 
     def _largest_eta(self, moments: Moments) -> float:
-        if not _is_wide(moments):
+        if not is_wide(moments):
             return super()._largest_eta(moments)
         return self._slope * float(leading_eigenvalues(wide_data(moments), 1)[0])
 
     def _largest_lam(self, moments: Moments) -> float:
-        if not _is_wide(moments):
+        if not is_wide(moments):
             return super()._largest_lam(moments)
         return largest_lam_wide(wide_data(moments), self.eta_)
 
     def _nonempty_lam(self, moments: Moments) -> float:
-        if not _is_wide(moments) or moments.n_features <= MOST_ADVISED:
+        if not is_wide(moments) or moments.n_features <= MOST_ADVISED:
             return super()._nonempty_lam(moments)
-        strongest = np.zeros(moments.n_features, dtype=bool)
-        strongest[np.argpartition(-moments.variances, MOST_ADVISED)[:MOST_ADVISED]] = True
-        return nonempty_lam(wide_data(moments).columns(strongest).dense(), self.eta_, self._slope)
+        few = wide_data(moments).columns(strongest(moments)).dense()
+        return nonempty_lam(few, self.eta_, self._slope)
 
     def _published_data(self, moments: Moments) -> NDArray[Any]:
         return self._slope_data(moments)
@@ -235,15 +234,15 @@ class SPCAPSD(ConvexSelector):
             return solve_splitting(moments.spectrum, lam, self.eta_, **limits)
         keep = self.warm_start or self.alpha == "count"
         start = getattr(self, "_state", None) if keep else None
-        wide = _is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
+        wide = is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
         if self.solver == "factored" or wide:
-            data = wide_data(moments) if _is_wide(moments) else self._slope_data(moments)
+            data = wide_data(moments) if is_wide(moments) else self._slope_data(moments)
             state = start if isinstance(start, WideState) else None
             if state is not None and state.factor.shape[0] != moments.n_features:
                 state = None  # other features than last time
             try:
                 solution = solve_wide(data, lam, self.eta_, **limits, start=state, keep_state=keep)
-            except TooManyDirections as problem:
+            except TooManyDirectionsError as problem:
                 raise ValueError(self._about_rank(problem, moments)) from None
             self._state = solution.state
             return solution
@@ -259,24 +258,12 @@ class SPCAPSD(ConvexSelector):
         self._state = solution.state
         return solution
 
-    def _about_rank(self, problem: TooManyDirections, moments: Moments) -> str:
-        """Say which eta keeps the rank low enough, in the unit that the user chose."""
-        unit = 1.0
-        if self.penalty_scale == "relative":
-            unit = self._largest_eta(moments)
-        elif self.penalty_scale == "trace":
-            unit = moments.total_variance
-        return (
-            f"eta={self.eta} lets {problem.count} directions matter, which need about "
-            f"{problem.gigabytes:.0f} GB of memory at {moments.n_features} features: use "
-            f"eta={_rounded_up(problem.eta / unit)} or more"
-        )
 
-
-def _rounded_up(value: float) -> float:
-    """Return the next larger number of two digits."""
-    digit = 10.0 ** (np.floor(np.log10(value)) - 1)
-    return float(f"{np.ceil(value / digit) * digit:.2g}")
+def strongest(moments: Moments) -> NDArray[np.bool_]:
+    """Return the few features of largest variance, which advice is based on."""
+    mask = np.zeros(moments.n_features, dtype=bool)
+    mask[np.argpartition(-moments.variances, MOST_ADVISED)[:MOST_ADVISED]] = True
+    return mask
 
 
 def wide_data(moments: Moments) -> WideData:
@@ -294,6 +281,6 @@ def wide_data(moments: Moments) -> WideData:
     return data
 
 
-def _is_wide(moments: Moments) -> bool:
+def is_wide(moments: Moments) -> bool:
     """Whether the Gram matrix of the samples is smaller than the scatter matrix."""
     return moments.has_samples and moments.n_features > moments.n_samples

@@ -25,6 +25,7 @@ from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
     column_norms,
+    double,
     positive_part,
     symmetric_part,
 )
@@ -110,7 +111,7 @@ def solve_splitting(
     }
     state = problem.save(result.copies) if keep_state else None
     solution = trace.solution(factor, objective * spectrum.trace, gap, diagnostics, state)
-    return replace(solution, dual=problem.dual_point(result.copies)) if keep_state else solution
+    return replace(solution, dual=problem.dual_of(result.copies)) if keep_state else solution
 
 
 class SquaredLoss:
@@ -141,7 +142,7 @@ class SquaredLoss:
         norms = column_norms(columns)
         directions = columns / xp.where(norms > 0, norms, xp.ones_like(norms))
         columns_dual = directions * (model.lam / rho)
-        cone = -symmetric_part(columns_dual @ self.vectors)
+        cone = -symmetric_part(double(columns_dual @ self.vectors))
         add_to_diagonal(cone, guess + 2 * s * (1 - guess) / rho)
         return (cone, columns + columns_dual), (rho,)
 
@@ -157,7 +158,7 @@ class SquaredLoss:
         cone_dual, columns_dual = targets[0] - cone, targets[1] - columns
         if factor != 1:
             cone_dual, columns_dual, rho = cone_dual / factor, columns_dual / factor, rho * factor
-        right = cone - cone_dual + symmetric_part((columns - columns_dual) @ vectors)
+        right = cone - cone_dual + symmetric_part(double((columns - columns_dual) @ vectors))
         smooth = add_to_diagonal(right, (2 / rho) * s) * self._weights(rho)
         agreed = (smooth, self._stored(smooth) @ vectors.T)
         return Copies(agreed, (cone, columns), (cone_dual, columns_dual), (rho,))
@@ -180,14 +181,15 @@ class SquaredLoss:
             return dual_value(self.model, self.consistent(copies), pull)
         return dual_value_of_cone(self.model, copies.agreed[0], self.remainder(copies))
 
-    def dual_point(self, copies: Copies) -> MatrixDual:
+    def dual_of(self, copies: Copies) -> MatrixDual:
         """Return the dual point of the iterate."""
         return dual_point_of_cone(self.model, copies.agreed[0], self.remainder(copies))
 
     def remainder(self, copies: Copies) -> Array:
         """Return R = H - G, where G is the multiplier of the cone, at most ηI."""
         (rho,), (cone, columns) = copies.steps, copies.values
-        return rho * (2 * copies.agreed[0] - cone - symmetric_part(columns @ self.vectors))
+        mixed = symmetric_part(double(columns @ self.vectors))
+        return rho * (2 * copies.agreed[0] - cone - mixed)
 
     def consistent(self, copies: Copies) -> Array:
         """Return an Ω̃ moved so that H is nearly G: good for certificates long before convergence.

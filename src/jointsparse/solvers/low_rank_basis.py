@@ -34,7 +34,6 @@ costs O(pm²). The columns of C·E span what W lacks.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
 from typing import Protocol
 
 from jointsparse.linalg import (

@@ -92,9 +92,7 @@ class WideModel:
         Whether the mean is free.
     """
 
-    def __init__(
-        self, data: Array | DenseWide, lam: float, eta: float, *, free_mean: bool
-    ) -> None:
+    def __init__(self, data: Array | DenseWide, lam: float, eta: float, *, free_mean: bool) -> None:
         self.data = data if isinstance(data, DenseWide) else DenseWide(data)
         self.lam, self.eta, self.free_mean = lam, eta, free_mean
         self.state: WideState | None = None

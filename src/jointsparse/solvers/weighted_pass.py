@@ -7,8 +7,8 @@ samples is, for the residuals of a linear reconstruction about a centre m,
           \sum_i r_i,\quad \sum_i \frac1{r_i},\quad \sum_i \frac{x_i}{r_i},\quad
           \sum_i \frac{x_ix_i^\top}{r_i} .
 
-Rows may therefore come in blocks, in any order, from anywhere: :func:`block_sums` is what one block
-contributes, :func:`summed` adds contributions, and a source of blocks is anything with the one method of
+Rows may therefore come in blocks, from anywhere: :func:`block_sums` is what one block contributes,
+:func:`summed` adds contributions, and a source of blocks is anything with the one method of
 :class:`Samples`. Apart from the sums, of size p × p, one number for each sample is kept.
 """
 
