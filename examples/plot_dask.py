@@ -49,6 +49,7 @@ print(kept)
 # %%
 # What the solver found is the same as from one large array.
 whole = SPCAPSD(n_features_to_select=8).fit(np.concatenate([load(k) for k in range(20)]))
-print("largest difference of a score:", np.abs(selector.feature_scores_ - whole.feature_scores_).max())
+difference = np.abs(selector.feature_scores_ - whole.feature_scores_).max()
+print(f"largest difference of a score: {difference:.0e}")
 FeatureScoresDisplay.from_estimator(selector)
 plt.show()

@@ -1,11 +1,14 @@
-"""Every Python snippet of the user guide runs."""
+"""Snippets of the user guide run, and links inside the repository lead somewhere."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINKING = [*PAGES, *sorted((ROOT / "docs" / "reproduction").glob("*.md")), *ROOT.glob("*.md")]
+MADE_BY_SPHINX = ("auto_examples/",)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
@@ -15,3 +18,12 @@ def test_snippets_run(page):
         pytest.importorskip("dask.array", reason="dask is not installed")
     for snippet in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
         exec(compile(snippet, page.name, "exec"), {})
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = [target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    inside = [t for t in targets if t and "://" not in t and not t.startswith(MADE_BY_SPHINX)]
+    missing = [target for target in inside if not (page.parent / target).exists()]
+    assert not missing

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from jointsparse.linalg import blocks
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray, row_gram
+from jointsparse.solvers.greedy import IntArray
 from jointsparse.solvers.held_out import RCOND, folds_of_halves, held_out_folds
 
 N_RANDOM = 10  # random sets of the same size
@@ -166,12 +166,12 @@ def _basis(columns: Columns, features: IntArray) -> FloatArray:
 
 def _explained(columns: Columns, features: IntArray) -> float:
     basis = _basis(columns, features)
-    parts = (basis.T @ columns.take(part) for part in blocks(columns.n_features))
+    parts = (columns.inner(basis, part) for part in blocks(columns.n_features))
     return min(1.0, float(sum(np.sum(part**2) for part in parts)))
 
 
 def _pca_curve(columns: Columns, count: int) -> FloatArray:
-    values = np.clip(np.linalg.eigvalsh(row_gram(columns))[::-1][:count], 0.0, None)
+    values = np.clip(columns.leading_values(count), 0.0, None)
     curve = np.ones(count)
     curve[: values.size] = np.minimum(np.cumsum(values), 1.0)
     return curve
@@ -212,9 +212,10 @@ def _stand_ins(columns: Columns, kept: IntArray) -> StandIns:
     r2 = np.empty((dropped.size, depth))
     r2_all = np.empty(dropped.size)
     for part in blocks(dropped.size):
-        features = columns.take(dropped[part]) * inverse[dropped[part]]
-        r2_all[part] = np.sum((basis.T @ features) ** 2, axis=0)
-        chosen[part], r2[part] = _few_that_explain(block.T @ block, features.T @ block, depth)
+        scale = inverse[dropped[part]]
+        r2_all[part] = np.sum((columns.inner(basis, dropped[part]) * scale) ** 2, axis=0)
+        correlations = (columns.inner(block, dropped[part]) * scale).T
+        chosen[part], r2[part] = _few_that_explain(block.T @ block, correlations, depth)
     chosen = np.where(chosen >= 0, kept[chosen], -1)
     constant = lengths[dropped] == 0
     r2_all = np.minimum(r2_all, 1.0)

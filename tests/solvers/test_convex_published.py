@@ -144,6 +144,20 @@ def test_inertia_counts_the_eigenvalues(eta):
         assert operator.count_above(bound) == (values > bound).sum()
 
 
+def test_inertia_of_centred_samples_does_not_count_rounding():
+    """Centred samples are dependent; at a small bound the row of rounding counted as one more."""
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((40, 900)) * np.exp(rng.standard_normal(900))
+    data -= data.mean(axis=0)
+    weights = Quadratic(np.ones(40), np.full(900, 1e11) * rng.uniform(1, 4, 900), 1e-4)
+    operator = _LowRankMinusDiagonal(data, weights)
+    pairs = operator.positive_pairs(None)
+    assert pairs.values.shape[0] <= 39
+    assert operator.count_above(0.1 * float(pairs.values[-1])) <= 39
+    bound = 2e-10 * float(pairs.values[0])
+    assert operator.count_above(bound) == np.sum(pairs.values > bound)
+
+
 def test_a_scatter_matrix_is_enough_for_the_squared_loss():
     S, _ = planted_problem(12, 0)
     S = 50 * S

@@ -44,6 +44,10 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
+    def _sparse_gram(self) -> bool:
+        """Whether products with sparse samples are enough for the solver."""
+        return True
+
     def _keep_order(self) -> bool:
         """Whether the user named the components one by one, so that their order must stay."""
         return False
@@ -69,7 +73,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._check_n_components()
         if not np.any(moments.variances > 0):
             raise ValueError("every feature is constant: there is no variance to explain")
-        gram = gram_of(moments)
+        gram = gram_of(moments, sparse=self._sparse_gram())
         solution = self._solve(moments, gram)
         self._record(solution)
         self.mean_ = self._centre(moments)
@@ -91,7 +95,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._reordered(order)
 
     def transform(self, X: Any) -> Any:
-        """Return the scores (X - mean_) components_ᵀ, sample by sample.
+        """Return the scores ``(X - mean_) @ components_.T``, sample by sample.
 
         Parameters
         ----------
@@ -116,7 +120,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return source.map(project, self.n_components_, dtype, names).as_given()
 
     def inverse_transform(self, X: Any) -> Any:
-        """Return the samples that the scores stand for, mean_ + X reconstruction_.
+        """Return the samples that the scores stand for, ``mean_ + X @ reconstruction_``.
 
         Parameters
         ----------
@@ -155,7 +159,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         Returns
         -------
         float
-            1 - Σ‖x - x̂‖² / Σ‖x - mean_‖².
+            ``1 - Σ‖x - x̂‖² / Σ‖x - mean_‖²``.
         """
         check_is_fitted(self)
         source = as_source(X) if is_streamed(X) else ArraySource(self._checked(X))

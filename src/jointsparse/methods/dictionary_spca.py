@@ -68,7 +68,7 @@ class DictionarySPCA(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of the solution.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each iteration from the best start. It never rises.
     n_iter_ : int
         Iterations made from the best start.
@@ -121,6 +121,9 @@ class DictionarySPCA(ComponentsMethod):
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter
+
+    def _sparse_gram(self) -> bool:
+        return False
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)

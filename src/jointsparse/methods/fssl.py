@@ -120,7 +120,7 @@ class FSSL(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of A.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each iteration.
     n_iter_ : int
         Iterations made.
@@ -234,6 +234,9 @@ class FSSL(ComponentsMethod):
         lengths = np.linalg.norm(self.components_, axis=0)
         # Free of the scale of the data, on which A depends.
         return lengths / (np.linalg.norm(lengths) or 1.0)
+
+    def _sparse_gram(self) -> bool:
+        return False
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()

@@ -64,7 +64,7 @@ class GreedySelector(Selector):
         of the dropped features. Computed when first asked for.
     objective_ : float
         Share of the target left unexplained.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         The same after each pick.
     n_iter_ : int
         Picks made.
@@ -148,7 +148,7 @@ class GreedySelector(Selector):
         count = self._count()
         if count is None:
             return None
-        values, axes = row_axes(feature_columns(moments), 1e-12)
+        values, axes = row_axes(feature_columns(moments), 1e-12, count)
         values, axes = values[:count], axes[:, :count]
         return axes if self.target == "clusters" else axes * np.sqrt(values)
 

@@ -94,7 +94,7 @@ class JSPCA(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of the solution.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each alternation. It never rises, except with ``loss="features"``, where
         the constraint moves.
     n_iter_ : int
@@ -166,6 +166,9 @@ class JSPCA(ComponentsMethod):
 
     def _reordered(self, order: IntArray) -> None:
         self.projection_, self.recovery_ = self.projection_[:, order], self.recovery_[:, order]
+
+    def _sparse_gram(self) -> bool:
+        return self.loss != "samples"
 
     def _needs_samples(self) -> bool:
         return self.loss == "samples"

@@ -87,7 +87,7 @@ class RNE(GraphSelector):
     objective_ : float
         Sum of all residual norms ("exact"), or the model's objective ("published", in units of the
         mean residual norm on the relative scale).
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each iteration.
     n_iter_ : int
         Iterations made; 1 for the closed form.

@@ -64,8 +64,8 @@ class RobustPCA(ComponentsMethod):
     Attributes
     ----------
     low_rank_, sparse_ : ndarray of shape (n_samples, n_features)
-        The two parts of the training samples, in data coordinates: low_rank_ + sparse_ = X. The
-        errors ``sparse_`` have exact zeros; what the tolerance leaves of the constraint is in
+        The two parts of the training samples, in data coordinates: ``low_rank_ + sparse_`` is X.
+        The errors ``sparse_`` have exact zeros; what the tolerance leaves of the constraint is in
         ``low_rank_``.
     rank_ : int
         Rank of ``low_rank_`` around its mean.
@@ -76,7 +76,7 @@ class RobustPCA(ComponentsMethod):
         the median: near 1 for a sample that the components do not describe.
     duality_gap_ : float
         Proven upper bound on (objective - optimum) / objective.
-    gap_history_ : ndarray of shape (n_iter_,)
+    gap_history_ : ndarray of shape (n_iterations,)
         The same, as known after each iteration.
     components_ : ndarray of shape (n_components, n_features)
         Orthonormal principal axes of ``low_rank_``, the largest variance first; the largest entry
@@ -99,7 +99,7 @@ class RobustPCA(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of the solution.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective known after each iteration; it is evaluated at every tenth.
     n_iter_ : int
         Iterations made.
@@ -224,6 +224,9 @@ class RobustPCA(ComponentsMethod):
 
     def _needs_samples(self) -> bool:
         return True
+
+    def _sparse_gram(self) -> bool:
+        return False
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)

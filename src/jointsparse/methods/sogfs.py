@@ -80,7 +80,7 @@ class SOGFS(GraphSelector):
         S.
     objective_ : float
         Objective of the solution.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each alternation; each belongs to its own λ, so it may rise.
     alpha_, graph_penalty_, cluster_penalty_ : float
         g, γ and the last λ.

@@ -76,7 +76,7 @@ class UDFS(GraphSelector):
         W. More columns where eigenvalues tie.
     objective_ : float
         Objective of the solution.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each eigenproblem; it never rises.
     alpha_ : float
         g in the units of the objective.

@@ -57,31 +57,26 @@ class Columns:
             return np.stack([vector @ self.data for vector in scaled])
         return np.concatenate([scaled @ double(block) for block in self._column_blocks()], axis=1)
 
+    def inner(self, vectors: FloatArray, part: Any) -> FloatArray:
+        """Return the inner products (k × features) of vectors (m × k) with some columns."""
+        return np.asarray(vectors.T @ self.take(part))
 
-class SparseColumns(Columns):
-    """The same for a sparse matrix with its mean taken off only implicitly."""
+    def gram(self) -> FloatArray:
+        """Return XXᵀ."""
+        gram = np.zeros((self.n_rows, self.n_rows))
+        for part in blocks(self.n_features):
+            block = self.take(part)
+            gram += block @ block.T
+        return gram
 
-    def __init__(self, matrix: Any, mean: FloatArray, squares: FloatArray) -> None:
-        self.data = sp.csc_array(matrix, dtype=np.float64)
-        self.by_row = self.data.tocsr()
-        self.mean = np.where(squares > 0, mean, 0.0)
-        self.live = squares > 0
-        self.n_rows, self.n_features = matrix.shape
-        self._set_scale(squares)
+    def leading_axes(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues of XXᵀ, largest first, and eigenvectors; at least ``count``."""
+        values, axes = np.linalg.eigh(self.gram())
+        return values[::-1], axes[:, ::-1]
 
-    def take(self, features: Any) -> FloatArray:
-        """Return some columns, m × k."""
-        dense = self.data[:, features].toarray() - self.mean[features]
-        return np.asarray(dense * (self.scale * self.live[features]))
-
-    def rows(self, part: slice) -> FloatArray:
-        """Return some rows, k × p."""
-        return np.asarray((self.by_row[part].toarray() - self.mean) * (self.scale * self.live))
-
-    def project(self, vectors: FloatArray) -> FloatArray:
-        """Return vectors @ X for a few vectors (k × m) in rows."""
-        product = (self.data.T @ vectors.T).T - np.outer(vectors.sum(axis=1), self.mean)
-        return np.asarray(product * (self.scale * self.live))
+    def leading_values(self, count: int) -> FloatArray:
+        """Return the largest eigenvalues of XXᵀ, largest first."""
+        return np.asarray(np.linalg.eigvalsh(self.gram())[::-1][:count])
 
 
 def root_of_scatter(scatter: FloatArray) -> FloatArray:
@@ -110,6 +105,8 @@ def feature_columns(moments: Moments) -> Columns:
 
             columns = RemoteColumns(moments.data, moments.variances)
         elif sp.issparse(moments.data):
+            from jointsparse.solvers.sparse_columns import SparseColumns  # which builds on this
+
             columns = SparseColumns(moments.data, moments.mean, moments.variances)
         else:
             columns = Columns(moments.centred_data)

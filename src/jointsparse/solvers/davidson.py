@@ -112,7 +112,9 @@ def davidson(
             search.n_guards *= 2
             search.extend(search.random_block())
             search.rayleigh_ritz()
-            search.extend(search.corrections(search.unfinished(guard_tol=tol)))
+            unfinished = search.unfinished(guard_tol=tol)
+            if bool(search.xp.any(unfinished)):
+                search.extend(search.corrections(unfinished))
     return _dense(apply, diagonal)
 
 

@@ -24,9 +24,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.linalg import blocks
+from jointsparse.linalg import BLOCK, blocks
 from jointsparse.solvers.columns import Columns, FloatArray
 from jointsparse.solvers.remote_columns import RemoteColumns
+from jointsparse.solvers.sparse_columns import ImplicitKernel, SparseColumns
 
 IntArray = NDArray[np.int64]
 # Either XAᵀ itself (m × q), or what turns a block of rows of X (k × p) into rows of it (k × q).
@@ -117,8 +118,10 @@ class _Residual:
             vectors = vectors - self.span.T @ (self.span @ vectors)
         return vectors
 
-    def _target_kernel(self) -> FloatArray:
+    def _target_kernel(self) -> FloatArray | ImplicitKernel:
         """Return P X Aᵀ A Xᵀ P, in the unit in which its first trace was 1."""
+        if isinstance(self.columns, SparseColumns):
+            return self._implicit_kernel(self.columns)
         if self.target is None:
             kernel = row_gram(self.columns, self.off)
         else:
@@ -130,6 +133,17 @@ class _Residual:
         if self.size == 0:
             self._target_total = float(np.trace(kernel)) or 1.0
         return np.asarray(kernel / self._target_total)
+
+    def _implicit_kernel(self, columns: SparseColumns) -> ImplicitKernel:
+        factor = None
+        if self.target is not None:
+            mapped = self._mapped()
+            if self.size == 0:
+                self._target_unit = float(np.max(np.abs(mapped), initial=0.0)) or 1.0
+            factor = self.off(mapped / self._target_unit)
+            if self.size == 0:
+                self._target_total = float(np.sum(factor**2)) or 1.0
+        return ImplicitKernel(columns, factor, self._target_total)
 
     def _mapped(self) -> FloatArray:
         """Return XAᵀ."""
@@ -144,7 +158,14 @@ class _Residual:
             self.g, self.f = self.columns.left_over(self.span, kernel)
             self._g_known, self._f_known = self.g.copy(), self.f.copy()
             return
-        for part in blocks(self.g.size if features is None else features.size):
+        if features is None and isinstance(self.kernel, ImplicitKernel) and self.size == 0:
+            self.f = self.kernel.forms()  # nothing is taken off yet, and g is known
+            self._f_known = self.f.copy()
+            return
+        everyone = self.g.size if features is None else features.size
+        step = min(BLOCK, max(1, BLOCK_ENTRIES // self.columns.n_rows))
+        for start in range(0, everyone, step):
+            part = slice(start, min(start + step, everyone))
             chosen = part if features is None else features[part]
             residual = self.off(self.columns.take(chosen))
             self.g[chosen] = np.einsum("ij,ij->j", residual, residual)
@@ -157,8 +178,14 @@ class _Residual:
         """Compute the kernel anew where its residual has lost digits against what it was."""
         if self.follow_target and self.target_left < DIGITS * self._target_known:
             self.kernel = self._target_kernel()
-            self.target_left = self._target_known = float(np.trace(self.kernel))
             self.recompute()
+            self.target_left = self._target_known = self._trace()
+
+    def _trace(self) -> float:
+        if not isinstance(self.kernel, ImplicitKernel):
+            return float(np.trace(self.kernel))
+        factor = self.kernel.factor
+        return float(self.g.sum() if factor is None else np.sum(factor**2) / self.kernel.unit)
 
     def fallen(self, share: float) -> NDArray[np.bool_]:
         """Features whose f or g is below a share of what it was when last computed."""
@@ -197,11 +224,16 @@ def row_gram(
     return gram
 
 
-def row_axes(columns: Columns, smallest: float) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors."""
-    values, axes = np.linalg.eigh(row_gram(columns))
-    large = values > smallest * values[-1]
-    return values[large][::-1], axes[:, large][:, ::-1]
+def row_axes(
+    columns: Columns, smallest: float, count: int | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors.
+
+    At least ``count`` of them, where no more are needed; all by default.
+    """
+    values, axes = columns.leading_axes(count)
+    large = values > smallest * values[0]
+    return values[large], axes[:, large]
 
 
 def row_products(columns: Columns, transform: Callable[[FloatArray], FloatArray]) -> FloatArray:

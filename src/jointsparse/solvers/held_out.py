@@ -12,8 +12,10 @@ import numpy as np
 
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray, row_gram
+from jointsparse.solvers.greedy import IntArray
+from jointsparse.solvers.sparse_columns import leading_pairs
 
+MANY_ROWS, FEW = 1000, 10  # of so many eigenvectors, a tenth is found sooner than all
 RCOND = 1e-5  # directions of the regressors, at unit length, that are shorter are noise
 
 
@@ -96,9 +98,14 @@ class _RowFold(Fold):
         return self.total + fit
 
     def missed_by_pca(self, count: int) -> float:
-        values, vectors = np.linalg.eigh(self.gram[np.ix_(self.train, self.train)])
-        large = values > 1e-10 * values[-1]
-        values, vectors = values[large][::-1][:count], vectors[:, large][:, ::-1][:, :count]
+        gram = self.gram[np.ix_(self.train, self.train)]
+        if len(gram) > MANY_ROWS and FEW * count < len(gram):
+            values, vectors = leading_pairs(len(gram), lambda vectors: gram @ vectors, count)
+        else:
+            values, vectors = np.linalg.eigh(gram)
+            values, vectors = values[::-1][:count], vectors[:, ::-1][:, :count]
+        large = values > 1e-10 * values[0]
+        values, vectors = values[large], vectors[:, large]
         scores = self.gram[np.ix_(self.test, self.train)] @ (vectors / np.sqrt(values))
         return self.total - float(np.sum(scores**2))
 
@@ -140,7 +147,7 @@ def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fo
     if moments.n_features > one.size + other.size:
         rows = np.concatenate([one, other])
         columns = feature_columns(Moments.from_data(moments.data[rows]))
-        gram = row_gram(columns)
+        gram = columns.gram()
         first, second = np.arange(one.size), np.arange(one.size, rows.size)
         return _row_fold(columns, gram, first, second), _row_fold(columns, gram, second, first)
     parts = (Moments.from_data(moments.data[one]), Moments.from_data(moments.data[other]))

@@ -89,7 +89,7 @@ class FrobeniusLoss:
 
     def start(self, count: int) -> FloatArray:
         """Return the principal components."""
-        return self.gram.leading()[1][:, :count].copy()
+        return self.gram.leading(count)[1][:, :count].copy()
 
 
 class SampleLoss:
@@ -157,7 +157,7 @@ class FeatureLoss:
 
     def start(self, count: int) -> FloatArray:
         """Return the leading directions of the features divided by the roots of their weights."""
-        return self.gram.scaled(self.scale[:, 0]).leading()[1][:, :count].copy()
+        return self.gram.scaled(self.scale[:, 0]).leading(count)[1][:, :count].copy()
 
 
 def feature_residuals(

@@ -25,6 +25,8 @@ from jointsparse.linalg import Array, add_to_diagonal, array_namespace, symmetri
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.davidson import PositivePairs, davidson
 
+NEGLIGIBLE = 1e-12  # relative squared length of a row that is rounding
+
 
 @dataclass(frozen=True)
 class Quadratic:
@@ -224,6 +226,17 @@ class _LowRankMinusDiagonal:
         low_rank = self.inverse * ((a + (2 * self.shift) * b) @ self.root) + b @ self.root
         return (low_rank / 2 - self.shift * scaled).T
 
+    @cached_property
+    def _independent_rows(self) -> Array:
+        """G rotated to orthogonal rows, without those that are nothing but rounding.
+
+        Centred samples always have one such row, and for a small bound the inertia of the rounding
+        in it would count as an eigenvalue.
+        """
+        xp = array_namespace(self.root)
+        squares, rotation = xp.linalg.eigh(self.root @ self.root.T)
+        return rotation[:, squares > NEGLIGIBLE * squares[-1]].T @ self.root
+
     def count_above(self, bound: float) -> int:
         r"""Return how many eigenvalues exceed a bound ≥ 0, from an n × n matrix.
 
@@ -234,9 +247,8 @@ class _LowRankMinusDiagonal:
         """
         xp = array_namespace(self.inverse)
         weight = 1 / (self.shift * self.inverse + bound)
-        moments = [
-            (self.root * (self.inverse**power * weight)) @ self.root.T for power in (0, 1, 2)
-        ]
+        root = self._independent_rows
+        moments = [(root * (self.inverse**power * weight)) @ root.T for power in (0, 1, 2)]
         across = add_to_diagonal(-moments[1], 2.0)
         lower = add_to_diagonal(moments[0], 4 * self.shift)
         complement = across @ xp.linalg.solve(lower, across) - moments[2]
