@@ -7,8 +7,8 @@ system's temporary folder and deleted afterwards. Each figure comes from a proce
 * products: XᵀX of as many rows, block by block, float64 blocks that are in memory;
 * fit: ``SPCAPSD().fit(open_source(folder, memory="1GB"))``, all of it, and its peak memory.
 
-At last, how long a fit takes once the moments are known, for 10⁴ and for 10⁶ samples (seconds of the
-processor). The other times are seconds by the clock; always the best of several runs.
+At last, how long a fit takes once the moments are known, for 10⁴ and for 10⁶ samples (seconds of
+the processor). The other times are seconds by the clock; always the best of several runs.
 """
 
 import json

@@ -14,6 +14,7 @@ from clusters import Cluster
 from jointsparse import KernelFSSL, Moments, SelectFeatures, registry, regularization_path
 from jointsparse.methods.spca import SPCA
 from jointsparse.methods.spca_psd import SPCAPSD
+from jointsparse.solvers.source_samples import SourceSamples
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array")
@@ -200,32 +201,70 @@ def slow_samples(notes, blocks=24, rows=8000, features=40, seconds=0.2):
     return da.concatenate(parts)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="kill -9 is for POSIX systems")
-@pytest.mark.parametrize("name", ["spca-psd"])
-def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(tmp_path, monkeypatch, name):
-    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+@pytest.fixture
+def slow_blocks(tmp_path, monkeypatch):
+    """Make samples that take time to load; each loading is noted with the process that does it."""
     (tmp_path / "slow_blocks.py").write_text(LOAD)
     monkeypatch.syspath_prepend(tmp_path)
     sys.modules.pop("slow_blocks", None)
+    return slow_samples
+
+
+def kill_busiest(cluster, notes):
+    """Kill the worker that has loaded most."""
+    busiest, _ = Counter(map(int, notes.read_text().split())).most_common(1)[0]
+    cluster.kill_worker([worker.pid for worker in cluster.workers].index(busiest))
+
+
+def assert_equal_to_the_last_bit(model, quiet):
+    for key in ("feature_scores_", "ranking_", "objective_"):
+        np.testing.assert_array_equal(getattr(model, key), getattr(quiet, key), err_msg=key)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="kill -9 is for POSIX systems")
+def test_a_worker_killed_in_the_middle_of_a_fit_changes_nothing(tmp_path, slow_blocks):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     with dask.config.set(scheduler="threads"):
-        quiet = fitted(name, slow_samples(tmp_path / "quiet", seconds=0))
+        quiet = fitted("spca-psd", slow_blocks(tmp_path / "quiet", seconds=0))
     notes = tmp_path / "notes"
-    samples = slow_samples(notes)
     with Cluster(tmp_path, 3) as cluster, distributed.Client(cluster.address):
 
         def kill():
-            """Kill the worker that has done most when half of the blocks are loaded."""
             while not notes.exists() or len(notes.read_text().split()) < 12:
                 time.sleep(0.01)
-            busiest, _ = Counter(map(int, notes.read_text().split())).most_common(1)[0]
-            cluster.kill_worker([worker.pid for worker in cluster.workers].index(busiest))
+            kill_busiest(cluster, notes)
 
         killer = threading.Thread(target=kill)
         killer.start()
-        model = fitted(name, samples)
+        model = fitted("spca-psd", slow_blocks(notes))
         killer.join()
-        loaded = len(notes.read_text().split())
+    loaded = len(notes.read_text().split())
     assert 24 < loaded < 48, "some blocks were lost, and only they were loaded again"
-    for key in ("feature_scores_", "ranking_", "objective_"):
-        np.testing.assert_array_equal(getattr(model, key), getattr(quiet, key), err_msg=key)
+    assert_equal_to_the_last_bit(model, quiet)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="kill -9 is for POSIX systems")
+@pytest.mark.parametrize("name", ["cspca-psd"])
+def test_passes_over_blocks_that_a_killed_worker_held(tmp_path, slow_blocks, monkeypatch, name):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    passes, killers, usual = [], [], SourceSamples.weighted_pass
+    notes = tmp_path / "notes"
+
+    def weighted_pass(self, fit, *, scatter=True):
+        passes.append(len(notes.read_text().split()))
+        if len(passes) == 4 and killers == []:
+            killers.append(threading.Timer(0.02, kill_busiest, (cluster, notes)))
+            killers[0].start()
+        return usual(self, fit, scatter=scatter)
+
+    monkeypatch.setattr(SourceSamples, "weighted_pass", weighted_pass)
+    with Cluster(tmp_path, 3) as cluster, distributed.Client(cluster.address):
+        model = fitted(name, slow_blocks(notes, blocks=12, seconds=0.01))
+        killers[0].join()
+        assert set(passes[:4]) == {12}, "the blocks are loaded once and kept"
+        assert 12 < passes[-1] < 24, "only those of the killed worker are loaded again"
+        quiet = fitted(name, slow_blocks(tmp_path / "quiet", blocks=12, seconds=0))
+    assert_equal_to_the_last_bit(model, quiet)
+    assert model.duality_gap_ <= model.tol

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,13 +63,19 @@ class Spectrum:
         Only eigenvectors with an eigenvalue above rounding are returned, at most one for each row.
         """
         xp = array_namespace(data)
-        gram = long_product(data, data.T)
+        return cls.of_rows(
+            long_product(data, data.T), lambda rows: data.T @ xp.astype(rows, data.dtype)
+        )
+
+    @classmethod
+    def of_rows(cls, gram: Array, transposed_times: Callable[[Array], Array]) -> Spectrum:
+        """Decompose S = XᵀX, given the Gram matrix XXᵀ of the rows and products with Xᵀ."""
+        xp = array_namespace(gram)
         trace = float(xp.linalg.trace(gram))
         values, rows = eigh(gram / trace)
         positive = values > 1e-12 * values[-1]
         values, rows = values[positive], rows[:, positive]
-        weights = xp.astype(rows / xp.sqrt(values * trace), data.dtype)
-        return cls(values, data.T @ weights, trace)
+        return cls(values, transposed_times(rows / xp.sqrt(values * trace)), trace)
 
     def on_host(self) -> Spectrum:
         """Return the same as NumPy arrays."""

@@ -154,8 +154,22 @@ class Moments:
         if self.has_samples and self.n_features > self.n_samples:
             if self._device is not None:
                 return self._device.thin_spectrum.on_host()
+            if sp.issparse(self._data):
+                return self._sparse_spectrum()
             return Spectrum.thin(self.centred_data)
         return self.spectrum
+
+    def _sparse_spectrum(self) -> Spectrum:
+        """Return the spectrum by products with the samples, which stay sparse."""
+        rows = self._data.astype(np.float64).tocsr()
+        live = self.variances > 0
+        rows, mean = rows.multiply(live).tocsr(), np.where(live, self.mean, 0.0)
+        shift = rows @ mean
+        gram = np.asarray((rows @ rows.T).todense())
+        gram -= shift[:, None] + shift - float(mean @ mean)
+        return Spectrum.of_rows(
+            gram, lambda vectors: rows.T @ vectors - np.outer(mean, vectors.sum(axis=0))
+        )
 
     @cached_property
     def centred_data(self) -> NDArray[Any]:
@@ -214,14 +228,8 @@ class Moments:
         if halves is None:
             raise table_error(source.name, "has no rows.")
         whole = sum(halves[1:], start=halves[0])
-        parts = tuple(_of_sums(half, source.feature_names) for half in halves if half.n)
-        return cls(
-            whole.n,
-            whole.mean,
-            whole.complete(),
-            source.feature_names,
-            halves=(parts[0], parts[1]) if len(parts) == 2 else None,
-        )
+        one, other = (_of_sums(half, source.feature_names) for half in halves)
+        return cls(whole.n, whole.mean, whole.complete(), source.feature_names, halves=(one, other))
 
     @classmethod
     def from_scatter(cls, scatter: Any, n_samples: int, feature_names: Any = None) -> Self:
@@ -253,6 +261,8 @@ class Moments:
             raise ValueError(
                 f"moments of {self.n_features} and of {other.n_features} features cannot be added"
             )
+        if self.n_samples == 0 or other.n_samples == 0:  # half of one sample
+            return other if self.n_samples == 0 else self
         n = self.n_samples + other.n_samples
         shift = other.mean - self.mean
         # The pairwise update of Chan, Golub and LeVeque: no difference of large numbers.

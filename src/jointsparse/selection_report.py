@@ -19,7 +19,7 @@ from jointsparse.device import to_host
 from jointsparse.linalg import Array, array_namespace, blocks, eigh
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray, row_gram
+from jointsparse.solvers.greedy import IntArray
 from jointsparse.solvers.held_out import RCOND, folds_of_halves, held_out_folds
 
 N_RANDOM = 10  # random sets of the same size
@@ -168,13 +168,12 @@ def _basis(columns: Columns, features: IntArray) -> Array:
 
 def _explained(columns: Columns, features: IntArray) -> float:
     basis = _basis(columns, features)
-    parts = (basis.T @ columns.take(part) for part in blocks(columns.n_features))
+    parts = (columns.inner(basis, part) for part in blocks(columns.n_features))
     return min(1.0, float(sum((part**2).sum() for part in parts)))
 
 
 def _pca_curve(columns: Columns, count: int) -> FloatArray:
-    eigenvalues = to_host(columns.xp.linalg.eigvalsh(row_gram(columns)))
-    values = np.clip(eigenvalues[::-1][:count], 0.0, None)
+    values = np.clip(to_host(columns.leading_values(count)), 0.0, None)
     curve = np.ones(count)
     curve[: values.size] = np.minimum(np.cumsum(values), 1.0)
     return curve
@@ -215,9 +214,11 @@ def _stand_ins(columns: Columns, kept: IntArray) -> StandIns:
     r2 = np.empty((dropped.size, depth))
     r2_all = np.empty(dropped.size)
     for part in blocks(dropped.size):
-        features = columns.take(dropped[part]) * columns.here(inverse[dropped[part]])
-        r2_all[part] = to_host(columns.xp.sum((basis.T @ features) ** 2, axis=0))
-        picks, shares = _few_that_explain(block.T @ block, features.T @ block, depth)
+        scale = columns.here(inverse[dropped[part]])
+        images = columns.inner(basis, dropped[part]) * scale
+        r2_all[part] = to_host(columns.xp.sum(images**2, axis=0))
+        correlations = (columns.inner(block, dropped[part]) * scale).T
+        picks, shares = _few_that_explain(block.T @ block, correlations, depth)
         chosen[part], r2[part] = to_host(picks), to_host(shares)
     chosen = np.where(chosen >= 0, kept[chosen], -1)
     constant = lengths[dropped] == 0

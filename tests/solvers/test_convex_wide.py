@@ -12,7 +12,7 @@ from jointsparse.solvers.screening import static_screen
 from jointsparse.solvers.stationarity import Stationarity, secular_norms
 from jointsparse.solvers.wide_basis import build_basis
 from jointsparse.solvers.wide_certificate import Frame, best_scale, lower_bound
-from jointsparse.solvers.wide_rounds import Rounds, solve_in_full_range
+from jointsparse.solvers.wide_rounds import Rounds
 
 
 def wide_data(seed, n, p, planted=None):

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from jointsparse.device import to_host
 from jointsparse.linalg import Array, double
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.passes import median_of, root_of_slope, samples_of, solve_by_passes
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
-from jointsparse.solvers.location import geometric_median
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
 
@@ -144,17 +144,22 @@ class AWSPCA(ConvexSelector):
         self.random_state = random_state
 
     def _slope_data(self, moments: Moments) -> Array:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return root_of_slope(elsewhere, moments, free_mean=True)
         return emptying_data(double(moments.native.centred_data), free_mean=True)
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         solution, scores = super()._solve(moments)
-        median = to_host(geometric_median(double(moments.native.centred_data)))
-        self.mean_ = moments.mean + self._nearest_mean(solution, median)
+        self.mean_ = moments.mean + self._nearest_mean(solution, median_of(moments))
         return solution, scores
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
-        data = double(moments.native.centred_data)
         limits: dict[str, Any] = {"free_mean": True, "tol": tol, "max_iter": self.max_iter}
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return solve_by_passes(elsewhere, lam, 0.0, **limits)
+        data = double(moments.native.centred_data)
         if not self.psd or self.solver == "splitting":
             spectrum = self._sample_spectrum(moments)
             return solve_samples(data, spectrum, lam, 0.0, psd=self.psd, **limits)

@@ -47,6 +47,10 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
+    def _sparse_gram(self) -> bool:
+        """Whether products with sparse samples are enough for the solver."""
+        return True
+
     def _keep_order(self) -> bool:
         """Whether the user named the components one by one, so that their order must stay."""
         return False
@@ -72,7 +76,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._check_n_components()
         if not np.any(moments.variances > 0):
             raise ValueError("every feature is constant: there is no variance to explain")
-        gram = gram_of(moments)
+        gram = gram_of(moments, sparse=self._sparse_gram())
         solution = self._solve(moments, gram)
         self._record(solution)
         self.mean_ = self._centre(moments)

@@ -22,7 +22,7 @@ from jointsparse.solvers.convex_model import (
     nonempty_lam,
 )
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
-from jointsparse.solvers.convex_wide import TooManyDirections
+from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.location import row_norms
 from jointsparse.solvers.solution import Solution
@@ -67,6 +67,9 @@ class ConvexSelector(Selector):
 
     def _needs_samples(self) -> bool:
         return self._loss != "squared"
+
+    def _takes_passes(self) -> bool:
+        return self._needs_samples() and self.solver == "exact" and self._on_cone
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -158,7 +161,7 @@ class ConvexSelector(Selector):
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
-        """Return the ``count`` largest eigenvalues of Q (or more), largest first."""
+        """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
         values = to_host(self._slope_spectrum(moments).values)
         return values[::-1].astype(np.float64, copy=False)
 
@@ -258,7 +261,7 @@ class ConvexSelector(Selector):
             f"{largest / unit:.3g} keeps some"
         )
 
-    def _about_rank(self, problem: TooManyDirections, moments: Moments) -> str:
+    def _about_rank(self, problem: TooManyDirectionsError, moments: Moments) -> str:
         """Say which eta keeps the rank low enough, in the unit that the user chose."""
         unit = 1.0
         if self.penalty_scale == "relative":

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Array, array_namespace, double
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.passes import root_of_slope, samples_of, solve_by_passes
 from jointsparse.methods.spca_psd import MOST_ADVISED, is_wide, strongest, wide_data
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_model import nonempty_lam
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
-from jointsparse.solvers.convex_wide import TooManyDirections
+from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.samples_wide import WeightedRows
 from jointsparse.solvers.solution import Solution
@@ -167,10 +168,16 @@ class CSPCA(ConvexSelector):
         self.random_state = random_state
 
     def _slope_data(self, moments: Moments) -> Array:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return root_of_slope(elsewhere, moments, free_mean=False)
         return emptying_data(_samples(moments), free_mean=False)
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return solve_by_passes(elsewhere, lam, self.eta_, **limits)
         if not self.psd or self.solver == "splitting":
             spectrum = self._sample_spectrum(moments)
             return solve_samples(
@@ -182,7 +189,7 @@ class CSPCA(ConvexSelector):
             return solve_samples_on_cone(
                 data, lam, self.eta_, spectrum=lambda: native.spectrum, **limits
             )
-        except TooManyDirections as problem:
+        except TooManyDirectionsError as problem:
             raise ValueError(self._about_rank(problem, moments)) from None
 
     # Of more features than samples nothing is asked that needs a second copy of them.

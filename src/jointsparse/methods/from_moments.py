@@ -36,6 +36,10 @@ class MomentsEstimator(BaseEstimator):
         """Whether products with the samples are enough where there are more features than those."""
         return False
 
+    def _takes_passes(self) -> bool:
+        """Whether one pass over the samples in every iteration is enough, besides their moments."""
+        return False
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the method to samples.
 

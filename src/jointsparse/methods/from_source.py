@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointsparse.io.errors import table_error
+from jointsparse.methods.passes import moments_with_passes
 from jointsparse.moments import Moments, bytes_for_moments, not_finite
 from jointsparse.solvers.wide_data import DenseWide
 from jointsparse.sources import Source
@@ -18,8 +19,9 @@ def moments_to_fit(source: Source, estimator: Any) -> Moments:
     """Return the moments of a source as a method needs them.
 
     Where the scatter matrix is all that the method looks at, the samples are read once and not
-    kept. Methods that look at the samples themselves, and data with more features than samples,
-    are read into memory, if they fit.
+    kept. Methods that need a pass over the samples in every iteration get that where the samples
+    are on a cluster or do not fit. What else looks at the samples themselves, and data with more
+    features than samples, are read into memory, if they fit.
 
     Parameters
     ----------
@@ -36,9 +38,14 @@ def moments_to_fit(source: Source, estimator: Any) -> Moments:
     wide = known is not None and known < source.n_features
     if scatter_fits and not needs_samples and not wide:
         return Moments.from_source(source)
+    passes = scatter_fits and not wide and getattr(estimator, "_takes_passes", bool)()
+    if passes and source.remote:
+        return moments_with_passes(source)
     n_samples = mean_of(source)[0] if known is None else known
     # The samples, and a centred copy in float64.
     needed = n_samples * source.n_features * (source.dtype.itemsize + 8)
+    if passes and needed > source.budget:
+        return moments_with_passes(source)
     if needed <= source.budget:
         return samples_at_hand(source)
     if wide and getattr(estimator, "_takes_products", bool)():

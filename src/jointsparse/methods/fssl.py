@@ -236,6 +236,9 @@ class FSSL(ComponentsMethod):
         # Free of the scale of the data, on which A depends.
         return lengths / (np.linalg.norm(lengths) or 1.0)
 
+    def _sparse_gram(self) -> bool:
+        return False
+
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
         for stale in ("targets_", "duality_gap_"):

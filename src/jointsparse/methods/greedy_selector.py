@@ -148,7 +148,7 @@ class GreedySelector(Selector):
         count = self._count()
         if count is None:
             return None
-        values, axes = row_axes(feature_columns(moments), 1e-12)
+        values, axes = row_axes(feature_columns(moments), 1e-12, count)
         values, axes = values[:count], axes[:, :count]
         return axes if self.target == "clusters" else axes * values**0.5
 

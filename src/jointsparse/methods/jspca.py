@@ -167,6 +167,9 @@ class JSPCA(ComponentsMethod):
     def _reordered(self, order: IntArray) -> None:
         self.projection_, self.recovery_ = self.projection_[:, order], self.recovery_[:, order]
 
+    def _sparse_gram(self) -> bool:
+        return self.loss != "samples"
+
     def _needs_samples(self) -> bool:
         return self.loss == "samples"
 

@@ -159,13 +159,13 @@ class SPCA(ComponentsMethod):
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
         check_scale(self.penalty_scale)
-        values, vectors = gram.leading()
+        values, vectors = gram.leading(int(self.n_components))
         count = min(int(self.n_components), values.size)
         if count < self.n_components:
             self._warn(f"the data have rank {count}: only {count} components are fitted")
         start = vectors[:, :count].copy()
         start[moments.variances == 0] = 0.0  # rounding of the eigenvectors
-        ridge = self._ridge_in_trace(moments, gram, float(values[0]), values.size)
+        ridge = self._ridge_in_trace(moments, gram, float(values[0]), gram.rank(values.size))
         counts = self._counts(moments.n_features, count)
         l1 = np.zeros(count)
         if counts is None:

@@ -16,7 +16,7 @@ from jointsparse.solvers.convex_exact import solve_scatter
 from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE, nonempty_lam
 from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.convex_wide import TooManyDirections, WideState, solve_wide
+from jointsparse.solvers.convex_wide import TooManyDirectionsError, WideState, solve_wide
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.wide_data import DenseWide, SparseWide, WideData
 from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
@@ -245,7 +245,7 @@ class SPCAPSD(ConvexSelector):
                 state = None  # other features than last time
             try:
                 solution = solve_wide(data, lam, self.eta_, **limits, start=state, keep_state=keep)
-            except TooManyDirections as problem:
+            except TooManyDirectionsError as problem:
                 raise ValueError(self._about_rank(problem, moments)) from None
             self._state = solution.state
             return solution

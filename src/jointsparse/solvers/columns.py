@@ -44,6 +44,7 @@ class Columns:
         )
 
     def _set_scale(self, squares: Array) -> None:
+        self.xp = array_namespace(squares)
         self.total = float(squares.sum())
         self.scale = 1 / math.sqrt(self.total)
         self.squares = squares / self.total
@@ -74,32 +75,23 @@ class Columns:
             return self.xp.stack([scaled[k, :] @ self.data for k in range(scaled.shape[0])])
         return self.xp.concat([scaled @ double(block) for block in self._column_blocks()], axis=1)
 
+    def inner(self, vectors: Array, part: Any) -> Array:
+        """Return the inner products (k × features) of vectors (m × k) with some columns."""
+        return vectors.T @ self.take(part)
 
-class SparseColumns(Columns):
-    """The same for a sparse matrix with its mean taken off only implicitly."""
+    def gram(self) -> Array:
+        """Return XXᵀ."""
+        parts = (self.take(part) for part in blocks(self.n_features))
+        return sum(block @ block.T for block in parts)
 
-    def __init__(self, matrix: Any, mean: FloatArray, squares: FloatArray) -> None:
-        self.data = sp.csc_array(matrix, dtype=np.float64)
-        self.by_row = self.data.tocsr()
-        self.mean = np.where(squares > 0, mean, 0.0)
-        self.live = squares > 0
-        self.n_rows, self.n_features = matrix.shape
-        self.xp = array_namespace(squares)
-        self._set_scale(squares)
+    def leading_axes(self, count: int | None = None) -> tuple[Array, Array]:
+        """Return eigenvalues of XXᵀ, largest first, and eigenvectors; at least ``count``."""
+        values, axes = eigh(self.gram())
+        return self.xp.flip(values), self.xp.flip(axes, axis=1)
 
-    def take(self, features: Any) -> FloatArray:
-        """Return some columns, m × k."""
-        dense = self.data[:, features].toarray() - self.mean[features]
-        return np.asarray(dense * (self.scale * self.live[features]))
-
-    def rows(self, part: slice) -> FloatArray:
-        """Return some rows, k × p."""
-        return np.asarray((self.by_row[part].toarray() - self.mean) * (self.scale * self.live))
-
-    def project(self, vectors: FloatArray) -> FloatArray:
-        """Return vectors @ X for a few vectors (k × m) in rows."""
-        product = (self.data.T @ vectors.T).T - np.outer(vectors.sum(axis=1), self.mean)
-        return np.asarray(product * (self.scale * self.live))
+    def leading_values(self, count: int) -> Array:
+        """Return the largest eigenvalues of XXᵀ, largest first."""
+        return self.xp.flip(self.xp.linalg.eigvalsh(self.gram()))[:count]
 
 
 NEGLIGIBLE = 1e-12  # pivots and eigenvalues of a correlation matrix that are zero but for rounding
@@ -139,6 +131,8 @@ def feature_columns(moments: Moments) -> Columns:
 
             columns = RemoteColumns(moments.data, moments.variances)
         elif sp.issparse(moments.data):
+            from jointsparse.solvers.sparse_columns import SparseColumns  # which builds on this
+
             columns = SparseColumns(moments.data, moments.mean, moments.variances)
         else:
             columns = Columns(moments.native.centred_data)

@@ -5,7 +5,9 @@ In rounds, the model is solved on Ω = W Ω̃ Wᵀ for a p × m orthonormal W wi
 solution is certified as one of the *whole* model, and W takes in what the certificate misses.
 
 The restricted problem has an m × m unknown and m × p multipliers, and its iterations cost
-O(pm²); the only work that is cubic in p is one Cholesky factorisation.
+O(pm²). S is reached through products only (:mod:`~jointsparse.solvers.scatter_access`): where it is
+a matrix, the only work that is cubic in p is one Cholesky factorisation; where it is XᵀX for few
+samples, there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from jointsparse.linalg import (
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import MatrixDual, relative_gap
 from jointsparse.solvers.convex_model import ConvexModel, factor_scores
-from jointsparse.solvers.convex_splitting import SquaredLoss
+from jointsparse.solvers.convex_splitting import INITIAL_STEP, SquaredLoss
 from jointsparse.solvers.low_rank_basis import Basis, DualPoint, Scatter
 from jointsparse.solvers.scatter_access import MatrixScatter
 from jointsparse.solvers.solution import Solution, Trace
@@ -53,7 +55,6 @@ class LowRankState:
     eta: float
     leading: tuple[Basis, float] | None
     factor: Array
-    step: float
 
 
 def solve_low_rank(
@@ -65,6 +66,7 @@ def solve_low_rank(
     max_iter: int = 1000,
     start: LowRankState | None = None,
     most_leading: int | None = None,
+    largest_share: float | None = None,
 ) -> Solution:
     """Solve the convex model to a certified relative gap, fast if few 2s_i are above eta.
 
@@ -83,6 +85,9 @@ def solve_low_rank(
     most_leading : int or None
         Give up at once where more than this many eigenvectors of S matter; None allows as many as
         the basis may hold.
+    largest_share : float or None
+        Columns that the basis may have, as a share of the features; None is what pays where p × p
+        matrices are the alternative.
 
     Returns
     -------
@@ -98,7 +103,8 @@ def solve_low_rank(
         start = None
     access, given = as_scatter(scatter), scatter
     total = access.total
-    rounds = _Rounds(access, lam / total, eta / total, _RoundsTrace(tol, max_iter, total))
+    share = LARGEST_SHARE if largest_share is None else largest_share
+    rounds = _Rounds(access, lam / total, eta / total, share, _RoundsTrace(tol, max_iter, total))
     if start is None or start.leading is None:
         most = rounds.largest if most_leading is None else most_leading
         leading = access.leading(eta / total, most)
@@ -106,13 +112,11 @@ def solve_low_rank(
         leading = start.leading
     if leading is None:
         return rounds.solution()
-    step = rounds.run(*leading, start)
+    ended_well = rounds.run(*leading, start)
     solution = replace(rounds.solution(), dual=rounds.dual)
-    if step is None:
+    if not ended_well:
         return solution
-    return replace(
-        solution, state=LowRankState(given, eta, leading, solution.loadings, step * total)
-    )
+    return replace(solution, state=LowRankState(given, eta, leading, solution.loadings))
 
 
 def as_scatter(scatter: Array | Scatter) -> Scatter:
@@ -185,9 +189,10 @@ class RestrictedLoss(SquaredLoss):
         cone, columns = (z + y for z, y in zip(copies.values, copies.duals, strict=True))
         self._carried = (turn @ cone @ turn.T, self._stored(turn) @ columns), copies.steps
 
-    def predict(self, stationarity: Stationarity, step: float) -> None:
+    def predict(self, stationarity: Stationarity) -> None:
         """Start where stationarity expects the optimum, given a solution for other penalties."""
         model, s, vectors = self.model, self.s, self.vectors
+        step = INITIAL_STEP * (model.eta + model.lam)
         directions = self._stored(stationarity.multiplier(self.basis.vectors))
         norms = self._stored(stationarity.norms)
         rotated = symmetric_part(double((directions * norms) @ vectors))
@@ -254,25 +259,27 @@ class RestrictedLoss(SquaredLoss):
 class _Rounds:
     """The rounds, with the best point and the best bound so far; penalties for trace 1."""
 
-    def __init__(self, scatter: Scatter, lam: float, eta: float, trace: _RoundsTrace) -> None:
+    def __init__(
+        self, scatter: Scatter, lam: float, eta: float, share: float, trace: _RoundsTrace
+    ) -> None:
         self.scatter, self.lam, self.eta, self.trace = scatter, lam, eta, trace
-        self.largest = max(int(LARGEST_SHARE * scatter.empty.shape[0]), LARGEST_ALWAYS)
+        self.largest = max(int(share * scatter.empty.shape[0]), LARGEST_ALWAYS)
         self.best = _Candidate(1.0, double(scatter.empty))
         self.bound = 0.0
         self.count = self.size = 0
         self.obstacle = "too many directions matter"
         self.dual: MatrixDual | None = None  # of the last round
 
-    def run(self, basis: Basis, beta: float, start: LowRankState | None) -> float | None:
-        """Solve, certify and enlarge the basis in turns; return the last step size."""
+    def run(self, basis: Basis, beta: float, start: LowRankState | None) -> bool:
+        """Solve, certify and enlarge the basis in turns; return whether nothing was in the way."""
         if self._empty(basis):
             self.bound = 1.0
             nothing = double(self.scatter.empty)
             self.dual = MatrixDual(nothing, nothing[:0, :], 1.0)
-            return None
-        step = None
-        if start is not None and start.factor.shape[1] > 0:
-            factor, step = double(start.factor), start.step / self.trace.total
+            return False
+        known = start is not None and start.factor.shape[1] > 0
+        if start is not None and known:
+            factor = double(start.factor)
             images = self.scatter.times(factor)
         else:
             factor, images = self._guess(basis)
@@ -281,13 +288,13 @@ class _Rounds:
             expected = self._expected(factor, images)
             larger = basis.enlarged(self.scatter, self._columns(expected, missing))
             if larger.size > self.largest:
-                return None
+                return False
             loss = RestrictedLoss(self.scatter, larger, beta, self.lam, self.eta, self.trace)
             loss.bound = self.bound
             if copies is not None:
                 loss.carry(copies, larger.vectors.T @ origin.vectors)
-            elif step is not None and expected is not None:
-                loss.predict(expected, step)
+            elif known and expected is not None:
+                loss.predict(expected)
             basis = origin = larger
             self.trace.next_round()
             # A larger basis starts from where a smaller one ended, not quite in balance.
@@ -297,11 +304,11 @@ class _Rounds:
             self.dual = loss.matrix_dual()
             self.count, self.size = self.count + 1, basis.size
             if self.trace.converged or self.trace.left == 0:
-                return float(copies.steps[0])
+                return True
             factor, images = loss.factor()
             missing = loss.missing()
         self.obstacle = f"{MOST_ROUNDS} rounds were not enough"
-        return None
+        return False
 
     def _empty(self, basis: Basis) -> bool:
         """Whether 2S ⪯ ηI, so that Ω = 0 with V = 0 is optimal."""

@@ -32,7 +32,7 @@ certificate by less than that and leaves it valid.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,6 +51,7 @@ LEAST_TOLERANCE = 1e-11  # … but not below this
 WORTHWHILE = 0.7  # a step that leaves more of the gap than this, with weights that stand still, …
 STANDSTILL = 0.3  # … (they change less than this share of the gap) needs more accuracy …
 SHARPEN = 0.1  # … by this factor
+PATIENCE = 30  # weighted models in which the gap has to fall to WORTHWHILE of what it was
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,16 @@ def solve_reweighted(model: WeightedModel, *, tol: float = 1e-4, max_iter: int =
     wanted: list[Array] = []  # weights that the last steps ask for, …
     changes: list[Array] = []  # … and their relative difference from those that were used
     accuracy, iterations, steps = FIRST_TOLERANCE, 0, 0
+    milestone, since = math.inf, 0  # a gap, and the weighted models since it was reached
     while True:
         step = model.solve(mixture, weights, accuracy, max_iter - iterations)
         steps, iterations = steps + 1, iterations + max(step.iterations, 1)
         best, bound = min(best, step, key=lambda s: s.objective), max(bound, step.bound)
         before, gap = gap, relative_gap(best.objective, bound)
         if trace.record(iterations, best.objective, gap=gap, measure=gap) or iterations >= max_iter:
+            break
+        milestone, since = (gap, 0) if gap <= WORTHWHILE * milestone else (milestone, since + 1)
+        if since == PATIENCE:
             break
         new = 1 / step.norms
         change = (new - weights) / new
@@ -141,7 +146,11 @@ def solve_reweighted(model: WeightedModel, *, tol: float = 1e-4, max_iter: int =
         accuracy = max(accuracy, LEAST_TOLERANCE)
     diagnostics = {"rank": float(best.factor.shape[1]), "weighted models": float(steps)}
     state = Reconstruction(best.factor, best.offset)
-    return trace.solution(best.factor, best.objective, gap, diagnostics, state)
+    solution = trace.solution(best.factor, best.objective, gap, diagnostics, state)
+    if since < PATIENCE:
+        return solution
+    reason = f"{PATIENCE} weighted models did not lower the duality gap {gap:.1e} to {tol:.1e}"
+    return replace(solution, reason=reason)
 
 
 def mixture_of(wanted: list[Array], changes: list[Array]) -> list[float]:

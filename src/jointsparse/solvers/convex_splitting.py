@@ -186,7 +186,8 @@ class SquaredLoss:
     def remainder(self, copies: Copies) -> Array:
         """Return R = H - G, where G is the multiplier of the cone, at most ηI."""
         (rho,), (cone, columns) = copies.steps, copies.values
-        return rho * (2 * copies.agreed[0] - cone - symmetric_part(columns @ self.vectors))
+        mixed = symmetric_part(double(columns @ self.vectors))
+        return rho * (2 * copies.agreed[0] - cone - mixed)
 
     def consistent(self, copies: Copies) -> Array:
         """Return an Ω̃ moved so that H is nearly G: good for certificates long before convergence.

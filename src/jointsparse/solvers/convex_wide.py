@@ -12,7 +12,7 @@ The p × p unknown is never formed, and the data are reached through a few produ
    takes over (:mod:`~jointsparse.solvers.wide_rounds`).
 
 How many directions matter is known from the n × n Gram matrix before anything with p rows is made.
-Where they would not fit into memory, :class:`TooManyDirections` says which η does.
+Where they would not fit into memory, :class:`TooManyDirectionsError` says which η does.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from jointsparse.solvers.wide_certificate import SampleDual
 from jointsparse.solvers.wide_data import WideData, as_wide
 from jointsparse.solvers.wide_rounds import solve_in_full_range
 
+LARGEST_SHARE = 0.5  # columns of the small basis, of the features: the fall-back costs even more
 LARGEST_BYTES = 6 * 2**30  # of arrays with one row for each feature
 MOST_ROUNDS = 8  # in the full range, where a gap above the tolerance will do
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
 
 
-class TooManyDirections(ValueError):
+class TooManyDirectionsError(ValueError):
     """The basis would not fit into memory.
 
     Attributes
@@ -67,8 +68,8 @@ class WideState:
         U.
     screened : array of shape (n_features,)
         Features that were proved zero.
-    lam, eta, step : float
-        Penalties, and the step size of the splitting, in the units of the data.
+    lam, eta : float
+        Penalties in the units of the data.
     source, scatter, leading : object, DataScatter, tuple
         The data, those of the features that were left, and their leading directions; of use again
         for the very same data and features.
@@ -78,7 +79,6 @@ class WideState:
     screened: Array
     lam: float
     eta: float
-    step: float
     source: Any
     scatter: DataScatter
     leading: tuple[Basis, float] | None
@@ -144,11 +144,13 @@ def solve_wide(
     check_memory(scatter.data, eta)
     begin = None
     if start is not None:
-        begin = LowRankState(scatter, eta, leading, start.factor[alive, :], start.step)
+        begin = LowRankState(scatter, eta, leading, start.factor[alive, :])
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     solution, state = None, None
     if eta > 0:
-        solution = solve_low_rank(scatter, lam, eta, start=begin, **limits)
+        solution = solve_low_rank(
+            scatter, lam, eta, start=begin, largest_share=LARGEST_SHARE, **limits
+        )
         state = solution.state
     if solution is None or not (_enough(solution, accept) or solution.n_iter >= max_iter):
         factor = None if begin is None else begin.factor
@@ -164,9 +166,9 @@ def solve_wide(
         )
     kept, dual = None, None
     if keep_state:
-        leading, step = (None, 0.0) if state is None else (state.leading, state.step)
+        leading = None if state is None else state.leading
         everywhere = _on_all(solution.loadings, alive)
-        kept = WideState(everywhere, screened, lam, eta, step, data, scatter, leading)
+        kept = WideState(everywhere, screened, lam, eta, data, scatter, leading)
         dual = _duals(solution, scatter.data, screened=bool(xp.any(screened)))
     return replace(
         solution,
@@ -194,7 +196,7 @@ def _duals(solution: Solution, data: WideData, *, screened: bool) -> list[Sample
 
 
 def check_memory(data: WideData, eta: float) -> None:
-    """Raise :class:`TooManyDirections` where the bases of the solver would not fit into memory."""
+    """Raise :class:`TooManyDirectionsError` where the bases would not fit into memory."""
     n, p = data.shape
     xp = array_namespace(data.empty)
     entry = 8 * ARRAYS_IN_DOUBLE + (4 if data.empty.dtype == xp.float32 else 8) * ARRAYS_STORED
@@ -207,7 +209,8 @@ def check_memory(data: WideData, eta: float) -> None:
         return
     # With this η half of what fits is leading directions; the other half is left for the solution.
     fits = 2 * float(values[n - 1 - most // 2]) / FLOOR
-    raise TooManyDirections(count, entry * p * (count + matter) / 1e9, fits * (1 + 1e-6))
+    gigabytes = entry * p * (count + matter) / 1e9
+    raise TooManyDirectionsError(count, gigabytes, fits * (1 + 1e-6))
 
 
 def _screened(data: WideData, lam: float, eta: float, start: WideState | None) -> Array:

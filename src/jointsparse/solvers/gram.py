@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import solve
 
@@ -55,9 +56,16 @@ class Gram:
         """Return the scatter matrix of the features multiplied by factors."""
         return Gram(self.scatter * np.outer(factors, factors))
 
-    def leading(self) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues (largest first) above rounding, and their eigenvectors."""
+    def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues (largest first) above rounding, and their eigenvectors.
+
+        At least ``count`` of them, where that many are needed; all by default.
+        """
         return _descending(Spectrum.of(self.scatter))
+
+    def rank(self, found: int) -> int:
+        """Return the rank, given how many eigenvalues above rounding were found."""
+        return found
 
 
 class SampleGram(Gram):
@@ -115,14 +123,22 @@ class SampleGram(Gram):
         """Return the scatter matrix of the features multiplied by factors."""
         return SampleGram(self.samples * factors, self.weights[:, 0])
 
-    def leading(self) -> tuple[FloatArray, FloatArray]:
+    def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Return eigenvalues (largest first) above rounding, and their eigenvectors."""
         return _descending(Spectrum.thin(np.sqrt(self.weights) * self.samples))
 
 
-def gram_of(moments: Moments) -> Gram:
-    """Return the scatter matrix in the cheaper form: through the samples where p > n."""
+def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
+    """Return the scatter matrix in the cheaper form: through the samples where p > n.
+
+    Sparse samples stay sparse, unless the kernel needs them dense.
+    """
     if moments.has_samples and moments.n_features > moments.n_samples:
+        if sparse and sp.issparse(moments.data):
+            from jointsparse.solvers.sparse_gram import SparseGram  # which builds on this
+
+            live = moments.variances > 0
+            return SparseGram(moments.data.multiply(live), np.where(live, moments.mean, 0.0))
         return SampleGram(moments.centred_data)
     return Gram(moments.scatter)
 

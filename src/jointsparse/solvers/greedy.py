@@ -20,14 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.device import to_host
-from jointsparse.linalg import Array, blocks, column_products, eigh, positive_part
+from jointsparse.linalg import BLOCK, Array, blocks, column_products, positive_part
 from jointsparse.solvers.columns import Columns, FloatArray
 from jointsparse.solvers.remote_columns import RemoteColumns
+from jointsparse.solvers.sparse_columns import ImplicitKernel, SparseColumns
 
 IntArray = NDArray[np.int64]
 # Either XAᵀ itself (m × q), or what turns a block of rows of X (k × p) into rows of it (k × q).
@@ -127,8 +129,10 @@ class _Residual:
             vectors = vectors - self.span.T @ (self.span @ vectors)
         return vectors
 
-    def _target_kernel(self) -> Array:
+    def _target_kernel(self) -> Any:
         """Return P X Aᵀ A Xᵀ P, in the unit in which its first trace was 1."""
+        if isinstance(self.columns, SparseColumns):
+            return self._implicit_kernel(self.columns)
         if self.target is None:
             kernel = row_gram(self.columns, self.off)
         else:
@@ -141,6 +145,17 @@ class _Residual:
         if self.size == 0:
             self._target_total = float(self.xp.linalg.trace(kernel)) or 1.0
         return kernel / self._target_total
+
+    def _implicit_kernel(self, columns: SparseColumns) -> ImplicitKernel:
+        factor = None
+        if self.target is not None:
+            mapped = self._mapped()
+            if self.size == 0:
+                self._target_unit = float(np.max(np.abs(mapped), initial=0.0)) or 1.0
+            factor = self.off(mapped / self._target_unit)
+            if self.size == 0:
+                self._target_total = float(np.sum(factor**2)) or 1.0
+        return ImplicitKernel(columns, factor, self._target_total)
 
     def _mapped(self) -> Array:
         """Return XAᵀ."""
@@ -155,7 +170,14 @@ class _Residual:
             self.g, self.f = self.columns.left_over(self.span, kernel)
             self._g_known, self._f_known = self.g.copy(), self.f.copy()
             return
-        for part in blocks(self.g.shape[0] if features is None else features.shape[0]):
+        if features is None and isinstance(self.kernel, ImplicitKernel) and self.size == 0:
+            self.f = self.kernel.forms()  # nothing is taken off yet, and g is known
+            self._f_known = self.f.copy()
+            return
+        everyone = self.g.shape[0] if features is None else features.shape[0]
+        step = min(BLOCK, max(1, BLOCK_ENTRIES // self.columns.n_rows))
+        for start in range(0, everyone, step):
+            part = slice(start, min(start + step, everyone))
             chosen = part if features is None else features[part]
             residual = self.off(self.columns.take(chosen))
             self.g[chosen] = column_products(residual, residual)
@@ -168,8 +190,14 @@ class _Residual:
         """Compute the kernel anew where its residual has lost digits against what it was."""
         if self.follow_target and self.target_left < DIGITS * self._target_known:
             self.kernel = self._target_kernel()
-            self.target_left = self._target_known = float(self.xp.linalg.trace(self.kernel))
             self.recompute()
+            self.target_left = self._target_known = self._trace()
+
+    def _trace(self) -> float:
+        if not isinstance(self.kernel, ImplicitKernel):
+            return float(self.xp.linalg.trace(self.kernel))
+        factor = self.kernel.factor
+        return float(self.g.sum() if factor is None else np.sum(factor**2) / self.kernel.unit)
 
     def fallen(self, share: float) -> Array:
         """Features whose f or g is below a share of what it was when last computed."""
@@ -204,12 +232,14 @@ def row_gram(columns: Columns, off: Callable[[Array], Array] = lambda block: blo
     return sum(block @ block.T for block in parts)
 
 
-def row_axes(columns: Columns, smallest: float) -> tuple[Array, Array]:
-    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors."""
-    values, axes = eigh(row_gram(columns))
-    large = values > smallest * values[-1]
-    xp = columns.xp
-    return xp.flip(values[large]), xp.flip(axes[:, large], axis=1)
+def row_axes(columns: Columns, smallest: float, count: int | None = None) -> tuple[Array, Array]:
+    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors.
+
+    At least ``count`` of them, where no more are needed; all by default.
+    """
+    values, axes = columns.leading_axes(count)
+    large = values > smallest * values[0]
+    return values[large], axes[:, large]
 
 
 def row_products(columns: Columns, transform: Callable[[Array], Array]) -> Array:

@@ -15,8 +15,10 @@ from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import Array, array_namespace, eigh, positive_part, submatrix
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray, row_gram
+from jointsparse.solvers.greedy import IntArray
+from jointsparse.solvers.sparse_columns import leading_pairs
 
+MANY_ROWS, FEW = 1000, 10  # of so many eigenvectors, a tenth is found sooner than all
 RCOND = 1e-5  # directions of the regressors, at unit length, that are shorter are noise
 
 
@@ -101,11 +103,16 @@ class _RowFold(Fold):
         return self.total + fit
 
     def missed_by_pca(self, count: int) -> float:
-        values, vectors = eigh(submatrix(self.gram, self.train, self.train))
-        first = max(int((values <= 1e-10 * values[-1]).sum()), values.shape[0] - count)
-        scores = submatrix(self.gram, self.test, self.train) @ (
-            vectors[:, first:] / values[first:] ** 0.5
-        )
+        gram = submatrix(self.gram, self.train, self.train)
+        if type(gram) is np.ndarray and len(gram) > MANY_ROWS and FEW * count < len(gram):
+            values, vectors = leading_pairs(len(gram), lambda vectors: gram @ vectors, count)
+        else:
+            values, vectors = eigh(gram)
+            xp = self.columns.xp
+            values, vectors = xp.flip(values)[:count], xp.flip(vectors, axis=1)[:, :count]
+        large = values > 1e-10 * values[0]
+        values, vectors = values[large], vectors[:, large]
+        scores = submatrix(self.gram, self.test, self.train) @ (vectors / values**0.5)
         return self.total - float((scores**2).sum())
 
 
@@ -154,7 +161,7 @@ def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fo
     if moments.n_features > one.size + other.size:
         rows = np.concatenate([one, other])
         columns = feature_columns(Moments.from_data(_rows(moments.data, rows)))
-        gram = row_gram(columns)
+        gram = columns.gram()
         first, second = np.arange(one.size), np.arange(one.size, rows.size)
         return _row_fold(columns, gram, first, second), _row_fold(columns, gram, second, first)
     parts = (

@@ -32,7 +32,7 @@ from jointsparse.solvers.group_regression import (
     share_equally,
 )
 from jointsparse.solvers.solution import Solution, Trace
-from jointsparse.sources.base import BLOCK_ENTRIES
+from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit
 
 SMOOTHING = 1e-6  # of the typical norm of a residual: its weight stays finite
 COARSE, FINE = 0.03, 1e-10  # accuracy of the regressions: of the change of Q, and at best
@@ -89,7 +89,7 @@ class FrobeniusLoss:
 
     def start(self, count: int) -> FloatArray:
         """Return the principal components."""
-        return self.gram.leading()[1][:, :count].copy()
+        return self.gram.leading(count)[1][:, :count].copy()
 
 
 class SampleLoss:
@@ -108,33 +108,24 @@ class SampleLoss:
     power = unit = 0.5
 
     def __init__(self, centred: FloatArray, *, wide: bool) -> None:
-        self.samples, self.wide = centred, wide
+        self.centred, self.wide = centred, wide
         self.smoothing = SMOOTHING / np.sqrt(centred.shape[0])
-        squares = np.einsum("ij,ij->i", centred, centred)
-        self._set(np.sqrt(squares + self.smoothing**2))
+        self._pass(LinearFit(smoothing=self.smoothing))
 
-    def _set(self, norms: FloatArray) -> None:
-        weights = 0.5 / norms
+    def _pass(self, fit: LinearFit) -> FloatArray:
+        """Set the weights of these residuals; return their norms."""
+        sums = ArraySamples(self.centred).weighted_pass(fit, scatter=not self.wide)
         self.gram: Gram
-        if self.wide:
-            self.gram = SampleGram(self.samples, weights)
+        if sums.scatter is None:
+            self.gram = SampleGram(self.centred, 0.5 / sums.norms)
         else:
-            self.gram = Gram((self.samples * weights[:, None]).T @ self.samples)
+            self.gram = Gram(0.5 * sums.scatter)
         self.trace = self.gram.trace
+        return np.asarray(sums.norms)
 
     def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Set the weights for Q and P; return the loss there."""
-        count, width = self.samples.shape
-        squares = np.empty(count)
-        step = max(1, BLOCK_ENTRIES // width)
-        for first in range(0, count, step):
-            # The residual itself: differences of squares would lose the digits of small ones.
-            rows = self.samples[first : first + step]
-            residual = rows - (rows @ Q) @ P.T
-            squares[first : first + step] = np.einsum("ij,ij->i", residual, residual)
-        norms = np.sqrt(squares + self.smoothing**2)
-        self._set(norms)
-        return float(np.sum(norms))
+        return float(np.sum(self._pass(LinearFit(Q, P, smoothing=self.smoothing))))
 
     def start(self, count: int) -> FloatArray:
         """Return the leading directions of the weighted samples."""
@@ -166,7 +157,7 @@ class FeatureLoss:
 
     def start(self, count: int) -> FloatArray:
         """Return the leading directions of the features divided by the roots of their weights."""
-        return self.gram.scaled(self.scale[:, 0]).leading()[1][:, :count].copy()
+        return self.gram.scaled(self.scale[:, 0]).leading(count)[1][:, :count].copy()
 
 
 def feature_residuals(

@@ -1,9 +1,9 @@
 r"""Weighted models from sums over samples: one pass over the data for each, wherever they are.
 
-The model with weights w is one of the scatter matrix :math:`\tfrac12\sum_i w_i(x_i-m)(x_i-m)^\top`.
+The model with weights w is one of a scatter matrix, :math:`\tfrac12\sum_iw_i(x_i-m)(x_i-m)^\top`.
 A pass (:mod:`~jointsparse.solvers.weighted_pass`) with the solution of the last one gives the new
-norms r, the certificate, and the sums with weights 1/r. Weights that are mixed from those of several
-passes have the sums that are mixed alike, so no pass is needed for them: the last few sums are kept.
+norms r, the certificate, and the sums with weights 1/r. Weights that are mixed from those of a few
+passes have sums that are mixed alike, so no pass is needed for them: the last sums are kept.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from jointsparse.linalg import Array, Spectrum, array_namespace, positive_part, symmetric_part
+from jointsparse.solvers.certificate import MatrixDual
 from jointsparse.solvers.convex_low_rank import LowRankState, solve_low_rank
 from jointsparse.solvers.convex_model import factor_scores
 from jointsparse.solvers.convex_reweighted import MEMORY, SMOOTHING, Step, mixed, sample_bound
 from jointsparse.solvers.convex_splitting import SplittingState, solve_splitting
-from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.screening import static_screen_scatter
+from jointsparse.solvers.solution import Solution, closed_form
 from jointsparse.solvers.weighted_pass import LinearFit, Samples, WeightedSums
 
 LOW_RANK_SHARE = 1 / 4  # of the directions may matter
@@ -94,6 +96,11 @@ class StreamedModel:
     def _weighted_solution(self, scatter: Array, tol: float, max_iter: int) -> Solution:
         """Solve the squared-loss model; in a small basis as long as one serves."""
         scatter = symmetric_part(scatter)
+        xp = array_namespace(scatter)
+        if bool(xp.all(static_screen_scatter(scatter, self.lam, self.eta))):
+            nothing = scatter[:, :0]
+            dual = MatrixDual(nothing, nothing[:0, :], 1.0)
+            return replace(closed_form(nothing, float(xp.linalg.trace(scatter)), None), dual=dual)
         if self.low_rank:
             solution = solve_low_rank(
                 scatter,

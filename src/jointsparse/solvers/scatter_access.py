@@ -45,7 +45,7 @@ FIRST_STEPS = 4  # blocks before the first look at the eigenvalues
 GUARDS = 2.0  # dimensions of the Krylov space for each eigenvector that is kept
 FLOOR = 0.3  # eigenvectors with 2s above this share of η are kept
 PROVED = 0.6  # β, as a share of η
-LARGEST_GRAM = 6000  # samples: beyond, an n × n matrix and its eigenvectors cost more than products
+LARGEST_GRAM = 3000  # samples: beyond, an n × n matrix and its eigenvectors cost more than products
 LANCZOS_SHORTFALL = 0.1  # ε
 LANCZOS_FAILURE = 1e-12
 

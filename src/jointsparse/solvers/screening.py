@@ -30,8 +30,8 @@ short, few of them can fail: with ν₁ ≥ ν₂ ≥ … the eigenvalues of N a
 
 .. math:: f_j^\top N f_j \le \sum_{i\le r}(\nu_i-\nu_{r+1})(q_i^\top f_j)^2 + \nu_{r+1}\|f_j\|^2 ,
 
-and only features with ν₁‖f_j‖² ≥ λ² have to be looked at, in r directions. Every number tested is
-at least the true one, so the proof stands.
+and only features with ν₁‖f_j‖² ≥ λ² have to be looked at, in r directions (ν₁ ≤ ‖N‖ serves as
+well). Every number tested is at least the true one, so the proof stands.
 """
 
 from __future__ import annotations
@@ -152,6 +152,15 @@ def quadratic_forms(data: Array | WideData, matrix: Array) -> Array:
     return as_wide(data).squared_lengths(vectors[:, there] * xp.sqrt(values[there]))
 
 
+def _leading_root(form: Array, level: float) -> tuple[float, Array]:
+    """Return ν and V with N ⪯ VVᵀ + νI, where ν is at most ``level``."""
+    xp = array_namespace(form)
+    values, vectors = eigh(form)
+    rest = int(xp.sum(values < level))
+    tail = max(float(values[rest - 1]), 0.0) if rest > 0 else 0.0
+    return tail, vectors[:, rest:] * xp.sqrt(positive_part(values[rest:] - tail))
+
+
 def _tested(
     data: WideData,
     dropped: Array,
@@ -164,13 +173,11 @@ def _tested(
 ) -> tuple[Array, Array]:
     """Return the features of K that may fail the test, and its left-hand side for each of them.
 
-    With √g > 0 the two parts enter differently; (a + b)² ≤ (1 + 1/h)a² + (1 + h)b² would be
-    loose, so each has its own bound.
+    With √g > 0 the two parts enter differently, so each has its own bound.
     """
     xp = array_namespace(data.empty)
     forms = [cross + excess] if slack == 0 else [cross, excess]
-    pairs = [eigh(form) for form in forms]
-    tops = [max(float(values[-1]), 0.0) + scale for values, _ in pairs]
+    tops = [float(xp.linalg.matrix_norm(form)) + scale for form in forms]  # at least ν₁
     most = tops[0] if slack == 0 else (math.sqrt(tops[0]) + slack) ** 2 + tops[1]
     suspects = xp.nonzero(dropped & (squares * most >= lam**2))[0]
     count = int(suspects.shape[0])
@@ -182,15 +189,11 @@ def _tested(
     lengths2 = squares[suspects]
     left_over = LEFT_OVER * lam**2 / float(xp.max(lengths2))
     bounds = []
-    for values, vectors in pairs:
-        # The rest of the directions adds at most its largest eigenvalue times ‖f_j‖².
-        rest = int(xp.sum(values < left_over))
-        tail = max(float(values[rest - 1]), 0.0) if rest > 0 else 0.0
-        weights = positive_part(values[rest:] - tail)
-        forms_here = part.squared_lengths(vectors[:, rest:] * xp.sqrt(weights))
-        if part is data:
-            forms_here = forms_here[suspects]
-        bounds.append(forms_here + (tail + scale) * lengths2)
+    for form in forms:
+        tail, root = _leading_root(form, left_over)
+        found = part.squared_lengths(root)
+        found = found[suspects] if part is data else found
+        bounds.append(found + (tail + scale) * lengths2)
     if slack == 0:
         return suspects, bounds[0]
     return suspects, (xp.sqrt(bounds[0]) + slack * xp.sqrt(lengths2)) ** 2 + bounds[1]

@@ -1,4 +1,4 @@
-r"""What stationarity says about the optimum of the convex model, and the secular equation behind it.
+r"""What stationarity says about the optimum of the convex model: one secular equation per feature.
 
 With Ω = UUᵀ, UᵀU = diag(g), d_j = ‖Ωe_j‖ and A = S + (λ/2) diag(1/d), on the support
 

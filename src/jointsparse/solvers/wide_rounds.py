@@ -1,7 +1,7 @@
 r"""The convex model for many features in a basis that holds all of range(Xᵀ): the fall-back.
 
-It is for models that a small basis cannot hold (:mod:`~jointsparse.solvers.convex_low_rank`): η = 0,
-or so small that most directions of the samples matter. In rounds,
+It is for models that a small basis cannot hold (:mod:`~jointsparse.solvers.convex_low_rank`), where
+η is 0 or so small that most directions of the samples matter. In rounds,
 
 1. a working set of features and an orthonormal basis W of m ≪ p columns are chosen
    (:mod:`~jointsparse.solvers.wide_basis`);

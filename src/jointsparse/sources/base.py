@@ -161,6 +161,11 @@ class Source:
             start = stop
         return values
 
+    @property
+    def remote(self) -> bool:
+        """Whether the samples are elsewhere, where sums over them are computed."""
+        return False
+
     def as_given(self) -> Any:
         """Return what the caller of ``transform`` gets: this, or the collection it stands for."""
         return self

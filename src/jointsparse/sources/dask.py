@@ -168,6 +168,11 @@ class DaskSource(Source):
         kept = kept.iloc[:, chosen.tolist()] if is_frame(kept) else kept[:, chosen]
         return DaskSource(kept, names)
 
+    @property
+    def remote(self) -> bool:
+        """Whether the samples are on a cluster, not in the memory of this process."""
+        return on_cluster()
+
     def as_given(self) -> Any:
         """Return the Dask collection."""
         return self.collection

@@ -1,0 +1,149 @@
+"""The scatter matrix of sparse samples: products with them, centred implicitly, never dense."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import solve
+from scipy.sparse.linalg import LinearOperator, cg
+
+from jointsparse.solvers.gram import Gram
+from jointsparse.solvers.sparse_columns import LARGEST_GRAM, leading_pairs
+from jointsparse.solvers.wide_data import SparseWide
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+MOST_PAIRS = 32  # eigenpairs that are computed where nobody says how many are needed
+ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
+
+
+class SparseGram(Gram):
+    """S = Xᵀ diag(w) X divided by its trace, with X = R - 1μᵀ and R sparse.
+
+    Parameters
+    ----------
+    matrix : sparse matrix of shape (n_samples, n_features)
+        R.
+    mean : ndarray of shape (n_features,)
+        μ.
+    weights : ndarray of shape (n_samples,) or None
+        Weights w of the samples; None: all are 1.
+    """
+
+    def __init__(self, matrix: Any, mean: FloatArray, weights: FloatArray | None = None) -> None:
+        self.data = SparseWide(matrix.astype(np.float64), mean)
+        n_samples = self.data.shape[0]
+        if weights is None:
+            self.trace = float(np.sum(self.data.squared_lengths()))
+            weights = np.ones(n_samples)
+        else:
+            self.trace = float(weights @ self.row_squares())
+        self.weights = (weights / self.trace)[:, None]
+
+    def row_squares(self) -> FloatArray:
+        """Return ‖x_i‖² of every sample."""
+        rows, mean = self.data.matrix.tocsr(), self.data.mean
+        squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        return np.maximum(squares - 2 * (rows @ mean) + float(mean @ mean), 0.0)
+
+    @cached_property
+    def diagonal(self) -> FloatArray:
+        """Diagonal of S."""
+        weights = self.weights[:, 0]
+        if np.all(weights == weights[0]):
+            return np.asarray(self.data.squared_lengths() * weights[0])
+        matrix, mean = self.data.matrix, self.data.mean
+        squares = matrix.multiply(matrix).T @ weights
+        return np.maximum(squares - 2 * mean * (matrix.T @ weights) + mean**2 * weights.sum(), 0.0)
+
+    def apply(self, matrix: FloatArray) -> FloatArray:
+        """Return S @ matrix."""
+        thin = matrix.reshape(len(matrix), -1)
+        image = self.data.transposed_times(self.weights * self.data.times(thin))
+        return np.asarray(image.reshape(matrix.shape))
+
+    def columns(self, features: IntArray) -> FloatArray:
+        """Return S[:, features]."""
+        few = self.data.matrix[:, features].toarray() - self.data.mean[features]
+        return np.asarray(self.data.transposed_times(self.weights * few))
+
+    def block(self, features: IntArray) -> FloatArray:
+        """Return S[features, features]."""
+        few, mean = self.data.matrix[:, features], self.data.mean[features]
+        weighted = few.multiply(self.weights).tocsc()
+        mixed = np.outer(mean, np.asarray(weighted.sum(axis=0)).ravel())
+        inner = (few.T @ weighted).toarray() - mixed - mixed.T
+        return np.asarray(inner + self.weights.sum() * np.outer(mean, mean))
+
+    def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
+        """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
+        thin = right.reshape(len(right), -1)
+        inverse = self._row_solve(np.ones(len(right)), self._rows(thin), ridge)
+        found = (thin - self._rows_back(inverse)) / ridge
+        return np.asarray(found.reshape(right.shape))
+
+    def reweighted_fit(self, wanted: FloatArray, lengths: FloatArray, penalty: float) -> FloatArray:
+        """Return (S + penalty diag(1/lengths))⁻¹ S wanted; rows without length are zero."""
+        inverse = self._row_solve(lengths, self._rows(wanted), penalty)
+        return np.asarray(lengths[:, None] * self._rows_back(inverse))
+
+    def _rows(self, matrix: FloatArray) -> FloatArray:
+        """Return √w X matrix."""
+        return np.asarray(np.sqrt(self.weights) * self.data.times(matrix))
+
+    def _rows_back(self, rows: FloatArray) -> FloatArray:
+        """Return (√w X)ᵀ rows."""
+        return np.asarray(self.data.transposed_times(np.sqrt(self.weights) * rows))
+
+    def _row_solve(self, lengths: FloatArray, right: FloatArray, ridge: float) -> FloatArray:
+        """Return (√w X diag(lengths) Xᵀ √w + ridge I)⁻¹ right, in the space of the samples."""
+        n = self.data.shape[0]
+        if n <= LARGEST_GRAM:
+            roots = np.sqrt(lengths)
+            scaled = SparseWide(self.data.matrix.multiply(roots).tocsc(), self.data.mean * roots)
+            inner = scaled.gram() * np.sqrt(self.weights) * np.sqrt(self.weights).T
+            return np.asarray(solve(inner + ridge * np.eye(n), right, assume_a="pos"))
+
+        def product(vector: FloatArray) -> FloatArray:
+            back = self._rows_back(vector.reshape(n, -1))
+            return np.asarray(self._rows(lengths[:, None] * back).ravel() + ridge * vector)
+
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        columns = [cg(operator, column, rtol=ACCURATE)[0] for column in right.T]
+        return np.stack(columns, axis=1)
+
+    def scaled(self, factors: FloatArray) -> Gram:
+        """Return the scatter matrix of the features multiplied by factors."""
+        matrix = sp.csc_array(self.data.matrix.multiply(factors))
+        return SparseGram(matrix, self.data.mean * factors, self.weights[:, 0])
+
+    def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues (largest first) above rounding, and their eigenvectors.
+
+        Of many samples only ``count`` of them: all would be as large as the dense data.
+        """
+        n = self.data.shape[0]
+        roots = np.sqrt(self.weights)
+        count = MOST_PAIRS if count is None else count
+        if n <= LARGEST_GRAM:
+            values, rows = np.linalg.eigh(self.data.gram() * roots * roots.T)
+            values, rows = values[::-1], rows[:, ::-1]
+        else:
+            values, rows = leading_pairs(n, self._rows_and_back, count)
+        rank = int(np.count_nonzero(values > 1e-12 * values[0]))
+        values, rows = values[:rank], rows[:, :rank]
+        return values, self._rows_back(rows) / np.sqrt(values)
+
+    def _rows_and_back(self, vectors: FloatArray) -> FloatArray:
+        thin = vectors.reshape(len(vectors), -1)
+        return np.asarray(self._rows(self._rows_back(thin)).reshape(vectors.shape))
+
+    def rank(self, found: int) -> int:
+        """Return the rank: as many as were found, or what it can be where not all were."""
+        n = self.data.shape[0]
+        return found if n <= LARGEST_GRAM else min(n - 1, int(np.count_nonzero(self.diagonal)))
