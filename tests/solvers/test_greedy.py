@@ -9,11 +9,11 @@ from sklearn.linear_model import LinearRegression
 from jointsparse import Moments
 from jointsparse.solvers.columns import (
     Columns,
-    SparseColumns,
     feature_columns,
     root_of_scatter,
 )
 from jointsparse.solvers.greedy import select_greedily
+from jointsparse.solvers.sparse_columns import SparseColumns
 
 seeds = st.integers(0, 10_000)
 
