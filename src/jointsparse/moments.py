@@ -16,6 +16,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from jointsparse.device import checked_samples, is_device_array, like, to_host
+from jointsparse.device_moments import DeviceMoments
 from jointsparse.io.errors import shown, table_error
 from jointsparse.linalg import Spectrum
 from jointsparse.sources import Source, as_source
@@ -88,6 +90,16 @@ class Moments:
         self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
         self._scatter = scatter
         self._data = data
+        self._device = DeviceMoments(data) if is_device_array(data) else None
+
+    @property
+    def native(self) -> Any:
+        """The same arrays where the samples are: on their device; these moments for NumPy.
+
+        Kernels that run in any array namespace take their input from here. Everything else of a
+        ``Moments`` is NumPy, wherever it was computed.
+        """
+        return self if self._device is None else self._device
 
     @property
     def n_features(self) -> int:
@@ -97,6 +109,8 @@ class Moments:
     @property
     def scatter(self) -> FloatArray:
         """Scatter matrix, computed when first asked for: p × p."""
+        if self._scatter is None and self._device is not None:
+            self._scatter = to_host(self._device.scatter)
         if self._scatter is None:
             sums = ArraySource(self._data).reduce(fold_sums, add_sums)
             assert sums is not None
@@ -113,6 +127,8 @@ class Moments:
         """Diagonal of the scatter matrix, exactly 0 for constant features."""
         if self._scatter is not None:
             return np.diagonal(self._scatter).copy()
+        if self._device is not None:
+            return to_host(self._device.variances)
         return squares_around(ArraySource(self._data), self.mean)
 
     @property
@@ -128,12 +144,16 @@ class Moments:
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigendecomposition of the scatter matrix, all p vectors."""
+        if self._device is not None:
+            return self._device.spectrum.on_host()
         return Spectrum.of(self.scatter)
 
     @cached_property
     def thin_spectrum(self) -> Spectrum:
         """The same without any p × p matrix where there are more features than samples."""
         if self.has_samples and self.n_features > self.n_samples:
+            if self._device is not None:
+                return self._device.thin_spectrum.on_host()
             if sp.issparse(self._data):
                 return self._sparse_spectrum()
             return Spectrum.thin(self.centred_data)
@@ -159,6 +179,8 @@ class Moments:
                 "this needs the samples themselves, not only their scatter matrix: fit it with "
                 "fit(X), or with moments from Moments.from_data(X)"
             )
+        if self._device is not None:
+            return to_host(self._device.centred_data)
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
         centred = np.empty(dense.shape, np.float32 if dense.dtype == np.float32 else np.float64)
         start = 0
@@ -176,9 +198,15 @@ class Moments:
         Parameters
         ----------
         X : array-like, data frame, sparse matrix or memmap of shape (n_samples, n_features)
-            Samples, one per row. Never modified; sparse data are never made dense. A source, or
-            the path of a file or folder, is read once, block by block, and not kept.
+            Samples, one per row. Never modified; sparse data are never made dense, and tensors of
+            PyTorch and arrays of CuPy stay on their device. A source, or the path of a file or
+            folder, is read once, block by block, and not kept.
         """
+        if is_device_array(X):
+            device = DeviceMoments(checked_samples(X))
+            moments = cls(device.n_samples, to_host(device.mean), data=device.data)
+            moments._device = device
+            return moments
         source = as_source(X)
         if source.array is None:
             return cls.from_source(source)
@@ -258,11 +286,15 @@ class Moments:
         X : array-like, data frame, sparse matrix, source or path
             Samples with the same features. Not kept.
         """
-        source = as_source(X)
-        known = self if self._data is None else Moments.from_source(ArraySource(self._data))
+        source = as_source(to_host(X) if is_device_array(X) else X)
+        known: Moments = self
+        if self._device is not None:
+            known = Moments.from_source(ArraySource(to_host(self._data)))
+        elif self._data is not None:
+            known = Moments.from_source(ArraySource(self._data))
         total = known + Moments.from_source(source, offset=self.n_samples)
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
-        self.halves, self._data = total.halves, None
+        self.halves, self._data, self._device = total.halves, None, None
         self.cache.clear()
         for cached in ("variances", "spectrum", "thin_spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
@@ -278,7 +310,7 @@ class Moments:
             self.mean * factors,
             None if self._scatter is None else self._scatter * factors * factors[:, None],
             self.feature_names,
-            data=None if self._data is None else self._data * factors,
+            data=None if self._data is None else self._data * like(factors, self._data),
             halves=halves,
         )
 

@@ -20,6 +20,7 @@ from jointsparse.cli.arguments import (
 from jointsparse.cli.choosing import Criterion
 from jointsparse.cli.components import print_components
 from jointsparse.cli.console import output_console, print_json, print_note, print_warning
+from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection
 from jointsparse.cli.rendering import (
@@ -151,6 +152,15 @@ def select(
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed, for methods that use randomness.")
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="DEVICE",
+            help="Fit on a device of PyTorch: cpu, cuda, cuda:1, …",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -252,6 +262,7 @@ def select(
     saving.check_save(save, [output, ranking, None if data is None else Path(data)])
     shape = reporting.parse_image_shape(image_shape)
     reporting.check_report(report, [output, ranking, None if data is None else Path(data)], shape)
+    place = find_device(device)
 
     table, values, scaling = _take_in(
         data, estimator, label, drop_text, scale, impute, memory, quiet, output
@@ -259,7 +270,7 @@ def select(
     reporting.check_pixels(shape, len(table.names))
     estimator, choice = choosing.chosen(estimator, values, choose, clusters, seed, quiet)
     seconds, warnings = fitting.fit(
-        estimator, values, default_parameters(chosen), show_progress=not quiet
+        estimator, move(values, place), default_parameters(chosen), show_progress=not quiet
     )
     worth, more_warnings = fitting.worth(estimator)
     warnings += more_warnings

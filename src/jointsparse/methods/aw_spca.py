@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.device import to_host
+from jointsparse.linalg import Array, double
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.passes import median_of, root_of_slope, samples_of, solve_by_passes
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
-from jointsparse.solvers.location import geometric_median
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
 
@@ -141,34 +143,39 @@ class AWSPCA(ConvexSelector):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
-        data = moments.centred_data.astype(np.float64, copy=False)
-        return np.asarray(emptying_data(data, free_mean=True))
+    def _slope_data(self, moments: Moments) -> Array:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return root_of_slope(elsewhere, moments, free_mean=True)
+        return emptying_data(double(moments.native.centred_data), free_mean=True)
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         solution, scores = super()._solve(moments)
-        median = geometric_median(moments.centred_data.astype(np.float64, copy=False))
-        self.mean_ = moments.mean + self._nearest_mean(solution, median)
+        self.mean_ = moments.mean + self._nearest_mean(solution, median_of(moments))
         return solution, scores
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
-        data = moments.centred_data.astype(np.float64, copy=False)
         limits: dict[str, Any] = {"free_mean": True, "tol": tol, "max_iter": self.max_iter}
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return solve_by_passes(elsewhere, lam, 0.0, **limits)
+        data = double(moments.native.centred_data)
         if not self.psd or self.solver == "splitting":
             spectrum = self._sample_spectrum(moments)
             return solve_samples(data, spectrum, lam, 0.0, psd=self.psd, **limits)
-        return solve_samples_on_cone(data, lam, 0.0, spectrum=lambda: moments.spectrum, **limits)
+        return solve_samples_on_cone(
+            data, lam, 0.0, spectrum=lambda: moments.native.spectrum, **limits
+        )
 
     def _nearest_mean(self, solution: Solution, median: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the b nearest to the median with (I - Ω)b = v, where Ω = BLᵀ.
 
         b = median + w + Bc with w = v - (I - Ω)median solves it if (I - LᵀB)c = Lᵀw.
         """
-        loadings, reconstruction = solution.loadings, solution.state
-        basis = reconstruction.basis
-        if basis is None:
-            basis = np.eye(loadings.shape[0])
-        rest = reconstruction.offset - median + basis @ (loadings.T @ median)
+        loadings, offset = to_host(solution.loadings), to_host(solution.state.offset)
+        basis = solution.state.basis
+        basis = np.eye(loadings.shape[0]) if basis is None else to_host(basis)
+        rest = offset - median + basis @ (loadings.T @ median)
         inner = np.eye(basis.shape[1]) - loadings.T @ basis
         correction = np.linalg.lstsq(inner, loadings.T @ rest, rcond=1e-3)[0]
         return np.asarray(median + rest + basis @ correction)

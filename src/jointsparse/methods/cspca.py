@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.device import like, to_host
+from jointsparse.linalg import Array, array_namespace, double
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.passes import root_of_slope, samples_of, solve_by_passes
 from jointsparse.methods.spca_psd import MOST_ADVISED, is_wide, strongest, wide_data
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_model import nonempty_lam
@@ -164,20 +167,27 @@ class CSPCA(ConvexSelector):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
-        return np.asarray(emptying_data(_samples(moments), free_mean=False))
+    def _slope_data(self, moments: Moments) -> Array:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return root_of_slope(elsewhere, moments, free_mean=False)
+        return emptying_data(_samples(moments), free_mean=False)
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return solve_by_passes(elsewhere, lam, self.eta_, **limits)
         if not self.psd or self.solver == "splitting":
             spectrum = self._sample_spectrum(moments)
             return solve_samples(
                 _samples(moments), spectrum, lam, self.eta_, psd=self.psd, **limits
             )
-        data = dense_wide(moments) if is_wide(moments) else moments.centred_data
+        native = moments.native
+        data = dense_wide(moments) if is_wide(moments) else native.centred_data
         try:
             return solve_samples_on_cone(
-                data, lam, self.eta_, spectrum=lambda: moments.spectrum, **limits
+                data, lam, self.eta_, spectrum=lambda: native.spectrum, **limits
             )
         except TooManyDirectionsError as problem:
             raise ValueError(self._about_rank(problem, moments)) from None
@@ -187,7 +197,7 @@ class CSPCA(ConvexSelector):
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
         if not is_wide(moments):
             return super()._slope_values(moments, count)
-        return np.asarray(leading_eigenvalues(_weighted(moments), count))
+        return to_host(leading_eigenvalues(_weighted(moments), count))
 
     def _largest_eta(self, moments: Moments) -> float:
         if not is_wide(moments):
@@ -202,22 +212,25 @@ class CSPCA(ConvexSelector):
     def _nonempty_lam(self, moments: Moments) -> float:
         if not is_wide(moments) or moments.n_features <= MOST_ADVISED:
             return super()._nonempty_lam(moments)
-        few = _weighted(moments).columns(strongest(moments)).dense()
+        data = _weighted(moments)
+        few = data.columns(like(strongest(moments), data.empty)).dense()
         return nonempty_lam(few, self.eta_)
 
 
 def dense_wide(moments: Moments) -> DenseWide:
     """Return the samples for solvers that weight them."""
     data = wide_data(moments)
-    return data if isinstance(data, DenseWide) else DenseWide(moments.centred_data)
+    return data if isinstance(data, DenseWide) else DenseWide(moments.native.centred_data)
 
 
 def _weighted(moments: Moments) -> WeightedRows:
     """Return the rows whose scatter matrix is Q/2: those of the first weighted model."""
     data = dense_wide(moments)
-    norms = np.sqrt(np.diagonal(data.gram()))
-    return WeightedRows(data, 1 / np.where(norms > 0, norms, np.inf))
+    gram = data.gram()
+    xp = array_namespace(gram)
+    norms = xp.sqrt(xp.linalg.diagonal(gram))
+    return WeightedRows(data, xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0))
 
 
-def _samples(moments: Moments) -> NDArray[np.float64]:
-    return moments.centred_data.astype(np.float64, copy=False)
+def _samples(moments: Moments) -> Array:
+    return double(moments.native.centred_data)

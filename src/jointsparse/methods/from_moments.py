@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from jointsparse.methods.from_source import moments_to_fit
+from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import by_score
 from jointsparse.solvers.solution import Solution
@@ -32,14 +32,23 @@ class MomentsEstimator(BaseEstimator):
         """Whether the method looks at the samples themselves, not only at their scatter matrix."""
         return False
 
+    def _takes_products(self) -> bool:
+        """Whether products with the samples are enough where there are more features than those."""
+        return False
+
+    def _takes_passes(self) -> bool:
+        """Whether one pass over the samples in every iteration is enough, besides their moments."""
+        return False
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the method to samples.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, one per row. Not modified. Also a source of samples, or the path of a file or
-            folder, which need not fit in memory (see :func:`open_source`).
+        X : array-like, data frame, sparse matrix or tensor of shape (n_samples, n_features)
+            Samples, one per row. Not modified. A PyTorch tensor or CuPy array is worked on where
+            it is; what the fit leaves behind is NumPy. Also a source of samples, or the path of a
+            file or folder, which need not fit in memory (see :func:`open_source`).
         y : ignored
             For compatibility with scikit-learn.
 
@@ -73,10 +82,7 @@ class MomentsEstimator(BaseEstimator):
                 raise ValueError(f"{as_source(X).name} has one row; at least two are needed")
             self._note_features(moments)
             return moments
-        X = validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-        )
-        moments = Moments.from_data(X)
+        moments = Moments.from_data(valid_samples(self, X, fitting=True))
         moments.feature_names = getattr(self, "feature_names_in_", None)
         return moments
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.targets import class_targets, neighbour_targets
 from jointsparse.methods.base import check_stopping, is_number
@@ -123,7 +124,7 @@ class FSSL(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of A.
-    history_ : ndarray of shape (n_iterations,)
+    history_ : ndarray of shape (n_iter_,)
         Objective after each iteration.
     n_iter_ : int
         Iterations made.
@@ -238,7 +239,7 @@ class FSSL(ComponentsMethod):
         """Return the classes, where they are wanted and there."""
         if y is None or self.graph not in ("auto", "lda"):
             return None
-        labels = column_or_1d(y)
+        labels = column_or_1d(to_host(y) if is_device_array(y) else y)
         check_consistent_length(moments.data, labels)
         problem = _not_classes(labels)
         if problem and self.graph == "lda":

@@ -150,7 +150,7 @@ class GreedySelector(Selector):
             return None
         values, axes = row_axes(feature_columns(moments), 1e-12, count)
         values, axes = values[:count], axes[:, :count]
-        return axes if self.target == "clusters" else axes * np.sqrt(values)
+        return axes if self.target == "clusters" else axes * values**0.5
 
     def _count(self) -> int | None:
         """Return the number of principal components in the target; None is all."""

@@ -8,12 +8,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.device import is_device_array, to_host
+from jointsparse.methods.from_moments import MomentsEstimator
 from jointsparse.methods.from_source import moments_to_fit
+from jointsparse.methods.samples import ColumnSelector, valid_samples
 from jointsparse.methods.worth import SelectionWorth
 from jointsparse.moments import Moments
 from jointsparse.selection import (
@@ -27,7 +29,7 @@ from jointsparse.selection import (
 from jointsparse.sources import as_source, is_streamed
 
 
-class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEstimator):
+class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEstimator):
     r"""Keep the original features that explain a method's components best.
 
     The method gives components: loadings b₁ … b_k. The greedy rule picks, one after the other, the
@@ -122,10 +124,9 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEsti
             self._select(self.estimator_, moments)
             self._remember_streamed(X, moments)
             return self
-        checked = validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-        )
+        checked = valid_samples(self, X, fitting=True)
         self._check_wanted()
+        X = self._for_method(X)
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         method, values = self._method_and_its_data(X, checked)
         return self._select(method, Moments.from_data(values))
@@ -195,7 +196,12 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEsti
     def _data_for_report(self, X: Any) -> Any:
         if is_streamed(X):
             return super()._data_for_report(X)
-        return self._method_and_its_data(X, super()._data_for_report(X))[1]
+        return self._method_and_its_data(self._for_method(X), super()._data_for_report(X))[1]
+
+    def _for_method(self, X: Any) -> Any:
+        """Return the samples for the method: on the host where it is not one of this library."""
+        foreign = not isinstance(self.estimator, MomentsEstimator)
+        return to_host(X) if foreign and is_device_array(X) else X
 
     def _method_and_its_data(self, X: Any, checked: Any) -> tuple[Any, Any]:
         """Return what has the components, and the data that it saw."""

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.linalg import Spectrum
+from jointsparse.device import is_device_array, like, to_host
+from jointsparse.linalg import Array, Spectrum
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_exact import solve_scatter
@@ -108,7 +109,7 @@ class SPCAPSD(ConvexSelector):
         Proven upper bound on (objective - optimum) / objective. Exact solver only.
     objective_ : float
         Objective of the solution.
-    history_, gap_history_ : ndarray of shape (n_iterations,)
+    history_, gap_history_ : ndarray of shape (n_iter_,)
         Best objective and gap known after each iteration.
     alpha_, eta_ : float
         λ and η in the units of the data.
@@ -193,18 +194,22 @@ class SPCAPSD(ConvexSelector):
     def _zero_alpha_allowed(self) -> bool:
         return self.solver != "published"
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
+    def _slope_data(self, moments: Moments) -> Array:
         if is_wide(moments):
-            return moments.centred_data
-        return np.asarray(factor_of_scatter(moments.spectrum))
+            return moments.native.centred_data
+        return factor_of_scatter(moments.native.spectrum)
+
+    def _takes_products(self) -> bool:
+        return self.solver != "published"
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
-        return moments.thin_spectrum
+        spectrum: Spectrum = moments.native.thin_spectrum
+        return spectrum
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
         if not is_wide(moments):
             return super()._slope_values(moments, count)
-        return np.asarray(leading_eigenvalues(wide_data(moments), count))
+        return to_host(leading_eigenvalues(wide_data(moments), count))
 
     def _largest_eta(self, moments: Moments) -> float:
         if not is_wide(moments):
@@ -219,16 +224,17 @@ class SPCAPSD(ConvexSelector):
     def _nonempty_lam(self, moments: Moments) -> float:
         if not is_wide(moments) or moments.n_features <= MOST_ADVISED:
             return super()._nonempty_lam(moments)
-        few = wide_data(moments).columns(strongest(moments)).dense()
+        data = wide_data(moments)
+        few = data.columns(like(strongest(moments), data.empty)).dense()
         return nonempty_lam(few, self.eta_, self._slope)
 
-    def _published_data(self, moments: Moments) -> NDArray[Any]:
+    def _published_data(self, moments: Moments) -> Array:
         return self._slope_data(moments)
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
         if self.solver == "splitting":
-            return solve_splitting(moments.spectrum, lam, self.eta_, **limits)
+            return solve_splitting(moments.native.spectrum, lam, self.eta_, **limits)
         keep = self.warm_start or self.alpha == "count"
         start = getattr(self, "_state", None) if keep else None
         wide = is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
@@ -244,10 +250,10 @@ class SPCAPSD(ConvexSelector):
             self._state = solution.state
             return solution
         solution = solve_scatter(
-            moments.scatter,
+            moments.native.scatter,
             lam,
             self.eta_,
-            spectrum=lambda: moments.spectrum,
+            spectrum=lambda: moments.native.spectrum,
             start=None if isinstance(start, WideState) else start,
             keep_state=keep,
             **limits,
@@ -266,12 +272,15 @@ def strongest(moments: Moments) -> NDArray[np.bool_]:
 def wide_data(moments: Moments) -> WideData:
     """Return the centred samples for the solvers; their Gram matrix is kept with the moments."""
     if "wide data" not in moments.cache:
-        if sp.issparse(moments.data):
+        if hasattr(moments.data, "transposed_times"):
+            moments.cache["wide data"] = moments.data  # on a cluster
+        elif sp.issparse(moments.data):
             moments.cache["wide data"] = SparseWide(moments.data, moments.mean)
         elif moments.n_samples * moments.n_features <= LARGEST_COPY:
-            moments.cache["wide data"] = DenseWide(moments.centred_data)
+            moments.cache["wide data"] = DenseWide(moments.native.centred_data)
         else:
-            moments.cache["wide data"] = DenseWide(np.asarray(moments.data), moments.mean)
+            samples = moments.data if is_device_array(moments.data) else np.asarray(moments.data)
+            moments.cache["wide data"] = DenseWide(samples, moments.native.mean)
     data: WideData = moments.cache["wide data"]
     return data
 

@@ -22,6 +22,7 @@ from jointsparse.linalg import (
     array_namespace,
     column_norms,
     double,
+    eigh,
     positive_part,
     symmetric_part,
 )
@@ -338,7 +339,7 @@ class _Rounds:
     def solution(self) -> Solution:
         """Return the best point, with its objective computed anew."""
         xp, trace = array_namespace(self.best.factor), self.trace
-        _, rotation = xp.linalg.eigh(self.best.factor.T @ self.best.factor)
+        _, rotation = eigh(self.best.factor.T @ self.best.factor)
         stored = self.best.factor @ xp.flip(rotation, axis=1)  # orthogonal, the longest first
         stored = xp.astype(stored, self.scatter.empty.dtype, copy=False)
         factor = double(stored)

@@ -28,6 +28,7 @@ from jointsparse.linalg import (
     double,
     positive_part,
     symmetric_part,
+    unit_columns,
 )
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
@@ -134,14 +135,11 @@ class SquaredLoss:
         Multipliers that satisfy the stationarity of Ω at the start save about half of the
         iterations against multipliers of zero.
         """
-        xp = array_namespace(self.s)
         model, s = self.model, self.s
         rho = INITIAL_STEP * (model.eta + model.lam)
         guess = positive_part(s - model.eta / 2) / (s + model.lam / 2)
         columns = self._stored(guess[:, None]) * self.vectors.T
-        norms = column_norms(columns)
-        directions = columns / xp.where(norms > 0, norms, xp.ones_like(norms))
-        columns_dual = directions * (model.lam / rho)
+        columns_dual = unit_columns(columns) * (model.lam / rho)
         cone = -symmetric_part(double(columns_dual @ self.vectors))
         add_to_diagonal(cone, guess + 2 * s * (1 - guess) / rho)
         return (cone, columns + columns_dual), (rho,)
@@ -238,9 +236,12 @@ class _Candidate:
 
     @classmethod
     def empty(cls, model: ConvexModel) -> _Candidate:
-        xp = array_namespace(model.spectrum.values)
+        values = model.spectrum.values
+        xp = array_namespace(values)
         p, m = model.spectrum.vectors.shape
-        return cls(1.0, xp.zeros((m, m)), xp.zeros(p, dtype=xp.bool))
+        place = {"device": values.device}
+        cone = xp.zeros((m, m), dtype=values.dtype, **place)
+        return cls(1.0, cone, xp.zeros(p, dtype=xp.bool, **place))
 
     @classmethod
     def of(

@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jointsparse.linalg import Array, array_namespace, root_of_scatter
+from jointsparse.linalg import Array, array_namespace, eigh, root_of_scatter
 from jointsparse.solvers.convex_low_rank import LowRankState, solve_low_rank
 from jointsparse.solvers.low_rank_basis import Basis
 from jointsparse.solvers.scatter_access import FLOOR, LARGEST_GRAM, DataScatter
@@ -235,7 +235,7 @@ def _on_all(rows: Array, alive: Array) -> Array:
 def _without_sparsity(data: WideData, total: float, eta: float) -> Solution:
     """Return the optimum for λ = 0: Ω = Σᵢ (1 - η/(2sᵢ))₊ vᵢvᵢᵀ over the eigenpairs of S."""
     xp = array_namespace(data.empty)
-    s, vectors = xp.linalg.eigh(data.gram())
+    s, vectors = eigh(data.gram())
     keep = (2 * s > eta) & (s > 1e-13 * s[-1])
     s, vectors = xp.flip(s[keep]), xp.flip(vectors[:, keep], axis=1)
     omega = 1 - eta / (2 * s)

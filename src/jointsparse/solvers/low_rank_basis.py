@@ -41,6 +41,7 @@ from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
     double,
+    eigh,
     positive_part,
     symmetric_part,
 )
@@ -105,8 +106,7 @@ class Basis:
     @classmethod
     def rotated(cls, vectors: Array, images: Array) -> Basis:
         """Rotate an orthonormal basis and its images under S."""
-        xp = array_namespace(vectors)
-        values, rotation = xp.linalg.eigh(symmetric_part(vectors.T @ images))
+        values, rotation = eigh(symmetric_part(vectors.T @ images))
         return cls(positive_part(values), vectors @ rotation, images @ rotation)
 
     def enlarged(self, scatter: Scatter, columns: Array) -> Basis:
@@ -166,7 +166,6 @@ class DualPoint:
     def __init__(
         self, model: ConvexModel, basis: Basis, beta: float, rotated: Array, pull: Array
     ) -> None:
-        xp = array_namespace(pull)
         s, self.vectors = basis.values, basis.vectors
         pull, images = double(pull), basis.images
         self.rotated, self.pull, self.lam, self.eta = rotated, pull, model.lam, model.eta
@@ -178,7 +177,7 @@ class DualPoint:
         held = add_to_diagonal(half, 2 * s) - across.T / 2  # the part of C's argument in range(W)
         self.coupling = images @ add_to_diagonal(-rotated, 2.0) - pull.T / 2 - self.vectors @ held
         outer = self.inner + self.coupling.T @ self.coupling / (model.eta - beta)
-        self.values, self.directions = xp.linalg.eigh(outer)  # of Ĥ
+        self.values, self.directions = eigh(outer)  # of Ĥ
 
     def certificate(self) -> Certificate:
         """Return the bound on the optimum of the whole model."""
@@ -186,8 +185,7 @@ class DualPoint:
 
     def own_bound(self) -> float:
         """Return the bound on the optimum in this basis: as if C were zero."""
-        xp = array_namespace(self.inner)
-        return self._best(*xp.linalg.eigh(self.inner)).value
+        return self._best(*eigh(self.inner)).value
 
     def missing(self) -> Array:
         """Return directions that W lacks: where H leaves range(W) for want of slack in it."""

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from jointsparse.linalg import Array, array_namespace, blocks, double, long_product, tall_product
+from jointsparse.linalg import (
+    Array,
+    array_namespace,
+    blocks,
+    double,
+    eigh,
+    long_product,
+    tall_product,
+)
 
 LEAST_ANGLE = {8: 1e-8, 4: 1e-4}  # columns closer than this to a basis are in it, by bytes an entry
 
@@ -10,7 +18,7 @@ LEAST_ANGLE = {8: 1e-8, 4: 1e-4}  # columns closer than this to a basis are in i
 def orthonormalised(columns: Array, least: float = 0.0) -> Array:
     """Orthonormal basis of range(columns), without directions of squared length below ``least``."""
     xp = array_namespace(columns)
-    values, rotation = xp.linalg.eigh(long_product(columns.T, columns))
+    values, rotation = eigh(long_product(columns.T, columns))
     keep = values > least
     return tall_product(columns, rotation[:, keep] / xp.sqrt(values[keep]))
 

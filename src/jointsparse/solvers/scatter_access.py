@@ -24,11 +24,13 @@ import math
 
 import numpy as np
 
+from jointsparse.device import errors_raised
 from jointsparse.linalg import (
     Array,
     add_to_diagonal,
     array_namespace,
     double,
+    eigh,
     largest_eigenvalue,
     symmetric_part,
 )
@@ -112,7 +114,7 @@ class DataScatter:
         if self.data.shape[0] > LARGEST_GRAM:
             return leading_basis(self, eta, most)
         xp = array_namespace(self.empty)
-        values, rows = xp.linalg.eigh(self.data.gram() / self.total)
+        values, rows = eigh(self.data.gram() / self.total)
         kept = 2 * values > FLOOR * eta
         if int(xp.sum(kept)) > most:
             return None
@@ -248,7 +250,8 @@ def proved_bound(scatter: Array, trace: float, basis: Basis, bound: float) -> fl
 def _positive_definite(matrix: Array) -> bool:
     xp = array_namespace(matrix)
     try:
-        factor = xp.linalg.cholesky(matrix)
+        with errors_raised(matrix):
+            factor = xp.linalg.cholesky(matrix)
     except Exception as error:  # every library has its own class, but they agree on the name
         if type(error).__name__.lstrip("_") != "LinAlgError":
             raise

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 
-from jointsparse.linalg import Array, array_namespace, double, positive_part
+from jointsparse.linalg import Array, array_namespace, double, eigh, positive_part
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.wide_data import WideData, as_wide
 
@@ -138,7 +138,7 @@ def excess_form(gram: Array, eta: float) -> Array:
     S_KK = F_KᵀF_K has eigenvectors F_Kᵀq/√s for the eigenpairs (s, q) of the Gram matrix.
     """
     xp = array_namespace(gram)
-    values, vectors = xp.linalg.eigh(gram)
+    values, vectors = eigh(gram)
     excess = positive_part(2 * values - eta)
     weights = excess**2 / xp.where(excess > 0, values, xp.ones_like(values))
     return (vectors * weights) @ vectors.T
@@ -147,7 +147,7 @@ def excess_form(gram: Array, eta: float) -> Array:
 def quadratic_forms(data: Array | WideData, matrix: Array) -> Array:
     """Return f_jᵀ N f_j for every feature, N positive semidefinite."""
     xp = array_namespace(matrix)
-    values, vectors = xp.linalg.eigh(matrix)
+    values, vectors = eigh(matrix)
     there = values > ROUNDING * values[-1]  # often few
     return as_wide(data).squared_lengths(vectors[:, there] * xp.sqrt(values[there]))
 
@@ -155,7 +155,7 @@ def quadratic_forms(data: Array | WideData, matrix: Array) -> Array:
 def _leading_root(form: Array, level: float) -> tuple[float, Array]:
     """Return ν and V with N ⪯ VVᵀ + νI, where ν is at most ``level``."""
     xp = array_namespace(form)
-    values, vectors = xp.linalg.eigh(form)
+    values, vectors = eigh(form)
     rest = int(xp.sum(values < level))
     tail = max(float(values[rest - 1]), 0.0) if rest > 0 else 0.0
     return tail, vectors[:, rest:] * xp.sqrt(positive_part(values[rest:] - tail))
@@ -231,6 +231,6 @@ def static_screen_scatter(scatter: Array, lam: float, eta: float) -> Array:
         kept_out = kept_out[xp.sort(order[: kept_out.shape[0] - (failing + 1) // 2])]
     else:
         kept_out = kept_out[:0]  # a set that was not verified proves nothing
-    screened = xp.zeros(scatter.shape[0], dtype=xp.bool)
+    screened = xp.zeros(scatter.shape[0], dtype=xp.bool, device=scatter.device)
     screened[kept_out] = True
     return screened

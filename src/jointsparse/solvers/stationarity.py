@@ -28,6 +28,7 @@ from jointsparse.linalg import (
     array_namespace,
     blocks,
     double,
+    eigh,
     long_product,
     positive_part,
     symmetric_part,
@@ -68,13 +69,13 @@ class Stationarity:
     def of(cls, factor: Array, images: Array, lam: float, eta: float) -> Stationarity:
         """Predict from U (n_features × rank, not empty) and SU; lam is positive."""
         xp = array_namespace(factor)
-        squares, rotation = xp.linalg.eigh(long_product(factor.T, factor))
+        squares, rotation = eigh(long_product(factor.T, factor))
         keep = squares > NEGLIGIBLE * squares[-1]
         lengths, rotation = xp.sqrt(squares[keep]), rotation[:, keep]
         factor, images = tall_product(factor, rotation), tall_product(images, rotation)
         pencil = long_product(factor.T, images) + lam / 2 * _weighted_gram(factor, lengths)
         pencil = add_to_diagonal(symmetric_part(pencil), eta)
-        tau, rotation = xp.linalg.eigh(pencil / (lengths[:, None] * lengths[None, :]))
+        tau, rotation = eigh(pencil / (lengths[:, None] * lengths[None, :]))
         axes = rotation / lengths[:, None]
         pull = tall_product(images, 2 * axes - rotation * lengths[:, None])
         norms = xp.concat(

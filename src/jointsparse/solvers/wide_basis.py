@@ -22,6 +22,7 @@ from jointsparse.linalg import (
     blocks,
     column_norms,
     double,
+    eigh,
     long_product,
     positive_part,
     symmetric_part,
@@ -78,7 +79,7 @@ def build_basis(
         if basis.shape[1] + features.shape[0] > DENSE_SHARE * p:
             return _diagonalised(data, xp.eye(p, dtype=data.dtype, device=data.device))
         columns = xp.zeros((p, features.shape[0]), dtype=data.dtype, device=data.device)
-        columns[features, xp.arange(features.shape[0])] = 1.0
+        columns[features, xp.arange(features.shape[0], device=features.device)] = 1.0
         basis = xp.concat([basis, outside(basis, columns)], axis=1)
     return _diagonalised(data, basis)
 
@@ -86,7 +87,7 @@ def build_basis(
 def range_basis(data: Array) -> Array:
     """Return an orthonormal basis of range(Xᵀ), from the n × n Gram matrix."""
     xp = array_namespace(data)
-    values, vectors = xp.linalg.eigh(long_product(data, data.T))
+    values, vectors = eigh(long_product(data, data.T))
     keep = values > NEGLIGIBLE * values[-1]
     basis = tall_product(data.T, vectors[:, keep] / xp.sqrt(values[keep]))
     return orthonormalised(basis)  # the Gram matrix leaves half of the digits: once more
@@ -178,7 +179,7 @@ def change_basis(targets: Arrays, old: Array, new: Array) -> Arrays:
 def factor_in(basis: Array, cone: Array) -> Array:
     """Return U with UUᵀ = W Z Wᵀ, columns orthogonal, the longest first."""
     xp = array_namespace(cone)
-    values, vectors = xp.linalg.eigh(cone)
+    values, vectors = eigh(cone)
     keep = values > NEGLIGIBLE_LENGTH * float(xp.max(xp.abs(values)))
     columns = vectors[:, keep] * xp.sqrt(values[keep])
     return tall_product(basis, xp.flip(columns, axis=1))
@@ -187,7 +188,7 @@ def factor_in(basis: Array, cone: Array) -> Array:
 def sort_columns(factor: Array) -> Array:
     """Rotate U so that its columns are orthogonal, the longest first."""
     xp = array_namespace(factor)
-    values, vectors = xp.linalg.eigh(long_product(factor.T, factor))
+    values, vectors = eigh(long_product(factor.T, factor))
     keep = values > NEGLIGIBLE_LENGTH * float(xp.max(values)) if values.shape[0] else values > 0
     return tall_product(factor, xp.flip(vectors[:, keep], axis=1))
 
@@ -200,9 +201,8 @@ def without_rows(factor: Array, zero: Array) -> Array:
 
 def _diagonalised(data: Array, basis: Array) -> tuple[Array, Array]:
     """Rotate W so that WᵀSW is diagonal."""
-    xp = array_namespace(data)
     image = long_product(data, basis)
-    values, rotation = xp.linalg.eigh(image.T @ image)
+    values, rotation = eigh(image.T @ image)
     return positive_part(values), tall_product(basis, rotation)
 
 

@@ -37,6 +37,7 @@ from jointsparse.linalg import (
     array_namespace,
     blocks,
     double,
+    eigh,
     largest_eigenvalue,
     long_product,
     positive_part,
@@ -156,7 +157,7 @@ class Dropped:
         gram = long_product(data, data.T)
         pull = _pull(frame, rotated)
         cross = 4 * (pull.T @ pull + 4 * frame.missed)
-        values, vectors = xp.linalg.eigh(gram)
+        values, vectors = eigh(gram)
         excess = positive_part(2 * values - eta)
         weights = excess / xp.where(excess > 0, values, xp.ones_like(values))
         return cls(
@@ -279,7 +280,7 @@ def _largest(inside: Array, escaped: Array, coupling: float) -> float:
     xp = array_namespace(inside)
     if coupling == 0:
         return largest_eigenvalue(inside)
-    values, vectors = xp.linalg.eigh(escaped)
+    values, vectors = eigh(escaped)
     root = (vectors * xp.sqrt(positive_part(values))) @ vectors.T
     off = -coupling * root
     upper = xp.concat([inside, off], axis=1)
@@ -289,5 +290,5 @@ def _largest(inside: Array, escaped: Array, coupling: float) -> float:
 
 def _inverse_root(gram: Array) -> Array:
     xp = array_namespace(gram)
-    values, vectors = xp.linalg.eigh(gram)
+    values, vectors = eigh(gram)
     return (vectors / xp.sqrt(values)) @ vectors.T

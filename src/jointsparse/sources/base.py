@@ -161,6 +161,29 @@ class Source:
             start = stop
         return values
 
+    @property
+    def remote(self) -> bool:
+        """Whether the samples are elsewhere, where sums over them are computed."""
+        return False
+
+    def as_given(self) -> Any:
+        """Return what the caller of ``transform`` gets: this, or the collection it stands for."""
+        return self
+
+    def persist(self) -> Source:
+        """Return the same source, at hand for many passes where it can be; here, as it is."""
+        return self
+
+    def wide(self, collect: Callable[[NDArray[Any]], Any]) -> Any:
+        """Return products with the centred samples for p ≫ n, computed where they are, or None.
+
+        Parameters
+        ----------
+        collect : callable
+            Wraps a centred array with the same products, for columns that were brought here.
+        """
+        return None
+
     def write(self, path: Any) -> None:
         """Write all rows to a Parquet, Arrow, CSV, TSV or .npy file, block by block.
 

@@ -15,6 +15,8 @@ from jointsparse.io.formats import kind_of
 from jointsparse.sources.arrow import ArrowSource
 from jointsparse.sources.base import Source
 from jointsparse.sources.budget import parse_size
+from jointsparse.sources.dask import DaskSource, is_dask
+from jointsparse.sources.dask_blocks import is_frame
 from jointsparse.sources.in_memory import ArraySource, ChunkedSource
 
 _HDF5 = (".h5", ".hdf5", ".he5")
@@ -84,7 +86,7 @@ def as_source(X: Any) -> Source:
 
     Parameters
     ----------
-    X : array-like, data frame, sparse matrix, memmap, path, stored array or Source
+    X : array-like, data frame, sparse matrix, memmap, Dask collection, path, stored array or Source
         Arrays are checked, not copied; paths are opened; a source is returned as it is.
     """
     if isinstance(X, Source):
@@ -93,13 +95,15 @@ def as_source(X: Any) -> Source:
         return open_source(X)
     if _is_stored(X):
         return ChunkedSource(X)
+    if is_dask(X):
+        return DaskSource(X, column_names(X) if is_frame(X) else None)
     names = column_names(X)
     return ArraySource(check_array(X, accept_sparse=("csr", "csc"), dtype="numeric"), names)
 
 
 def is_streamed(X: Any) -> bool:
     """Whether samples come from a source (or what becomes one), not from an array."""
-    return isinstance(X, Source | str | os.PathLike) or _is_stored(X)
+    return isinstance(X, Source | str | os.PathLike) or _is_stored(X) or is_dask(X)
 
 
 def column_names(X: Any) -> Any:
