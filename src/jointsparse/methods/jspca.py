@@ -8,6 +8,7 @@ import numpy as np
 
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, regression
+from jointsparse.methods.passes import samples_of
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
 from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram
@@ -173,6 +174,9 @@ class JSPCA(ComponentsMethod):
     def _needs_samples(self) -> bool:
         return self.loss == "samples"
 
+    def _takes_passes(self) -> bool:
+        return self.solver == "exact"
+
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
         loss = self._loss(moments, gram)
@@ -209,6 +213,9 @@ class JSPCA(ComponentsMethod):
             return FrobeniusLoss(gram)
         if self.loss == "features":
             return FeatureLoss(gram)
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return SampleLoss(elsewhere.divided(float(np.sqrt(gram.trace))), wide=False)
         centred = np.asarray(moments.centred_data, dtype=np.float64) / np.sqrt(gram.trace)
         return SampleLoss(centred, wide=isinstance(gram, SampleGram))
 

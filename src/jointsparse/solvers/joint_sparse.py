@@ -32,7 +32,8 @@ from jointsparse.solvers.group_regression import (
     share_equally,
 )
 from jointsparse.solvers.solution import Solution, Trace
-from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit
+from jointsparse.solvers.source_samples import SourceSamples
+from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit, Samples
 
 SMOOTHING = 1e-6  # of the typical norm of a residual: its weight stays finite
 COARSE, FINE = 0.03, 1e-10  # accuracy of the regressions: of the change of Q, and at best
@@ -97,26 +98,32 @@ class SampleLoss:
 
     Parameters
     ----------
-    centred : ndarray of shape (n_samples, n_features)
-        Centred data with a sum of squares of 1.
+    centred : ndarray of shape (n_samples, n_features) or SourceSamples
+        Centred data with a sum of squares of 1, or what passes over them.
     wide : bool
-        Whether products go through the samples instead of a p × p matrix.
+        Whether products go through the samples, an array, instead of a p × p matrix.
     """
 
     scale = 1.0
     descends = True
     power = unit = 0.5
 
-    def __init__(self, centred: FloatArray, *, wide: bool) -> None:
+    def __init__(self, centred: FloatArray | SourceSamples, *, wide: bool) -> None:
         self.centred, self.wide = centred, wide
-        self.smoothing = SMOOTHING / np.sqrt(centred.shape[0])
+        self.samples: Samples
+        if isinstance(centred, SourceSamples):
+            self.samples, n_samples = centred, centred.n_samples
+        else:
+            self.samples, n_samples = ArraySamples(centred), centred.shape[0]
+        self.smoothing = SMOOTHING / np.sqrt(n_samples)
         self._pass(LinearFit(smoothing=self.smoothing))
 
     def _pass(self, fit: LinearFit) -> FloatArray:
         """Set the weights of these residuals; return their norms."""
-        sums = ArraySamples(self.centred).weighted_pass(fit, scatter=not self.wide)
+        sums = self.samples.weighted_pass(fit, scatter=not self.wide)
         self.gram: Gram
         if sums.scatter is None:
+            assert isinstance(self.centred, np.ndarray)
             self.gram = SampleGram(self.centred, 0.5 / sums.norms)
         else:
             self.gram = Gram(0.5 * sums.scatter)
