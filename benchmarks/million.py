@@ -1,8 +1,9 @@
 """A million features on one machine: ``python -m benchmarks.million [N_FEATURES [N_SAMPLES]]``.
 
-SPCA-PSD on float32 data with a rank-10 signal on the first 0.2 % of the features, which carries
-about half of the variance, and noise on all. Reported are the time of each part, the certified gap,
-whether the planted features were found, and the peak memory of the process.
+SPCA-PSD, or CSPCA-PSD with ``cspca`` as third argument, on float32 data with a rank-10 signal on
+the first 0.2 % of the features, which carries about half of the variance, and noise on all.
+Reported are the time of each part, the certified gap, whether the planted features were found, and
+the peak memory of the process.
 """
 
 import resource
@@ -11,7 +12,7 @@ import time
 
 import numpy as np
 
-from jointsparse import SPCAPSD, Moments
+from jointsparse import CSPCA, SPCAPSD, Moments
 
 RANK = 10
 SHARE = 0.002  # of the features carry the signal
@@ -37,13 +38,14 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
 
 
-def main(n_features=1_000_000, n_samples=1_000, alpha=0.1, eta=0.03):
+def main(n_features=1_000_000, n_samples=1_000, loss="squared", alpha=0.1, eta=0.03):
     X, signal = planted(n_samples, n_features)
     print(f"{n_samples} x {n_features} float32: {X.nbytes / 1e9:.2f} GB, peak {peak():.2f} GB")
     begin = time.perf_counter()
     moments = Moments.from_data(X)
     checked = time.perf_counter()
-    model = SPCAPSD(alpha=alpha, eta=eta, tol=1e-3, n_features_to_select="support")
+    method = CSPCA if loss == "cspca" else SPCAPSD
+    model = method(alpha=alpha, eta=eta, tol=1e-3, n_features_to_select="support")
     model.fit_moments(moments)
     done = time.perf_counter()
     found = np.flatnonzero(model.support_)
@@ -51,11 +53,11 @@ def main(n_features=1_000_000, n_samples=1_000, alpha=0.1, eta=0.03):
     print(
         f"mean and checks {checked - begin:.1f} s, fit {done - checked:.1f} s; gap "
         f"{model.duality_gap_:.1e}, rank {model.loadings_.shape[1]}, {model.n_iter_} iterations, "
-        f"{int(model.proved_zero_.sum())} features proved zero; {found.size} kept, of them "
-        f"{right} of the {signal} planted; peak memory {peak():.2f} GB"
+        f"{np.count_nonzero(getattr(model, 'proved_zero_', 0))} features proved zero; "
+        f"{found.size} kept, of them {right} of the {signal} planted; peak memory {peak():.2f} GB"
     )
     return model
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))
+    main(*(int(text) if text.isdigit() else text for text in sys.argv[1:]))

@@ -61,7 +61,7 @@ class AWSPCA(ConvexSelector):
     tol : float, default=1e-4
         Relative duality gap at which the exact solver stops.
     max_iter : int, default=1000
-        Largest number of iterations.
+        Largest number of iterations: steps of the splitting solver, or sets of weights.
     random_state : int, RandomState instance or None, default=None
         Not used; for symmetry with the other methods.
 

@@ -51,6 +51,7 @@ LEAST_TOLERANCE = 1e-11  # … but not below this
 WORTHWHILE = 0.7  # a step that leaves more of the gap than this, with weights that stand still, …
 STANDSTILL = 0.3  # … (they change less than this share of the gap) needs more accuracy …
 SHARPEN = 0.1  # … by this factor
+LONGEST = 1000  # iterations within one weighted model
 PATIENCE = 30  # weighted models in which the gap has to fall to WORTHWHILE of what it was
 
 
@@ -106,7 +107,7 @@ def solve_reweighted(model: WeightedModel, *, tol: float = 1e-4, max_iter: int =
     tol : float
         Relative duality gap to reach.
     max_iter : int
-        Limit on the iterations of the solvers of the weighted models, all together.
+        Limit on the weighted models: an iteration is one set of weights.
 
     Returns
     -------
@@ -119,14 +120,14 @@ def solve_reweighted(model: WeightedModel, *, tol: float = 1e-4, max_iter: int =
     weights, mixture = 1 / model.norms, [1.0]
     wanted: list[Array] = []  # weights that the last steps ask for, …
     changes: list[Array] = []  # … and their relative difference from those that were used
-    accuracy, iterations, steps = FIRST_TOLERANCE, 0, 0
+    accuracy, within = FIRST_TOLERANCE, 0  # iterations within the weighted models
     milestone, since = math.inf, 0  # a gap, and the weighted models since it was reached
-    while True:
-        step = model.solve(mixture, weights, accuracy, max_iter - iterations)
-        steps, iterations = steps + 1, iterations + max(step.iterations, 1)
+    for iteration in range(1, max_iter + 1):
+        step = model.solve(mixture, weights, accuracy, LONGEST)
+        within += step.iterations
         best, bound = min(best, step, key=lambda s: s.objective), max(bound, step.bound)
         before, gap = gap, relative_gap(best.objective, bound)
-        if trace.record(iterations, best.objective, gap=gap, measure=gap) or iterations >= max_iter:
+        if trace.record(iteration, best.objective, gap=gap, measure=gap):
             break
         milestone, since = (gap, 0) if gap <= WORTHWHILE * milestone else (milestone, since + 1)
         if since == PATIENCE:
@@ -144,7 +145,7 @@ def solve_reweighted(model: WeightedModel, *, tol: float = 1e-4, max_iter: int =
         if size < STANDSTILL * gap:
             accuracy = min(accuracy, sharper)
         accuracy = max(accuracy, LEAST_TOLERANCE)
-    diagnostics = {"rank": float(best.factor.shape[1]), "weighted models": float(steps)}
+    diagnostics = {"rank": float(best.factor.shape[1]), "iterations within": float(within)}
     state = Reconstruction(best.factor, best.offset)
     solution = trace.solution(best.factor, best.objective, gap, diagnostics, state)
     if since < PATIENCE:

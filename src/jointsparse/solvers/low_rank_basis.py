@@ -130,7 +130,7 @@ class Certificate:
     scale : float
         c. The point is P = 2c(X - XΩ) and λV = c · W · inside.
     limit : float
-        The largest c for which it is feasible.
+        The largest c for which P is feasible, if need be with another share of the excess.
     pull, frame, lift : array of shape (m, n_features), (m, q), (q, n_features)
         λV before the excess was given to it, eigenvectors of the excess, what each of them gets.
     """
@@ -206,15 +206,15 @@ class DualPoint:
         lifts = positive_part(excess - shifts[:, None, None])
         growth = xp.sum(lifts * seen * (2 * pulled + lifts * seen), axis=1)
         longest = xp.sqrt(xp.max(lengths + growth, axis=1))
-        best = (0.0, 0.0, 0.0, 0)  # c = 0
+        best, limit = (0.0, 0.0, 0), 0.0  # c = 0
         for index in range(len(SHIFTS)):
             c = self.eta / (self.eta + float(shifts[index]))
             if float(longest[index]) > self.lam:
                 c = min(c, self.lam / float(longest[index]))
-            limit = min(c, 1.0)
+            limit = max(limit, min(c, 1.0))
             if self.curvature > 0:
                 c = min(c, self.slope / (2 * self.curvature))
             c = max(c, 0.0)  # an early Ω may have a < 0
-            best = max(best, (c * self.slope - c * c * self.curvature, limit, c, index))
-        value, limit, c, index = best
+            best = max(best, (c * self.slope - c * c * self.curvature, c, index))
+        value, c, index = best
         return Certificate(value, c, limit, self.pull, frame, lifts[index, ...] * seen)

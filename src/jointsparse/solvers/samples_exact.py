@@ -5,7 +5,8 @@ Measured on seven datasets at η = 10 % and λ = 20 % of what empties the model,
 * η > 0: reweighting (:mod:`~jointsparse.solvers.convex_reweighted`) takes a tenth to a third of the
   time of splitting with p × p matrices (:mod:`~jointsparse.solvers.convex_samples`), and for more
   features than samples never forms one.
-* η = 0: the optimum has nearly full rank, and where a p × p matrix fits splitting is as fast.
+* η = 0: the optimum has nearly full rank, and reweighting pays only where p × p matrices would be
+  large, or for very many features to a sample (10 s against minutes on 62 × 1 000).
 """
 
 from __future__ import annotations
@@ -23,14 +24,18 @@ from jointsparse.solvers.weighted_pass import ArraySamples
 from jointsparse.solvers.wide_data import DenseWide
 
 SMALL = 2**15  # entries of the data, below which splitting takes no time
-LARGEST_DENSE = 1500  # features, for η = 0
+# For η = 0: features, and features to a sample, beyond which not to split
+FEW_FEATURES, MANY_TO_A_SAMPLE = 500, 10
+MANY_FEATURES, SOME_TO_A_SAMPLE = 1500, 4
 
 
 def reweighting_pays(n_samples: int, n_features: int, eta: float) -> bool:
     """Whether to reweight rather than to split."""
     if eta > 0:
         return n_samples * n_features > SMALL
-    return n_features > max(LARGEST_DENSE, 4 * n_samples)
+    if n_features > MANY_FEATURES:
+        return n_features > SOME_TO_A_SAMPLE * n_samples
+    return n_features > max(FEW_FEATURES, MANY_TO_A_SAMPLE * n_samples)
 
 
 def solve_samples_on_cone(

@@ -20,6 +20,7 @@ from jointsparse.solvers.convex_wide import WideState, solve_wide
 from jointsparse.solvers.wide_data import DenseWide
 
 ROUNDING = 1e-14  # of a squared norm
+LEAST_TOLERANCE = 1e-7  # of a weighted model whose iterates are float32
 ACCEPTED = 100.0  # times the tolerance: the next weighted model goes on from there
 
 
@@ -112,6 +113,8 @@ class WideModel:
         if self.free_mean:
             mean = self.data.transposed_times((weights / xp.sum(weights))[:, None])[:, 0]
         rows = WeightedRows(self.data, weights, mean)
+        if rows.dtype == xp.float32:
+            tol = max(tol, LEAST_TOLERANCE)
         solution = solve_wide(
             rows,
             self.lam,

@@ -1,0 +1,29 @@
+"""Run generated cases and count what happened."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from fuzz.runner import run
+
+
+def main() -> int:
+    """Run the cases; return 1 if any of them is a fault."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--estimators", type=int, default=300, help="number of fits")
+    parser.add_argument("--files", type=int, default=300, help="number of mutated files")
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    arguments = parser.parse_args()
+    failed = 0
+    for kind in ("estimators", "files"):
+        count = getattr(arguments, kind)
+        if count:
+            failed += run(kind, arguments.first, count, arguments.jobs)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

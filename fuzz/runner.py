@@ -1,0 +1,88 @@
+"""Processes that run one case after the other, and are replaced where they die or hang."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import time
+from collections import Counter
+from importlib import import_module
+from typing import Any
+
+LIMIT = 10.0  # seconds that one case may take
+GOOD = ("fitted", "read", "refused")
+
+
+def run(kind: str, first: int, count: int, jobs: int) -> int:
+    """Run cases of one kind in processes of their own; return the number of faults."""
+    numbers = iter(range(first, first + count))
+    workers = [_Worker(kind) for _ in range(jobs)]
+    seen: Counter[str] = Counter()
+    busy = [worker for worker in workers if worker.start(next(numbers, None))]
+    while busy:
+        for worker in list(busy):
+            outcome = worker.outcome()
+            if outcome is None:
+                continue
+            seen[outcome if outcome in GOOD else "fault"] += 1
+            if outcome not in GOOD:
+                print(f"{kind} case {worker.number}: {outcome}", flush=True)
+            if not worker.start(next(numbers, None)):
+                busy.remove(worker)
+        time.sleep(0.0005)
+    for worker in workers:
+        worker.end()
+    counts = ", ".join(f"{seen[name]} {name}" for name in sorted(seen))
+    print(f"{kind}: {count} cases: {counts or 'none'}; {seen['fault']} faults", flush=True)
+    return seen["fault"]
+
+
+class _Worker:
+    """A process that runs one case after the other, and is replaced where it dies or hangs."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._begin()
+
+    def _begin(self) -> None:
+        self.pipe, end = mp.Pipe()
+        self.process = mp.get_context("spawn").Process(target=_serve, args=(self.kind, end))
+        self.process.start()
+        end.close()
+        self.pipe.recv()  # imports are done: from here on the clock is that of the cases
+
+    def start(self, number: int | None) -> bool:
+        if number is None:
+            return False
+        self.number, self.since = number, time.monotonic()
+        self.pipe.send(number)
+        return True
+
+    def outcome(self) -> str | None:
+        try:
+            if self.pipe.poll():
+                return str(self.pipe.recv())
+        except (EOFError, ConnectionResetError):
+            self.process.join()
+            status = self.process.exitcode
+            self._begin()
+            return f"the process died with status {status}"
+        if time.monotonic() - self.since > LIMIT:
+            self.process.kill()
+            self.process.join()
+            self._begin()
+            return f"took more than {LIMIT:g} s"
+        return None
+
+    def end(self) -> None:
+        self.pipe.send(None)
+        self.process.join(5)
+        self.process.kill()
+
+
+def _serve(kind: str, pipe: Any) -> None:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    run_case = import_module(f"fuzz.{kind}").case
+    pipe.send("ready")
+    while (number := pipe.recv()) is not None:
+        pipe.send(run_case(number))
