@@ -1,5 +1,6 @@
 """``jointsparse select`` on tables that are larger than the memory it may use."""
 
+import io
 import json
 import subprocess
 import sys
@@ -9,9 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from jointsparse import open_source
 from jointsparse.cli.main import app
+from jointsparse.cli.reading_progress import reading_progress
 from jointsparse.io import read_table, write_table
 from jointsparse.io.table import Table
 
@@ -75,6 +79,19 @@ def test_says_up_front_what_it_needs(big):
     assert first.startswith("note: 900 samples × 8 features take")
     assert "each scatter matrix 512 bytes" in first
     assert "100 kB allowed" in first
+
+
+def test_progress_of_reading(big, monkeypatch):
+    monkeypatch.setattr("jointsparse.cli.reading_progress.SECONDS_BETWEEN_LINES", 0)
+    result = run(big, "--label", "who", "--memory", LITTLE)
+    lines = [line for line in result.stderr.splitlines() if line.startswith("reading: ")]
+    assert lines[-1].startswith("reading: 900 rows, ")
+    assert len(lines) > 1
+    console = Console(file=io.StringIO(), force_terminal=True)
+    source = open_source(big, label="who")
+    with reading_progress(console, source, 900) as watched:
+        assert watched.read().shape == (900, 8)
+    assert "reading" in console.file.getvalue()
 
 
 def test_folders_and_text(big, samples, tmp_path):

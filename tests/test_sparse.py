@@ -56,6 +56,7 @@ METHODS = [
     SPCA(n_components=3, n_nonzero=10),
     SPCA(n_components=2, ridge=0.1, alpha=0.1),
     SPCA(n_components=2, ridge=0.1, alpha=0.0),
+    JSPCA(n_components=3, loss="samples"),
     JSPCA(n_components=3, loss="frobenius"),
     JSPCA(n_components=3, loss="features"),
     JSPCA(n_components=3, loss="features", solver="published", max_iter=10),

@@ -7,7 +7,17 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from ways_in import ways_in
 
-from jointsparse import FSSL, JSPCA, RNE, SPCA, SPCAPSD, Moments, SelectFeatures, open_source
+from jointsparse import (
+    FSSL,
+    JSPCA,
+    RNE,
+    SPCA,
+    SPCAPSD,
+    KernelFSSL,
+    Moments,
+    SelectFeatures,
+    open_source,
+)
 from jointsparse.methods.registry import methods
 
 METHODS = methods()
@@ -76,6 +86,14 @@ def test_methods_on_samples_read_what_fits(way_in, tmp_path):
     found = RNE(n_neighbors=4).fit(way_in(X, tmp_path))
     np.testing.assert_allclose(found.feature_scores_, expected.feature_scores_)
     assert found.selection_report_.held_out
+
+
+@ways_in("npy file")
+def test_landmarks_of_a_source(way_in, tmp_path):
+    X = samples()
+    found = KernelFSSL(graph="pca", n_components=2).fit(way_in(X, tmp_path))
+    expected = KernelFSSL(graph="pca", n_components=2).fit(X)
+    np.testing.assert_array_equal(found.landmarks_, expected.landmarks_)
 
 
 @ways_in("Parquet folder")

@@ -246,7 +246,7 @@ def _take_in(
             streaming.check_output(output)
             if not quiet:
                 print_note(streaming.announcement(source))
-            return streaming.take_in(source, estimator, scale, impute)
+            return streaming.take_in(source, estimator, scale, impute, show_progress=not quiet)
     fitting.check_table(table, estimator)
     values, scaling = fitting.scale_columns(table.values, scale)
     return table, values, scaling

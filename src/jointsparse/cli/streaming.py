@@ -1,13 +1,16 @@
 """Tables that do not fit in memory: what they need, said up front, and how they are taken in."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from jointsparse.cli.arguments import parameters_of
+from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Scale
+from jointsparse.cli.reading_progress import reading_progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -272,27 +275,22 @@ def _labels(source: "Source") -> "np.ndarray | None":
 
 
 def take_in(
-    source: "Source", estimator: Any, scale: Scale, impute: Impute | None
+    source: "Source", estimator: Any, scale: Scale, impute: Impute | None, *, show_progress: bool
 ) -> "tuple[StreamedTable, Moments, str]":
     """Read a table in blocks; return it, the moments to fit, and in words how it was scaled."""
     from jointsparse.io import TableError
-    from jointsparse.moments import Moments, not_finite
+    from jointsparse.moments import not_finite
     from jointsparse.sources.budget import size_in_words
-    from jointsparse.sources.filling import filled_with_means
     from jointsparse.sources.sums import NotFiniteError
 
     _check_count(estimator, source.n_features)
     notes = list(getattr(source, "notes", []))
-    means = None
-    reading = source
+    shown: Any = nullcontext(source)
+    if show_progress:
+        shown = reading_progress(error_console(), source, rows_of(source))
     try:
-        if impute is not None:
-            filled = filled_with_means(source)
-            reading = filled.source
-            if filled.missing.any():
-                means = filled.means
-                notes.append(_filled_note(source, filled.missing, means))
-        moments = Moments.from_source(reading)
+        with shown as reading:
+            moments, means = _moments(reading, impute, notes)
     except NotFiniteError as error:
         raise CommandError(str(not_finite(source, error))) from error
     except (TableError, OSError) as error:
@@ -308,6 +306,22 @@ def take_in(
     if scale is Scale.NONE:
         return table, moments, "not scaled"
     return table, moments.standardised(), "standardised"
+
+
+def _moments(
+    source: "Source", impute: Impute | None, notes: list[str]
+) -> "tuple[Moments, np.ndarray | None]":
+    """Return the moments, and the means that filled what was missing."""
+    from jointsparse.moments import Moments
+    from jointsparse.sources.filling import filled_with_means
+
+    if impute is None:
+        return Moments.from_source(source), None
+    filled = filled_with_means(source)
+    if not filled.missing.any():
+        return Moments.from_source(source), None
+    notes.append(_filled_note(source, filled.missing, filled.means))
+    return Moments.from_source(filled.source), filled.means
 
 
 def _filled_note(source: "Source", missing: Any, means: Any) -> str:

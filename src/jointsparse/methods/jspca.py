@@ -22,6 +22,8 @@ from jointsparse.solvers.joint_sparse import (
     solve_joint,
 )
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.sparse_gram import SparseGram
+from jointsparse.solvers.sparse_sample_loss import SparseSampleLoss
 
 AUTO_ALPHA = 0.1  # of the penalty that empties the model
 LOSSES = ("samples", "features", "frobenius")
@@ -168,9 +170,6 @@ class JSPCA(ComponentsMethod):
     def _reordered(self, order: IntArray) -> None:
         self.projection_, self.recovery_ = self.projection_[:, order], self.recovery_[:, order]
 
-    def _sparse_gram(self) -> bool:
-        return self.loss != "samples"
-
     def _needs_samples(self) -> bool:
         return self.loss == "samples"
 
@@ -216,6 +215,8 @@ class JSPCA(ComponentsMethod):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return SampleLoss(elsewhere.divided(float(np.sqrt(gram.trace))), wide=False)
+        if isinstance(gram, SparseGram):
+            return SparseSampleLoss(gram)
         centred = np.asarray(moments.centred_data, dtype=np.float64) / np.sqrt(gram.trace)
         return SampleLoss(centred, wide=isinstance(gram, SampleGram))
 

@@ -136,7 +136,7 @@ class SampleLoss:
 
     def start(self, count: int) -> FloatArray:
         """Return the leading directions of the weighted samples."""
-        return self.gram.leading()[1][:, :count].copy()
+        return self.gram.leading(count)[1][:, :count].copy()
 
 
 class FeatureLoss:

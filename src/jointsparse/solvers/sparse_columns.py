@@ -54,7 +54,9 @@ class SparseColumns(Columns):
 
     def inner(self, vectors: FloatArray, part: Any) -> FloatArray:
         """Return the inner products (k × features) of vectors (m × k) with some columns."""
-        product = self.data[:, part].T @ vectors - np.outer(self.mean[part], vectors.sum(axis=0))
+        whole = isinstance(part, slice) and part == slice(None)
+        data = self.data if whole else self.data[:, part]
+        product = data.T @ vectors - np.outer(self.mean[part], vectors.sum(axis=0))
         return np.asarray(product.T * self.scale)
 
     def times(self, matrix: FloatArray) -> FloatArray:

@@ -37,13 +37,22 @@ class SparseGram(Gram):
 
     def __init__(self, matrix: Any, mean: FloatArray, weights: FloatArray | None = None) -> None:
         self.data = SparseWide(matrix.astype(np.float64), mean)
-        n_samples = self.data.shape[0]
+        self._set_weights(weights)
+
+    def _set_weights(self, weights: FloatArray | None) -> None:
         if weights is None:
             self.trace = float(np.sum(self.data.squared_lengths()))
-            weights = np.ones(n_samples)
+            weights = np.ones(self.data.shape[0])
         else:
             self.trace = float(weights @ self.row_squares())
         self.weights = (weights / self.trace)[:, None]
+
+    def weighted(self, weights: FloatArray) -> SparseGram:
+        """Return the scatter matrix of the same samples with other weights."""
+        other = SparseGram.__new__(SparseGram)
+        other.data = self.data
+        other._set_weights(weights)
+        return other
 
     def row_squares(self) -> FloatArray:
         """Return ‖x_i‖² of every sample."""
