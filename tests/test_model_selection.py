@@ -5,7 +5,7 @@ from oracles import planted_problem
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
-from jointsparse import AWSPCA, CSPCA, SPCA, SPCAPSD, Moments, regularization_path
+from jointsparse import AWSPCA, CSPCA, SPCAPSD, Moments, regularization_path
 
 FRAME = load_breast_cancer(as_frame=True).data
 X = StandardScaler().fit_transform(FRAME)
@@ -64,8 +64,3 @@ def test_names():
 def test_wrong_fractions_are_refused(alphas):
     with pytest.raises(ValueError, match="fractions between 0 and 1"):
         regularization_path(SPCAPSD(), X, alphas=alphas)
-
-
-def test_other_methods_are_refused_by_name():
-    with pytest.raises(TypeError, match="not SPCA"):
-        regularization_path(SPCA(), np.eye(4))

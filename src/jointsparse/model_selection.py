@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from jointsparse.methods.convex import ConvexSelector
+from jointsparse.metrics.loadings import explained_variance
 from jointsparse.moments import Moments
+from jointsparse.solvers.solution import Solution
+
+
+class PathMethod(Protocol):
+    """What an estimator needs to be followed along a path.
+
+    ``emptying_penalty`` returns the penalty at the start of the path and the parameters with which
+    ``set_penalty`` is in the same units and ``solution`` starts from the last one.
+    """
+
+    def moments_of(self, X: Any, y: Any = None) -> Moments:
+        """Return the moments of samples."""
+
+    def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
+        """Return the penalty that empties the model, and the parameters for the path."""
+
+    def set_penalty(self, penalty: float) -> None:
+        """Set the penalty, in the units of ``emptying_penalty``."""
+
+    def solution(self, moments: Moments) -> tuple[NDArray[np.float64], Solution]:
+        """Return the scores of the features and the solution."""
 
 
 @dataclass(frozen=True)
@@ -20,17 +41,27 @@ class RegularizationPath:
     Attributes
     ----------
     alphas : ndarray of shape (n_points,)
-        Penalties as fractions of the one that empties the model.
+        Penalties as fractions of the one that empties the model (of SPCA: its weakest component).
     penalties : ndarray of shape (n_points,)
-        The same in the units of the data (λ).
+        The same in the units of the data: λ, for FSSL 1/μ.
     feature_scores : ndarray of shape (n_points, n_features)
         Scores at each point; exactly zero for features left out.
-    objectives, duality_gaps : ndarray of shape (n_points,)
-        Objective and proven relative gap at each point.
+    objectives : ndarray of shape (n_points,)
+        Objective at each point.
+    duality_gaps : ndarray of shape (n_points,)
+        Proven relative gap at each point; NaN for methods that are not convex and have no proof.
     n_iter : ndarray of shape (n_points,)
         Iterations at each point.
+    converged : ndarray of shape (n_points,)
+        Whether each point reached the tolerance.
     feature_names : ndarray of shape (n_features,) or None
         Names of the features, where X had any.
+    n_nonzero : ndarray of shape (n_points, n_components) or None
+        Nonzero loadings of each component; None for methods without components. The components of
+        each point are in the order of ``components_`` of a fit there.
+    adjusted_variance : ndarray of shape (n_points, n_components) or None
+        Share of the variance that each of them adds: kind "adjusted" of
+        :func:`jointsparse.metrics.explained_variance`.
     """
 
     alphas: NDArray[np.float64]
@@ -39,7 +70,10 @@ class RegularizationPath:
     objectives: NDArray[np.float64]
     duality_gaps: NDArray[np.float64]
     n_iter: NDArray[np.int64]
+    converged: NDArray[np.bool_]
     feature_names: NDArray[Any] | None
+    n_nonzero: NDArray[np.int64] | None = None
+    adjusted_variance: NDArray[np.float64] | None = None
 
     @property
     def supports(self) -> NDArray[np.bool_]:
@@ -53,24 +87,27 @@ class RegularizationPath:
 
 
 def regularization_path(
-    estimator: ConvexSelector,
+    estimator: PathMethod,
     X: Any,
+    y: Any = None,
     *,
     alphas: ArrayLike | None = None,
     n_points: int = 30,
     smallest: float = 1e-3,
 ) -> RegularizationPath:
-    r"""Solve a convex model for a whole sequence of sparsity penalties.
+    r"""Solve a model for a whole sequence of sparsity penalties.
 
-    With η fixed, λ falls from just below the value that empties the model. The moments of X are
-    computed once, and each solution starts from the one before it.
+    With every other parameter fixed, λ falls from just below the value that empties the model. The
+    moments of X are computed once, and each solution starts from the one before it.
 
     Parameters
     ----------
-    estimator : SPCAPSD, CSPCA or AWSPCA
-        Unfitted; its ``alpha`` is not used. Not modified.
+    estimator : SPCAPSD, CSPCA, AWSPCA, SPCA, JSPCA or FSSL
+        Unfitted; its ``alpha`` (``mu``) is not used. Not modified.
     X : array-like, data frame or sparse matrix of shape (n_samples, n_features), or Moments
-        Samples, or their moments.
+        Samples, or their moments: for methods that need no more, those of a correlation matrix.
+    y : array-like of shape (n_samples,) or None
+        Classes, for methods that use them.
     alphas : array-like or None
         Penalties as fractions, between 0 and 1, of the one that empties the model; None takes
         ``n_points`` of them, evenly spaced on a logarithmic scale.
@@ -83,42 +120,49 @@ def regularization_path(
     -------
     RegularizationPath
 
+    Notes
+    -----
+    SPCAPSD, CSPCA, AWSPCA and FSSL are convex: every point is the optimum, as a fit with that
+    penalty finds it. SPCA and JSPCA are not. Their points are stationary, but a fit that starts
+    from the principal components may end in another one: more often a worse one than that of the
+    path, sometimes a better one.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from jointsparse import SPCAPSD, regularization_path
+    >>> from jointsparse import SPCA, SPCAPSD, regularization_path
     >>> X = StandardScaler().fit_transform(load_breast_cancer().data)
     >>> path = regularization_path(SPCAPSD(), X, alphas=[0.9, 0.5, 0.1])
     >>> path.n_features.tolist()
     [0, 30, 30]
     >>> bool(path.duality_gaps.max() < 1e-4)
     True
+    >>> path = regularization_path(SPCA(n_components=2), X, alphas=[0.8, 0.4, 0.2])
+    >>> path.n_nonzero.tolist()
+    [[4, 1], [5, 2], [7, 11]]
     """
     chosen = _fractions(alphas, n_points, smallest)
-    model = clone(estimator)
+    model: Any = clone(estimator)
     if not hasattr(model, "emptying_penalty"):
         raise TypeError(
-            f"regularization_path is for SPCAPSD, CSPCA and AWSPCA, not {type(model).__name__}"
+            f"{type(model).__name__} has no penalty that empties the model, where a path begins; "
+            "regularization_path is for SPCAPSD, CSPCA, AWSPCA, SPCA, JSPCA and FSSL"
         )
-    if isinstance(X, Moments):
-        moments = X
-    else:
-        # Validation by the estimator itself gives its own messages.
-        moments = model._take_in(X)
-        moments.feature_names = getattr(model, "feature_names_in_", None)
-    largest, eta = model.emptying_penalty(moments)
-    absolute: dict[str, Any] = {"penalty_scale": "absolute", "n_features_to_select": "support"}
-    if "eta" in model.get_params():
-        absolute["eta"] = eta
-    if "warm_start" in model.get_params():
-        absolute["warm_start"] = True
-    model.set_params(**absolute)
-    points = []
+    # Validation by the estimator itself gives its own messages.
+    moments = X if isinstance(X, Moments) else model.moments_of(X, y)
+    largest, following = model.emptying_penalty(moments)
+    model.set_params(**following)
+    scores, solutions, counts, variances = [], [], [], []
     for alpha in chosen:
-        model.set_params(alpha=float(alpha * largest))
-        points.append(model.solution(moments))
-    scores, solutions = zip(*points, strict=True)
+        model.set_penalty(float(alpha * largest))
+        found, solution = model.solution(moments)
+        scores.append(found)
+        # What only a later start needs (samples, factors) must not be kept for every point.
+        solutions.append(replace(solution, loadings=None, state=None))
+        if hasattr(model, "components_"):
+            counts.append(np.count_nonzero(model.components_, axis=1))
+            variances.append(explained_variance(moments, model.components_, kind="adjusted"))
     return RegularizationPath(
         alphas=chosen,
         penalties=chosen * largest,
@@ -126,7 +170,10 @@ def regularization_path(
         objectives=np.array([s.objective for s in solutions]),
         duality_gaps=np.array([np.nan if s.gap is None else s.gap for s in solutions]),
         n_iter=np.array([s.n_iter for s in solutions]),
+        converged=np.array([s.converged for s in solutions]),
         feature_names=moments.feature_names,
+        n_nonzero=np.array(counts) if counts else None,
+        adjusted_variance=np.array(variances) if counts else None,
     )
 
 

@@ -160,8 +160,12 @@ class Moments:
                 "fit(X), or with moments from Moments.from_data(X)"
             )
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
-        dtype = np.float32 if dense.dtype == np.float32 else np.float64
-        centred = np.subtract(dense, self.mean, dtype=np.float64).astype(dtype, copy=False)
+        centred = np.empty(dense.shape, np.float32 if dense.dtype == np.float32 else np.float64)
+        start = 0
+        for block in ArraySource(dense).blocks():  # no copy in double precision of the whole
+            stop = start + len(block)
+            centred[start:stop] = np.subtract(block, self.mean, dtype=np.float64)
+            start = stop
         centred[:, self.variances == 0] = 0.0
         return centred
 

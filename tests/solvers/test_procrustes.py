@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from jointsparse.solvers import procrustes
+from jointsparse.solvers import procrustes, procrustes_spaces
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
 
@@ -48,6 +48,29 @@ def test_scatter_and_samples_give_the_same(ridge, counts):
     other = solve(SampleGram(X), ridge, [0.03, 0.03], counts, max_iter=30)
     signs = np.sign(np.sum(one.loadings * other.loadings, axis=0))
     np.testing.assert_allclose(one.loadings, other.loadings * signs, atol=1e-10)
+
+
+def test_features_that_stay_zero_are_not_looked_at(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2000))
+    X[:, :20] += 3 * rng.standard_normal((40, 2)) @ rng.uniform(0.5, 1.5, (2, 20))
+    gram, passes, back = SampleGram(X), [], SampleGram.back
+    monkeypatch.setattr(SampleGram, "back", lambda self, rows: passes.append(1) or back(self, rows))
+    start = gram.leading(2)[1]
+    for share in (0.9, 0.6, 0.3):
+        l1 = np.full(2, share * 2 * np.max(np.abs(gram.apply(start))))
+        options = {"tol": 1e-9, "max_iter": 500}
+        passes.clear()
+        some = solve_alternating(gram, start, SparsePenalty(np.inf, l1), **options)
+        looked = len(passes)
+        with monkeypatch.context() as patch:
+            patch.setattr(procrustes_spaces, "MOST", 0.0)
+            every = solve_alternating(gram, start, SparsePenalty(np.inf, l1), **options)
+        assert some.n_iter == every.n_iter
+        assert looked < every.n_iter / 2
+        np.testing.assert_allclose(some.loadings, every.loadings, atol=1e-12)
+        np.testing.assert_allclose(some.state[0], every.state[0], atol=1e-10)
+        assert some.objective == pytest.approx(every.objective, rel=1e-12)
 
 
 def test_an_empty_component_stays_empty():

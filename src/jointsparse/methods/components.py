@@ -48,6 +48,9 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         """Whether products with sparse samples are enough for the solver."""
         return True
 
+    def _gram(self, moments: Moments) -> Gram:
+        return gram_of(moments, sparse=self._sparse_gram())
+
     def _keep_order(self) -> bool:
         """Whether the user named the components one by one, so that their order must stay."""
         return False
@@ -69,18 +72,43 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _feature_scores(self) -> FloatArray:
         return np.linalg.norm(self.components_, axis=0)
 
+    def _remark(self, solution: Solution) -> str:
+        """Return what the user should know about an answer to the penalties chosen, if anything."""
+        return ""
+
     def _fit(self, moments: Moments) -> Self:
+        scores, solution = self.solution(moments)
+        remark = self._remark(solution)
+        if remark:
+            self._warn(remark, level=4)
+        self._record(solution)
+        self.mean_ = self._centre(moments)
+        self.reconstruction_ = self._reconstruction(solution, self._gram(moments))
+        self._rank(scores, moments.variances)
+        return self
+
+    def solution(self, moments: Moments) -> tuple[FloatArray, Solution]:
+        """Return the scores of the features and the solution; set the components.
+
+        Parameters
+        ----------
+        moments : Moments
+            Moments of the samples.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_features,)
+            Score of each feature, zero where no component uses it.
+        solution : Solution
+            What the solver returned.
+        """
         self._check_n_components()
         if not np.any(moments.variances > 0):
             raise ValueError("every feature is constant: there is no variance to explain")
-        gram = gram_of(moments, sparse=self._sparse_gram())
+        gram = self._gram(moments)
         solution = self._solve(moments, gram)
-        self._record(solution)
-        self.mean_ = self._centre(moments)
         self._set_components(np.asarray(solution.loadings), gram)
-        self.reconstruction_ = self._reconstruction(solution, gram)
-        self._rank(self._feature_scores(), moments.variances)
-        return self
+        return self._feature_scores(), solution
 
     def _set_components(self, loadings: FloatArray, gram: Gram) -> None:
         image = gram.apply(loadings)
@@ -189,9 +217,9 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _checked(self, X: Any) -> Any:
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
 
-    def _warn(self, message: str) -> None:
-        # Attributed to the caller of fit or fit_moments, from inside _solve.
-        warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=5)
+    def _warn(self, message: str, level: int = 6) -> None:
+        # Attributed to the caller of fit or fit_moments; six frames up from inside _solve.
+        warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=level)
 
     @property
     def _n_features_out(self) -> int:

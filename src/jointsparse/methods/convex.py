@@ -92,11 +92,22 @@ class ConvexSelector(Selector):
             loadings = loadings @ (axes * np.sqrt(np.clip(lengths, 0.0, None)))
         return whitened_target(loadings, moments)
 
-    def emptying_penalty(self, moments: Moments) -> tuple[float, float]:
-        """Return a λ that surely empties the model, and the η it belongs to, in data units."""
+    def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
+        """Return a λ that surely empties the model, in data units, and how to follow a path.
+
+        With the parameters returned, ``alpha`` is in data units, η stays what it is now, and each
+        solution starts from the last where the method can.
+        """
         self._check_parameters()
         self._set_penalties(moments)
-        return self._largest_lam(moments), self.eta_
+        fixed = {"eta": self.eta_, "warm_start": True, "n_features_to_select": "support"}
+        known = self.get_params()
+        following = {name: value for name, value in fixed.items() if name in known}
+        return self._largest_lam(moments), {"penalty_scale": "absolute", **following}
+
+    def set_penalty(self, penalty: float) -> None:
+        """Set the penalty in the units of the path."""
+        self.set_params(alpha=penalty)
 
     def solution(self, moments: Moments) -> tuple[NDArray[np.float64], Solution]:
         """Return the scores and the solution for some moments, without selecting features."""

@@ -55,14 +55,26 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
-        moments = self._take_in(X)
+        moments = self.moments_of(X, y)
         self._fit(moments)
         if is_streamed(X):
             self._remember_streamed(X, moments)
         return self
 
-    def _take_in(self, X: Any) -> Moments:
-        """Return the moments of checked samples; keep the number and names of their features."""
+    def moments_of(self, X: Any, y: Any = None) -> Moments:
+        """Return the moments of samples, checked as ``fit`` does.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sparse matrix or source of shape (n_samples, n_features)
+            Samples, one per row. Not modified.
+        y : ignored
+            Used by methods that want classes.
+
+        Returns
+        -------
+        Moments
+        """
         if is_streamed(X):
             moments = moments_to_fit(as_source(X), self)
             if moments.n_samples < 2:
@@ -72,7 +84,9 @@ class MomentsEstimator(BaseEstimator):
         X = validate_data(
             self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
         )
-        return Moments.from_data(X)
+        moments = Moments.from_data(X)
+        moments.feature_names = getattr(self, "feature_names_in_", None)
+        return moments
 
     def _remember_streamed(self, X: Any, moments: Moments) -> None:
         """Keep what a later question about the samples needs; most methods are asked none."""

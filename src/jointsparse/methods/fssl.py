@@ -87,6 +87,9 @@ class FSSL(ComponentsMethod):
         of A at which to stop, where 0 makes exactly ``max_iter`` passes.
     max_iter : int, default=1000
         Largest number of passes ("reweighted"), or of regressions ("equality").
+    warm_start : bool, default=False
+        Start from A of the previous call to ``fit`` where its shape is right; penalised problem
+        with ``solver="exact"`` only.
 
     Attributes
     ----------
@@ -162,6 +165,7 @@ class FSSL(ComponentsMethod):
     """
 
     coefficients_: FloatArray
+    _state: FloatArray | None = None  # A of the last fit, of data and targets of length 1
 
     def __init__(
         self,
@@ -177,6 +181,7 @@ class FSSL(ComponentsMethod):
         penalty_scale: str = "relative",
         tol: float = 1e-6,
         max_iter: int = 1000,
+        warm_start: bool = False,
     ) -> None:
         self.n_components = n_components
         self.graph = graph
@@ -189,6 +194,7 @@ class FSSL(ComponentsMethod):
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter
+        self.warm_start = warm_start
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the method to samples.
@@ -205,9 +211,25 @@ class FSSL(ComponentsMethod):
         -------
         self
         """
-        moments = self._take_in(X)
+        return self._fit(self.moments_of(X, y))
+
+    def moments_of(self, X: Any, y: Any = None) -> Moments:
+        """Return the moments of samples, and with them the classes, checked as ``fit`` does.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+            Samples, one per row. Not modified.
+        y : array-like of shape (n_samples,) or None
+            Classes of the samples.
+
+        Returns
+        -------
+        Moments
+        """
+        moments = super().moments_of(X, y)
         moments.cache["labels"] = self._labels(moments, y)
-        return self._fit(moments)
+        return moments
 
     def _needs_samples(self) -> bool:
         return self.graph != "pca"
@@ -242,10 +264,10 @@ class FSSL(ComponentsMethod):
         self._check_parameters()
         for stale in ("targets_", "duality_gap_"):
             self.__dict__.pop(stale, None)
-        self.graph_ = self._chosen_graph(moments)
         # Data and targets are divided by their lengths.
         scale = float(np.sqrt(gram.trace))
         problem, unit = self._problem(moments, gram, scale)
+        largest = self._emptying(problem, unit, scale)
         found = problem.correlation.shape[1]
         if self.n_components is not None and found < self.n_components:
             self._warn(f"the {self.graph_!r} graph and these data have only {found} targets")
@@ -255,6 +277,38 @@ class FSSL(ComponentsMethod):
                 "function of the features. A is a least squares solution, sparse only where there "
                 "are several; constraint='penalised' selects features"
             )
+        multiple = self._multiple()
+        self.mu_ = multiple * self.mu_min_
+        solution = self._solved(problem, largest / multiple)
+        self._state = np.asarray(solution.loadings) if self.warm_start else None
+        return self._in_units_of_data(solution, problem, moments, scale, unit)
+
+    def _remark(self, solution: Solution) -> str:
+        if np.any(solution.loadings):
+            return ""
+        return f"every coefficient is zero; raise mu above {self.mu_min_:.3g}"
+
+    def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
+        """Return the 1/μ at which the first feature enters, and how to follow a path from there.
+
+        With the parameters returned ``mu`` is in data units, and each solution starts from the
+        last.
+        """
+        self._check_n_components()
+        self._check_parameters()
+        if self.constraint == "equality":
+            raise ValueError("constraint='equality' has no penalty: there is no path to follow")
+        gram = self._gram(moments)
+        scale = float(np.sqrt(gram.trace))
+        self._emptying(*self._problem(moments, gram, scale), scale)
+        return 1 / self.mu_min_, {"penalty_scale": "absolute", "warm_start": True}
+
+    def set_penalty(self, penalty: float) -> None:
+        """Set 1/μ in the units of the path."""
+        self.set_params(mu=1 / penalty)
+
+    def _emptying(self, problem: SubspaceProblem, unit: float, scale: float) -> float:
+        """Return the smallest λ that empties the scaled problem; set its μ."""
         largest = emptying(problem, self.norm)
         if largest <= NOTHING:
             raise ValueError(
@@ -262,12 +316,7 @@ class FSSL(ComponentsMethod):
                 "to select"
             )
         self.mu_min_ = 1 / (largest * unit * scale)
-        multiple = self._multiple()
-        self.mu_ = multiple * self.mu_min_
-        solution = self._solved(problem, largest / multiple)
-        if not np.any(solution.loadings):
-            self._warn(f"every coefficient is zero; raise mu above {self.mu_min_:.3g}")
-        return self._in_units_of_data(solution, problem, moments, scale, unit)
+        return largest
 
     def _chosen_graph(self, moments: Moments) -> str:
         labels = moments.cache.get("labels")
@@ -287,11 +336,24 @@ class FSSL(ComponentsMethod):
         return graph
 
     def _problem(self, moments: Moments, gram: Gram, scale: float) -> tuple[SubspaceProblem, float]:
-        """Return data and targets of length 1, and the length of the targets."""
+        """Return data and targets of length 1, and the length of the targets.
+
+        They stay with the moments: the points of a path have the same targets.
+        """
+        self.graph_ = self._chosen_graph(moments)
+        of_graph = (self.n_neighbors, self.weights) if self.graph_ == "lpp" else ()
+        key = f"targets, {(self.graph_, self.n_components, *of_graph)}"
+        if key not in moments.cache:
+            moments.cache[key] = self._new_problem(moments, gram, scale)
+        problem: tuple[SubspaceProblem, float] = moments.cache[key]
+        return problem
+
+    def _new_problem(
+        self, moments: Moments, gram: Gram, scale: float
+    ) -> tuple[SubspaceProblem, float]:
         if self.graph_ == "pca":
-            values, vectors = gram.leading()
             count = self.n_components or AUTO_COMPONENTS
-            vectors = vectors[:, :count]
+            values, vectors = gram.leading(count)
             vectors[moments.variances == 0] = 0.0  # rounding of the eigenvectors
             length = float(np.sqrt(np.sum(values[:count])))
             Y = None
@@ -318,7 +380,10 @@ class FSSL(ComponentsMethod):
             )
         if equality:
             return solve_equality(problem, self.norm, tol=self.tol, max_iter=self.max_iter)
-        return solve_subspace(problem, penalty, self.norm, tol=self.tol)
+        start = self._state if self.warm_start else None
+        if start is not None and start.shape != problem.correlation.shape:
+            start = None
+        return solve_subspace(problem, penalty, self.norm, tol=self.tol, start=start)
 
     def _in_units_of_data(
         self,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from jointsparse.linalg import double
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, regression
 from jointsparse.methods.passes import samples_of
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram
+from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram, gram_of
 from jointsparse.solvers.joint_published import solve_joint_published
 from jointsparse.solvers.joint_sparse import (
     FeatureLoss,
@@ -21,6 +23,7 @@ from jointsparse.solvers.joint_sparse import (
     emptying_joint_penalty,
     solve_joint,
 )
+from jointsparse.solvers.passed_sample_loss import PassedSampleLoss
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.sparse_gram import SparseGram
 from jointsparse.solvers.sparse_sample_loss import SparseSampleLoss
@@ -71,6 +74,9 @@ class JSPCA(ComponentsMethod):
         Relative change of Q at which to stop; 0 makes exactly ``max_iter`` iterations.
     max_iter : int, default=1000
         Largest number of alternations.
+    warm_start : bool, default=False
+        Start from Q and P of the previous call to ``fit``, where their shapes are right and their
+        objective is not above that of the first answer to the usual start; ``solver="exact"`` only.
 
     Attributes
     ----------
@@ -142,6 +148,7 @@ class JSPCA(ComponentsMethod):
     n_components: int
     projection_: FloatArray
     recovery_: FloatArray
+    _state: tuple[FloatArray, FloatArray] | None = None  # Q and P of the last fit, as solved
 
     def __init__(
         self,
@@ -154,6 +161,7 @@ class JSPCA(ComponentsMethod):
         penalty_scale: str = "relative",
         tol: float = 1e-5,
         max_iter: int = 1000,
+        warm_start: bool = False,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -163,6 +171,7 @@ class JSPCA(ComponentsMethod):
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter
+        self.warm_start = warm_start
 
     def _keep_order(self) -> bool:
         return self.solver == "published"
@@ -178,9 +187,7 @@ class JSPCA(ComponentsMethod):
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
-        loss = self._loss(moments, gram)
-        start = loss.start(int(self.n_components))
-        start[moments.variances == 0] = 0.0  # rounding of the eigenvectors
+        loss, start = self._begun(moments, gram)
         if start.shape[1] < self.n_components:
             self._warn(f"the data have rank {start.shape[1]}: no more components are fitted")
         unit = gram.trace**loss.power
@@ -198,14 +205,43 @@ class JSPCA(ComponentsMethod):
             )
             loadings = self._as_published(solution)
         else:
+            warm = self._state if self.warm_start else None
+            if warm is not None and warm[0].shape != start.shape:
+                warm = None
             solution = solve_joint(
-                loss, start, self.alpha_ / unit, tol=self.tol, max_iter=self.max_iter
+                loss, start, self.alpha_ / unit, tol=self.tol, max_iter=self.max_iter, warm=warm
             )
+            self._state = (solution.loadings, solution.state) if self.warm_start else None
             solution = _in_units_of_data(solution, loss, gram.trace)
             loadings = self._rotated(solution, gram)
-        if not np.any(loadings):
-            self._warn("every loading is zero; lower alpha")
         return replace(solution, loadings=_unit_columns(loadings), state=loss.gram)
+
+    def _remark(self, solution: Solution) -> str:
+        return "" if np.any(solution.loadings) else "every loading is zero; lower alpha"
+
+    def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
+        """Return the λ for which Q = 0 answers the starting P, and how to follow a path from there.
+
+        With the parameters returned ``alpha`` is in data units, and each solution starts from the
+        last.
+        """
+        self._check_n_components()
+        self._check_parameters()
+        gram = gram_of(moments)
+        loss, start = self._begun(moments, gram)
+        largest = emptying_joint_penalty(loss, start) * gram.trace**loss.power
+        return largest, {"penalty_scale": "absolute", "warm_start": True}
+
+    def set_penalty(self, penalty: float) -> None:
+        """Set λ in the units of the path."""
+        self.set_params(alpha=penalty)
+
+    def _begun(self, moments: Moments, gram: Gram) -> tuple[Loss, FloatArray]:
+        """Return the loss with its first weights, and the P that is best for them."""
+        loss = self._loss(moments, gram)
+        start = loss.start(int(self.n_components))
+        start[moments.variances == 0] = 0.0  # rounding of the eigenvectors
+        return loss, start
 
     def _loss(self, moments: Moments, gram: Gram) -> Loss:
         if self.loss == "frobenius":
@@ -214,11 +250,13 @@ class JSPCA(ComponentsMethod):
             return FeatureLoss(gram)
         elsewhere = samples_of(moments)
         if elsewhere is not None:
-            return SampleLoss(elsewhere.divided(float(np.sqrt(gram.trace))), wide=False)
+            return PassedSampleLoss(elsewhere.divided(float(np.sqrt(gram.trace))))
         if isinstance(gram, SparseGram):
             return SparseSampleLoss(gram)
-        centred = np.asarray(moments.centred_data, dtype=np.float64) / np.sqrt(gram.trace)
-        return SampleLoss(centred, wide=isinstance(gram, SampleGram))
+        wide = isinstance(gram, SampleGram)
+        # Where p > n single precision stays: a copy in double precision may not fit.
+        centred = moments.centred_data if wide else double(moments.centred_data)
+        return SampleLoss(centred, wide=wide, shrink=1 / np.sqrt(gram.trace))
 
     def _as_published(self, solution: Solution) -> FloatArray:
         Q = solution.loadings

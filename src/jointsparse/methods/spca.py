@@ -12,8 +12,8 @@ from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import FloatArray, Gram
-from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
+from jointsparse.solvers.gram import FloatArray, Gram, gram_of
+from jointsparse.solvers.procrustes import SparsePenalty, continued, solve_alternating
 from jointsparse.solvers.solution import Solution
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties a component, elastic net form
@@ -56,6 +56,8 @@ class SPCA(ComponentsMethod):
         Relative change of B at which to stop.
     max_iter : int, default=1000
         Largest number of alternations.
+    warm_start : bool, default=False
+        Start from A and B of the previous call to ``fit`` where their shapes are right.
 
     Attributes
     ----------
@@ -129,6 +131,7 @@ class SPCA(ComponentsMethod):
 
     n_components: int
     alpha_: FloatArray
+    _state: tuple[FloatArray, FloatArray] | None = None  # A and B of the last fit
 
     def __init__(
         self,
@@ -140,6 +143,7 @@ class SPCA(ComponentsMethod):
         penalty_scale: str = "relative",
         tol: float = 1e-5,
         max_iter: int = 1000,
+        warm_start: bool = False,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -148,6 +152,7 @@ class SPCA(ComponentsMethod):
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter
+        self.warm_start = warm_start
 
     def _keep_order(self) -> bool:
         given = self.alpha if self.n_nonzero is None else self.n_nonzero
@@ -159,28 +164,65 @@ class SPCA(ComponentsMethod):
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
         check_scale(self.penalty_scale)
-        values, vectors = gram.leading(int(self.n_components))
-        count = min(int(self.n_components), values.size)
+        values, start = self._principal(moments, gram)
+        count = values.size
         if count < self.n_components:
             self._warn(f"the data have rank {count}: only {count} components are fitted")
-        start = vectors[:, :count].copy()
-        start[moments.variances == 0] = 0.0  # rounding of the eigenvectors
-        ridge = self._ridge_in_trace(moments, gram, float(values[0]), gram.rank(values.size))
+        ridge = self._ridge_in_trace(moments, gram)
         counts = self._counts(moments.n_features, count)
         l1 = np.zeros(count)
         if counts is None:
-            # One unit for all: were a strong component penalised more than a weak one, its
-            # direction would move to the weak one, and leave it empty.
-            unit = 2 * float(np.min(np.max(np.abs(gram.apply(start)), axis=0)))
+            unit = _emptying_weakest(gram, start)
             l1 = self._penalties(count, unit, gram.trace, limit=np.isinf(ridge))
         penalty = SparsePenalty(ridge, l1, counts)
-        solution = solve_alternating(gram, start, penalty, tol=self.tol, max_iter=self.max_iter)
-        self.alpha_ = solution.state[2]
+        loadings = None
+        if self.warm_start and self._state is not None and self._state[0].shape == start.shape:
+            A, loadings = self._state
+            start = continued(A, loadings, start * values)
+        solution = solve_alternating(
+            gram, start, penalty, tol=self.tol, max_iter=self.max_iter, loadings=loadings
+        )
+        A, B, self.alpha_ = solution.state
+        self._state = (A, B) if self.warm_start else None
         self.ridge_ = ridge * gram.trace
-        message = _about_counts(np.count_nonzero(solution.loadings, axis=0), counts)
-        if message:
-            self._warn(message)
         return solution
+
+    def _remark(self, solution: Solution) -> str:
+        counts = self._counts(*solution.loadings.shape)
+        return _about_counts(np.count_nonzero(solution.loadings, axis=0), counts)
+
+    def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
+        """Return the λ₁ that empties the weakest component, and how to follow a path from there.
+
+        With the parameters returned, ``alpha`` is in data units, the ridge stays what it is now,
+        and each solution starts from the last.
+        """
+        if self.n_nonzero is not None:
+            raise ValueError(
+                f"n_nonzero={self.n_nonzero!r} stands in place of alpha, which a path goes "
+                "through: leave it at None"
+            )
+        self._check_n_components()
+        check_scale(self.penalty_scale)
+        gram = gram_of(moments)
+        _, start = self._principal(moments, gram)
+        ridge = self._ridge_in_trace(moments, gram) * gram.trace
+        following = {
+            "penalty_scale": "absolute",
+            "ridge": "inf" if np.isinf(ridge) else ridge,
+            "warm_start": True,
+        }
+        return _emptying_weakest(gram, start) * gram.trace, following
+
+    def set_penalty(self, penalty: float) -> None:
+        """Set λ₁ of all components in the units of the path."""
+        self.set_params(alpha=penalty)
+
+    def _principal(self, moments: Moments, gram: Gram) -> tuple[FloatArray, FloatArray]:
+        """Return the largest eigenvalues and the principal components."""
+        values, start = gram.leading(int(self.n_components))
+        start[moments.variances == 0] = 0.0  # rounding of the eigenvectors
+        return values[: start.shape[1]], start
 
     def _penalties(self, count: int, unit: float, trace: float, *, limit: bool) -> FloatArray:
         """Return λ₁ of every component in units of the trace; ``unit`` empties the weakest."""
@@ -219,14 +261,16 @@ class SPCA(ComponentsMethod):
             raise ValueError(f"{name} has {len(given)} values for n_components={self.n_components}")
         return given[:count]
 
-    def _ridge_in_trace(self, moments: Moments, gram: Gram, largest: float, rank: int) -> float:
-        """Return λ₂ in units of the trace; ``largest`` is the largest eigenvalue in that unit."""
+    def _ridge_in_trace(self, moments: Moments, gram: Gram) -> float:
+        """Return λ₂ in units of the trace."""
         ridge = self.ridge
         if ridge is None or ridge == "inf":
             return float("inf")
+        values, _ = gram.leading(0)
+        largest = float(values[0])
         if ridge == "auto":
             # p > n, said so that it does not depend on samples that occur twice or on constants.
-            wide = np.count_nonzero(moments.variances) > rank + 1
+            wide = np.count_nonzero(moments.variances) > gram.rank(values.size) + 1
             return float("inf") if wide else AUTO_RIDGE * largest
         if not is_number(ridge) or not float(ridge) >= 0:
             raise ValueError(
@@ -234,6 +278,15 @@ class SPCA(ComponentsMethod):
             )
         unit = {"relative": largest, "trace": 1.0, "absolute": 1 / gram.trace}
         return float(ridge) * unit[self.penalty_scale]
+
+
+def _emptying_weakest(gram: Gram, principal: FloatArray) -> float:
+    """Return the λ₁ that empties the weakest component, in units of the trace.
+
+    One unit for all: were a strong component penalised more than a weak one, its direction would
+    move to the weak one, and leave it empty.
+    """
+    return 2 * float(np.min(np.max(np.abs(gram.apply(principal)), axis=0)))
 
 
 def _about_counts(found: NDArray[Any], wanted: NDArray[np.int64] | None) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import solve
+from scipy.linalg import eigh, solve
 
-from jointsparse.linalg import Spectrum
+from jointsparse.linalg import Spectrum, blocks, double
 from jointsparse.moments import Moments
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+
+FEW = 0.3  # share of the rows: below, a product over these rows alone is faster
 
 
 class Gram:
@@ -52,95 +56,194 @@ class Gram:
         right = roots * (self.scatter @ wanted)
         return roots * solve(inner, right, assume_a="pos", check_finite=False)
 
-    def scaled(self, factors: FloatArray) -> Gram:
-        """Return the scatter matrix of the features multiplied by factors."""
-        return Gram(self.scatter * np.outer(factors, factors))
-
     def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Return eigenvalues (largest first) above rounding, and their eigenvectors.
 
-        At least ``count`` of them, where that many are needed; all by default.
+        Parameters
+        ----------
+        count : int or None
+            Number of eigenvectors wanted; None: as many as eigenvalues.
         """
-        return _descending(Spectrum.of(self.scatter))
+        values, vectors = self._spectrum
+        return values, vectors[:, :count].copy()
 
     def rank(self, found: int) -> int:
         """Return the rank, given how many eigenvalues above rounding were found."""
         return found
 
+    def leading_scaled(self, factors: FloatArray, count: int) -> FloatArray:
+        """Return the first eigenvectors for the features multiplied by factors."""
+        return Gram(self.scatter * np.outer(factors, factors)).leading(count)[1]
+
+    @cached_property
+    def _spectrum(self) -> tuple[FloatArray, FloatArray]:
+        spectrum = Spectrum.of(self.scatter)
+        values, vectors = _descending(np.asarray(spectrum.values), np.asarray(spectrum.vectors))
+        return values, vectors
+
 
 class SampleGram(Gram):
     """The same for XᵀX of centred samples; products go through X, nothing is p × p.
 
+    X is kept as it came: of single precision, blocks of it are converted, and all sums are in
+    double precision.
+
     Parameters
     ----------
     centred : ndarray of shape (n_samples, n_features)
-        X. Kept as it is where it is float64.
+        X, in single or double precision.
     weights : ndarray of shape (n_samples,) or None
         Weights of the samples: then it is Xᵀ diag(weights) X. None: all are 1.
+    squares : ndarray of shape (n_samples,) or None
+        Squared length of each sample, where it is known.
     """
 
-    def __init__(self, centred: NDArray[np.floating], weights: FloatArray | None = None) -> None:
-        self.samples = np.asarray(centred, dtype=np.float64)
+    def __init__(
+        self,
+        centred: NDArray[np.floating],
+        weights: FloatArray | None = None,
+        squares: FloatArray | None = None,
+    ) -> None:
+        self.samples = _floating(centred)
+        if squares is None:
+            squares = row_squares(self.samples)
         if weights is None:
             weights = np.ones(self.samples.shape[0])
-        self.trace = float(weights @ np.einsum("ij,ij->i", self.samples, self.samples))
+        self.trace = float(weights @ squares)
         self.weights = (weights / self.trace)[:, None]
+        # What was asked for last: an alternation often asks for the same again.
+        self._block: tuple[IntArray, FloatArray] | None = None
+        self._last: tuple[IntArray, FloatArray] | None = None
 
     @cached_property
     def diagonal(self) -> FloatArray:
         """Diagonal of S; a pass over the samples that most uses can do without."""
-        return np.asarray(self.weights[:, 0] @ self.samples**2)
+        result = np.empty(self.samples.shape[1])
+        for part in self._parts():
+            result[part] = self.weights[:, 0] @ double(self.samples[:, part]) ** 2
+        return result
 
     def apply(self, matrix: FloatArray) -> FloatArray:
         """Return S @ matrix."""
         weights = self.weights if matrix.ndim == 2 else self.weights[:, 0]
-        return self.samples.T @ (weights * (self.samples @ matrix))
+        return self.back(weights * self.image(matrix))
+
+    def image(self, matrix: FloatArray) -> FloatArray:
+        """Return X @ matrix; rows of zeros cost nothing."""
+        used = np.flatnonzero(matrix if matrix.ndim == 1 else matrix.any(axis=1))
+        if used.size <= FEW * matrix.shape[0]:
+            return np.asarray(self._taken(used) @ matrix[used])
+        total = np.zeros((self.samples.shape[0], *matrix.shape[1:]))
+        for part in self._parts():
+            total += double(self.samples[:, part]) @ matrix[part]
+        return total
+
+    def back(self, rows: FloatArray) -> FloatArray:
+        """Return Xᵀ @ rows."""
+        if self.samples.dtype == np.float64:
+            return np.asarray(self.samples.T @ rows)
+        result = np.empty((self.samples.shape[1], *rows.shape[1:]))
+        for part in self._parts():
+            result[part] = double(self.samples[:, part]).T @ rows
+        return result
 
     def columns(self, features: IntArray) -> FloatArray:
         """Return S[:, features]."""
-        return self.samples.T @ (self.weights * self.samples[:, features])
+        return self.back(self.weights * double(self.samples[:, features]))
 
     def block(self, features: IntArray) -> FloatArray:
         """Return S[features, features]."""
-        part = np.sqrt(self.weights) * self.samples[:, features]
-        return part.T @ part
+        if self._block is None or not np.array_equal(self._block[0], features):
+            part = self._taken(features)
+            self._block = features, part.T @ (self.weights * part)
+        return self._block[1].copy()
 
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
         """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
-        data = np.sqrt(self.weights) * self.samples
-        inner = data @ data.T + ridge * np.eye(data.shape[0])
-        inverse = np.linalg.solve(inner, data @ right)
-        return (right - data.T @ inverse) / ridge
+        inner = self._between_rows() + ridge * np.eye(self.samples.shape[0])
+        roots = np.sqrt(self.weights) if right.ndim == 2 else np.sqrt(self.weights[:, 0])
+        inverse = np.linalg.solve(inner, roots * self.image(right))
+        return (right - self.back(roots * inverse)) / ridge
 
     def reweighted_fit(self, wanted: FloatArray, lengths: FloatArray, penalty: float) -> FloatArray:
         """Return (S + penalty diag(1/lengths))⁻¹ S wanted; rows without length are zero."""
-        data = np.sqrt(self.weights) * self.samples
-        longer = data * lengths
-        inner = longer @ data.T + penalty * np.eye(data.shape[0])
-        return longer.T @ solve(inner, data @ wanted, assume_a="pos", check_finite=False)
-
-    def scaled(self, factors: FloatArray) -> Gram:
-        """Return the scatter matrix of the features multiplied by factors."""
-        return SampleGram(self.samples * factors, self.weights[:, 0])
+        inner = self._between_rows(lengths) + penalty * np.eye(self.samples.shape[0])
+        roots = np.sqrt(self.weights)
+        right = roots * self.image(wanted)
+        solved = solve(inner, right, assume_a="pos", check_finite=False)
+        return lengths[:, None] * self.back(roots * solved)
 
     def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues (largest first) above rounding, and their eigenvectors."""
-        return _descending(Spectrum.thin(np.sqrt(self.weights) * self.samples))
+        """Return eigenvalues (largest first) above rounding, and their eigenvectors.
+
+        Parameters
+        ----------
+        count : int or None
+            Number of eigenvectors wanted; None: as many as eigenvalues, n × p numbers.
+        """
+        values, rows = self.rows
+        return values, self._eigenvectors(values[:count], rows[:, :count])
+
+    def leading_scaled(self, factors: FloatArray, count: int) -> FloatArray:
+        """Return the first eigenvectors for the features multiplied by factors."""
+        size = self.samples.shape[0]
+        wanted = (max(0, size - count), size - 1)
+        values, rows = eigh(self._between_rows(factors**2), subset_by_index=wanted)
+        values, rows = _descending(values, rows)
+        return factors[:, None] * self._eigenvectors(values, rows)
+
+    @cached_property
+    def rows(self) -> tuple[FloatArray, FloatArray]:
+        """Eigenvalues of S and, for each, its unit vector over the samples: XV = U diag(√value)."""
+        return _descending(*np.linalg.eigh(self._between_rows()))
+
+    def _taken(self, features: IntArray) -> FloatArray:
+        """Return some columns of X."""
+        if self._last is None or not np.array_equal(self._last[0], features):
+            self._last = features, double(self.samples.take(features, axis=1))
+        return self._last[1]
+
+    def _eigenvectors(self, values: FloatArray, rows: FloatArray) -> FloatArray:
+        return self.back(np.sqrt(self.weights) * rows / np.sqrt(values))
+
+    def _between_rows(self, lengths: FloatArray | None = None) -> FloatArray:
+        """Return the n × n matrix X diag(lengths) Xᵀ of the weighted samples."""
+        total = np.zeros((self.samples.shape[0], self.samples.shape[0]))
+        for part in self._parts():
+            block = double(self.samples[:, part])
+            # A product with its own transpose costs half.
+            total += block @ block.T if lengths is None else (block * lengths[part]) @ block.T
+        roots = np.sqrt(self.weights)
+        total *= roots
+        total *= roots.T
+        return total
+
+    def _parts(self) -> Iterator[slice]:
+        """Blocks of features; all at once where nothing has to be converted."""
+        width = self.samples.shape[1]
+        return blocks(width) if self.samples.dtype == np.float32 else iter([slice(0, width)])
 
 
 def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
     """Return the scatter matrix in the cheaper form: through the samples where p > n.
 
+    It stays with the moments, and its eigenvectors with it: a path needs them at every point.
     Sparse samples stay sparse, unless the kernel needs them dense.
     """
-    if moments.has_samples and moments.n_features > moments.n_samples:
-        if sparse and sp.issparse(moments.data):
+    wide = moments.has_samples and moments.n_features > moments.n_samples
+    sparse = sparse and wide and sp.issparse(moments.data)
+    key = "sparse gram" if sparse else "gram"
+    if key not in moments.cache:
+        if sparse:
             from jointsparse.solvers.sparse_gram import SparseGram  # which builds on this
 
             live = moments.variances > 0
-            return SparseGram(moments.data.multiply(live), np.where(live, moments.mean, 0.0))
-        return SampleGram(moments.centred_data)
-    return Gram(moments.scatter)
+            gram: Gram = SparseGram(moments.data.multiply(live), np.where(live, moments.mean, 0.0))
+        else:
+            gram = SampleGram(moments.centred_data) if wide else Gram(moments.scatter)
+        moments.cache[key] = gram
+    cached: Gram = moments.cache[key]
+    return cached
 
 
 def equal_features(gram: Gram) -> list[IntArray]:
@@ -153,11 +256,27 @@ def equal_features(gram: Gram) -> list[IntArray]:
     order = np.argsort(images[:, 0], kind="stable")
     close = np.abs(np.diff(images[order], axis=0)) <= 1e-10 * np.max(np.abs(images), axis=0)
     joined = np.all(close, axis=1) & (gram.diagonal[order[1:]] > 0)
-    runs = np.split(order, np.flatnonzero(~joined) + 1)
-    return [run for run in runs if run.size > 1]
+    pairs = np.flatnonzero(joined)  # of neighbours in this order
+    if pairs.size == 0:
+        return []
+    runs = np.split(pairs, np.flatnonzero(np.diff(pairs) > 1) + 1)
+    return [order[run[0] : run[-1] + 2] for run in runs]
 
 
-def _descending(spectrum: Spectrum) -> tuple[FloatArray, FloatArray]:
-    values = np.asarray(spectrum.values)[::-1]
+def row_squares(samples: NDArray[np.floating]) -> FloatArray:
+    """Return the squared length of every row, in double precision."""
+    total = np.zeros(samples.shape[0])
+    for part in blocks(samples.shape[1]):
+        block = double(samples[:, part])
+        total += np.einsum("ij,ij->i", block, block)
+    return total
+
+
+def _descending(values: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    values, vectors = values[::-1], vectors[:, ::-1]
     rank = int(np.count_nonzero(values > 1e-12 * values[0]))
-    return values[:rank], np.asarray(spectrum.vectors)[:, ::-1][:, :rank]
+    return values[:rank], vectors[:, :rank]
+
+
+def _floating(samples: NDArray[Any]) -> NDArray[np.floating]:
+    return samples if samples.dtype == np.float32 else np.asarray(samples, dtype=np.float64)

@@ -17,16 +17,24 @@ exact zeros, the latter accuracy. All steps treat equal features alike.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
 from jointsparse.solvers.gram import FloatArray, Gram, IntArray
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual
 DAMPING = 1e-6  # of the curvature along rows: where equal features make it vanish, rounding rules
 JITTER = 1e-14  # of the largest variance: keeps a singular S positive where λ is next to nothing
-LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)  # of Newton steps, until one helps
+ENOUGH = 0.5  # of the decrease that a Newton step promises
+LENGTHS = (
+    0.3,
+    0.1,
+    0.03,
+    0.01,
+)  # of Newton steps where the whole one does not help, until one does
 TIE = 1e-9  # relative: features that differ by less enter together
 
 
@@ -38,21 +46,41 @@ class GroupRegression:
     ----------
     coefficients : ndarray of shape (n_features, n_targets)
         A, with exact zero rows.
-    objective : float
-        Its objective.
-    gap : float
-        Proven upper bound on (objective - optimum) / objective.
     n_steps : int
         Newton steps made.
-    image : ndarray of shape (n_features, n_targets)
-        S A.
+    correlation, residual : ndarray of shape (n_features, n_targets)
+        C, and C - S A.
+    target, half : float
+        ‖Y‖² and λ/2.
     """
 
     coefficients: FloatArray
-    objective: float
-    gap: float
     n_steps: int
-    image: FloatArray
+    correlation: FloatArray
+    residual: FloatArray
+    target: float
+    half: float
+
+    @property
+    def image(self) -> FloatArray:
+        """S A."""
+        return self.correlation - self.residual
+
+    @property
+    def objective(self) -> float:
+        """Objective of A."""
+        return self._certificate[0]
+
+    @property
+    def gap(self) -> float:
+        """Proven upper bound on (objective - optimum) / objective."""
+        return self._certificate[1]
+
+    @cached_property
+    def _certificate(self) -> tuple[float, float]:
+        return _certified(
+            self.coefficients, self.correlation, self.residual, self.target, self.half
+        )
 
 
 def group_regression(
@@ -63,6 +91,7 @@ def group_regression(
     penalty: float,
     tol: float = 1e-10,
     start: FloatArray | None = None,
+    image: FloatArray | None = None,
 ) -> GroupRegression:
     """Minimise ‖Y - XA‖² + penalty Σ‖a_i‖ over A.
 
@@ -80,6 +109,8 @@ def group_regression(
         How far the conditions of optimality may be missed, relative to λ/2.
     start : ndarray of shape (n_features, n_targets) or None
         Where to start; None starts from zero.
+    image : ndarray of shape (n_features, n_targets) or None
+        S times the start, where it is known.
 
     Returns
     -------
@@ -103,11 +134,13 @@ def group_regression(
     """
     half = penalty / 2
     solution = np.zeros_like(correlation) if start is None else start.copy()
-    residual = correlation - gram.apply(solution) if np.any(solution) else correlation
+    if image is None:
+        image = gram.apply(solution) if np.any(solution) else np.zeros_like(solution)
+    residual = correlation - image
     n_steps, best = 0, np.inf
     for _ in range(correlation.shape[0] + 1):
-        used = np.any(solution != 0, axis=1)
-        excess = np.where(used, 0.0, np.linalg.norm(residual, axis=1) - half)
+        used = solution.any(axis=1)
+        excess = np.where(used, 0.0, _lengths(residual) - half)
         entering = _largest(excess, tol * half, max(10, int(used.sum())))
         if entering.size == 0 and _violation(solution[used], residual[used], half) <= tol * half:
             break
@@ -123,13 +156,12 @@ def group_regression(
         if not _falls(value, best):
             break  # what is missing is rounding
         best = value
-    certificate = _certified(solution, correlation, residual, target, half)
-    return GroupRegression(solution, *certificate, n_steps, correlation - residual)
+    return GroupRegression(solution, n_steps, correlation, residual, target, half)
 
 
 def emptying_penalty(correlation: FloatArray) -> float:
     """Return the smallest λ for which A = 0 is optimal: 2 maxᵢ ‖cᵢ‖."""
-    return 2 * float(np.max(np.linalg.norm(correlation, axis=1)))
+    return 2 * float(np.max(_lengths(correlation)))
 
 
 def share_equally(coefficients: FloatArray, groups: list[IntArray]) -> FloatArray:
@@ -152,8 +184,8 @@ def _certified(
     """
     inner = float(np.sum(solution * residual))  # ⟨XA, Y - XA⟩
     missed = target - float(np.sum(solution * correlation)) - inner  # ‖Y - XA‖²
-    size = float(np.sum(np.linalg.norm(solution, axis=1)))
-    steepest = float(np.max(np.linalg.norm(residual, axis=1)))
+    size = float(np.sum(_lengths(solution)))
+    steepest = float(np.max(_lengths(residual)))
     return certified(missed, inner, half=half, size=size, steepest=steepest)
 
 
@@ -193,14 +225,13 @@ def _violation(rows: FloatArray, residual: FloatArray, half: float) -> float:
     """Return the largest violation of the conditions of optimality in rows that are not zero."""
     if rows.shape[0] == 0:
         return 0.0
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return float(np.max(np.linalg.norm(residual - half * rows / norms, axis=1)))
+    norms = _lengths(rows)[:, None]
+    return float(np.max(_lengths(residual - half * rows / norms)))
 
 
 def _value(A: FloatArray, C: FloatArray, residual: FloatArray, half: float) -> float:
     """Return the objective without ‖Y‖²."""
-    penalty = 2 * half * float(np.sum(np.linalg.norm(A, axis=1)))
-    return penalty - float(np.sum(A * (C + residual)))
+    return 2 * half * float(np.sum(_lengths(A))) - float(np.vdot(A, C + residual))
 
 
 def _falls(value: float, best: float) -> bool:
@@ -216,14 +247,14 @@ def _solve_block(
     A, residual = A.copy(), C - S @ A
     best = np.inf
     for step in range(1, MAX_NEWTON + 1):  # noqa: B007 - returned
-        A = _shrink_rows(A + residual / lipschitz, half / lipschitz)
-        used = np.any(A != 0, axis=1)
+        A = _without_weak(S, C, half, _shrink_rows(A + residual / lipschitz, half / lipschitz))
+        used = A.any(axis=1)
         if np.any(used):
             inner = S if used.all() else S[np.ix_(used, used)]
             A[used] = _newton(inner, C[used], half, A[used])
         residual = C - S @ A
-        used = np.any(A != 0, axis=1)
-        outside = np.linalg.norm(residual[~used], axis=1)
+        used = A.any(axis=1)
+        outside = _lengths(residual[~used])
         value = _value(A, C, residual, half)
         solved = _violation(A[used], residual[used], half) <= slack
         if (solved and not np.any(outside > half + slack)) or not _falls(value, best):
@@ -233,8 +264,18 @@ def _solve_block(
 
 
 def _shrink_rows(A: FloatArray, threshold: float) -> FloatArray:
-    norms = np.linalg.norm(A, axis=1, keepdims=True)
-    return A * np.maximum(1 - threshold / np.where(norms > 0, norms, 1.0), 0.0)
+    norms = _lengths(A)
+    return A * np.maximum(1 - threshold / np.where(norms > 0, norms, 1.0), 0.0)[:, None]
+
+
+def _without_weak(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatArray:
+    """Set rows to zero that each would be, were it the only one to change; if that helps."""
+    alone = C - S @ A + np.diagonal(S)[:, None] * A
+    weak = (_lengths(alone) <= half) & A.any(axis=1)
+    if not weak.any():
+        return A
+    fewer = np.where(weak[:, None], 0.0, A)
+    return fewer if _block_value(S, C, half, fewer) < _block_value(S, C, half, A) else A
 
 
 def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatArray:
@@ -245,30 +286,66 @@ def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatAr
     it, whatever the number of columns: M itself, and K = diag(1/h) - M⁻¹ ∘ UUᵀ. The safe step is
     M⁻¹C, the minimum of a quadratic function above the objective.
     """
-    norms = np.linalg.norm(A, axis=1, keepdims=True)
-    units, heights = A / norms, half / norms[:, 0]
-    M = S + np.diag(heights + JITTER * float(np.max(np.diagonal(S))))
-    inverse = cho_solve(cho_factor(M, check_finite=False), np.eye(len(M)), check_finite=False)
-    safe = inverse @ C
-    # M⁻¹ times the gradient; not A - safe, where the jitter would remain.
-    plain = inverse @ (S @ A + heights[:, None] * A - C)
-    K = np.diag((1 + DAMPING) / heights) - inverse * (units @ units.T)
-    try:
-        weights = cho_solve(cho_factor(K, check_finite=False), np.sum(units * plain, axis=1))
-    except LinAlgError:
-        return safe
+    norms = _lengths(A)
+    units, heights = A / norms[:, None], half / norms
+    M = S.copy()
+    M.flat[:: len(M) + 1] += heights + JITTER * float(np.max(np.diagonal(S)))
+    inverse = _inverse(M)
+    SA = S @ A
+    gradient = SA + heights[:, None] * A - C
+    # M⁻¹ times the gradient; not A - M⁻¹C, where the jitter would remain.
+    plain = inverse @ gradient
+    K = inverse * (units @ -units.T)
+    K.flat[:: len(K) + 1] += (1 + DAMPING) / heights
+    _, weights, failed = dposv(K, np.vecdot(units, plain), overwrite_a=True)
+    if failed:
+        return inverse @ C
     direction = -plain - inverse @ (units * weights[:, None])
+    ahead = _stopped_at_zero(A + direction, A)
+    value = _block_value(S, C, half, ahead)
+    now = float(np.vdot(A, SA - 2 * C)) + 2 * half * float(norms.sum())
+    if value < now + ENOUGH * float(np.vdot(gradient, direction)):
+        return ahead
+    safe = inverse @ C
     lowest = _block_value(S, C, half, safe)
     lowest += 1e-14 * abs(lowest)  # near the optimum only Newton's step tells them apart
     for length in LENGTHS:
-        ahead = A + length * direction
-        # A row that shrinks is linear in its length, so its Newton step leads beyond zero: there
-        # it stops. Many rows can leave in one step that way.
-        ahead[np.sum(ahead * A, axis=1) <= 0] = 0.0
-        if _block_value(S, C, half, ahead) < lowest:
+        if value < lowest:
             return ahead
-    return safe
+        ahead = _stopped_at_zero(A + length * direction, A)
+        value = _block_value(S, C, half, ahead)
+    return ahead if value < lowest else safe
+
+
+def _stopped_at_zero(ahead: FloatArray, A: FloatArray) -> FloatArray:
+    """Set rows to zero that have turned round.
+
+    A row that shrinks is linear in its length, so its Newton step leads beyond zero: there it
+    stops. Many rows can leave in one step that way.
+    """
+    ahead[np.vecdot(ahead, A) <= 0] = 0.0
+    return ahead
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """Return the inverse of a positive definite matrix, which is overwritten.
+
+    By LAPACK itself: the matrices are small and many, and a wrapper costs as much as they do.
+    """
+    factor, failed = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
+    if failed:
+        raise LinAlgError("the scatter matrix is not positive semidefinite")
+    lower, _ = dpotri(factor, lower=True, overwrite_c=True)
+    lower = np.tril(lower)
+    result = lower + lower.T
+    result.flat[:: len(result) + 1] /= 2
+    return np.asarray(result)
 
 
 def _block_value(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> float:
-    return float(np.sum(A * (S @ A - 2 * C))) + 2 * half * float(np.linalg.norm(A, axis=1).sum())
+    return float(np.vdot(A, S @ A - 2 * C)) + 2 * half * float(_lengths(A).sum())
+
+
+def _lengths(A: FloatArray) -> FloatArray:
+    """Return the norm of every row; several times faster than the general one."""
+    return np.sqrt(np.vecdot(A, A))

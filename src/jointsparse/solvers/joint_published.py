@@ -63,7 +63,7 @@ def solve_joint_published(
     unit = gram.trace
     squares = np.asarray(gram.diagonal)
     smoothing = SMOOTHING / np.sqrt(squares.size)
-    bar = gram.leading(n_components)[1][:, :n_components].copy()
+    bar = gram.leading(n_components)[1]
     Q = np.zeros_like(bar)
     roots = np.ones((squares.size, 1))  # of D₁
     lengths = np.ones(squares.size)  # 1/D₂

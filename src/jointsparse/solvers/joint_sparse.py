@@ -23,20 +23,29 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from jointsparse.linalg import double
 from jointsparse.projections import polar
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram, equal_features
+from jointsparse.solvers.gram import (
+    FloatArray,
+    Gram,
+    IntArray,
+    SampleGram,
+    equal_features,
+    row_squares,
+)
 from jointsparse.solvers.group_regression import (
     emptying_penalty,
     group_regression,
     share_equally,
 )
 from jointsparse.solvers.solution import Solution, Trace
-from jointsparse.solvers.source_samples import SourceSamples
-from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit, Samples
+from jointsparse.sources.base import BLOCK_ENTRIES
 
 SMOOTHING = 1e-6  # of the typical norm of a residual: its weight stays finite
-COARSE, FINE = 0.03, 1e-10  # accuracy of the regressions: of the change of Q, and at best
+FIRST, FINE = 0.3, 1e-10  # accuracy of the regressions, at first and at best
+COARSE = 0.03  # the same relative to the last change of Q
 KEEP = 1e-10  # of the largest singular value: directions that Q does not use stay as they were
 
 
@@ -90,7 +99,7 @@ class FrobeniusLoss:
 
     def start(self, count: int) -> FloatArray:
         """Return the principal components."""
-        return self.gram.leading(count)[1][:, :count].copy()
+        return self.gram.leading(count)[1]
 
 
 class SampleLoss:
@@ -98,45 +107,54 @@ class SampleLoss:
 
     Parameters
     ----------
-    centred : ndarray of shape (n_samples, n_features) or SourceSamples
-        Centred data with a sum of squares of 1, or what passes over them.
+    centred : ndarray of shape (n_samples, n_features)
+        Centred data, in single or double precision.
     wide : bool
-        Whether products go through the samples, an array, instead of a p × p matrix.
+        Whether products go through the samples instead of a p × p matrix.
+    shrink : float
+        What the data are multiplied by, so that their sum of squares is 1; not in place.
     """
 
     scale = 1.0
     descends = True
     power = unit = 0.5
 
-    def __init__(self, centred: FloatArray | SourceSamples, *, wide: bool) -> None:
-        self.centred, self.wide = centred, wide
-        self.samples: Samples
-        if isinstance(centred, SourceSamples):
-            self.samples, n_samples = centred, centred.n_samples
-        else:
-            self.samples, n_samples = ArraySamples(centred), centred.shape[0]
-        self.smoothing = SMOOTHING / np.sqrt(n_samples)
-        self._pass(LinearFit(smoothing=self.smoothing))
+    def __init__(self, centred: NDArray[np.floating], *, wide: bool, shrink: float = 1.0) -> None:
+        self.samples, self.wide, self.shrink = centred, wide, shrink
+        self.smoothing = SMOOTHING / np.sqrt(centred.shape[0])
+        self.squares = row_squares(centred)
+        self._set(self._norms(self.squares))
 
-    def _pass(self, fit: LinearFit) -> FloatArray:
-        """Set the weights of these residuals; return their norms."""
-        sums = self.samples.weighted_pass(fit, scatter=not self.wide)
+    def _norms(self, squares: FloatArray) -> FloatArray:
+        return np.sqrt(squares * self.shrink**2 + self.smoothing**2)
+
+    def _set(self, norms: FloatArray) -> None:
+        weights = 0.5 / norms
         self.gram: Gram
-        if sums.scatter is None:
-            assert isinstance(self.centred, np.ndarray)
-            self.gram = SampleGram(self.centred, 0.5 / sums.norms)
+        if self.wide:
+            self.gram = SampleGram(self.samples, weights, self.squares)
         else:
-            self.gram = Gram(0.5 * sums.scatter)
-        self.trace = self.gram.trace
-        return np.asarray(sums.norms)
+            self.gram = Gram((self.samples * weights[:, None]).T @ self.samples)
+        self.trace = self.gram.trace * self.shrink**2
 
     def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Set the weights for Q and P; return the loss there."""
-        return float(np.sum(self._pass(LinearFit(Q, P, smoothing=self.smoothing))))
+        count, width = self.samples.shape
+        squares = np.empty(count)
+        step = max(1, BLOCK_ENTRIES // width)
+        for first in range(0, count, step):
+            # The residual itself: differences of squares would lose the digits of small ones.
+            rows = double(self.samples[first : first + step])
+            residual = (rows @ Q) @ P.T
+            residual -= rows
+            squares[first : first + step] = np.einsum("ij,ij->i", residual, residual)
+        norms = self._norms(squares)
+        self._set(norms)
+        return float(np.sum(norms))
 
     def start(self, count: int) -> FloatArray:
         """Return the leading directions of the weighted samples."""
-        return self.gram.leading(count)[1][:, :count].copy()
+        return self.gram.leading(count)[1]
 
 
 class FeatureLoss:
@@ -164,7 +182,7 @@ class FeatureLoss:
 
     def start(self, count: int) -> FloatArray:
         """Return the leading directions of the features divided by the roots of their weights."""
-        return self.gram.scaled(self.scale[:, 0]).leading(count)[1][:, :count].copy()
+        return self.gram.leading_scaled(self.scale[:, 0], count)
 
 
 def feature_residuals(
@@ -181,7 +199,13 @@ def emptying_joint_penalty(loss: Loss, start: FloatArray) -> float:
 
 
 def solve_joint(
-    loss: Loss, start: FloatArray, penalty: float, *, tol: float, max_iter: int
+    loss: Loss,
+    start: FloatArray,
+    penalty: float,
+    *,
+    tol: float,
+    max_iter: int,
+    warm: tuple[FloatArray, FloatArray] | None = None,
 ) -> Solution:
     """Alternate between Q, P and the weights until Q stands still.
 
@@ -197,6 +221,8 @@ def solve_joint(
         Relative change ‖Q - Q_old‖ / ‖Q‖ at which to stop.
     max_iter : int
         Limit on the number of alternations.
+    warm : tuple of two ndarray of shape (n_features, n_components) or None
+        Q and P (``loadings`` and ``state``) of a run with another penalty, to start from.
 
     Returns
     -------
@@ -219,10 +245,16 @@ def solve_joint(
     P, Q, SQ = start.copy(), np.zeros_like(start), np.zeros_like(start)
     recovery, lowest = start, np.inf
     trace = Trace(tol, max_iter, "relative change of the loadings")
-    accuracy, equal = COARSE, equal_features(loss.gram)
+    accuracy, equal = FIRST, equal_features(loss.gram)
+    gram = loss.gram  # that SQ belongs to
+    if warm is not None and np.any(warm[0]):
+        P, Q, SQ, recovery = _better_start(loss, P, warm, penalty, equal)
+        gram = loss.gram
     for iteration in range(1, max_iter + 1):
         before = (Q, P, SQ)
-        Q, SQ = _projection(loss, P, Q, penalty, accuracy, equal)
+        image = SQ if loss.gram is gram else None
+        gram = loss.gram
+        Q, SQ = _projection(loss, P, Q, penalty, accuracy, equal, image)
         P = _recovery(loss, SQ, P)
         recovery_before, recovery = recovery, P / loss.scale  # before the weights change
         value = loss.reweigh(Q, P, SQ) + penalty * float(np.sum(np.linalg.norm(Q, axis=1)))
@@ -241,6 +273,33 @@ def solve_joint(
     return trace.solution(Q, trace.history[-1], None, {}, recovery)
 
 
+def _better_start(
+    loss: Loss,
+    start: FloatArray,
+    before: tuple[FloatArray, FloatArray],
+    penalty: float,
+    equal: list[IntArray],
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return P̄, Q, S Q and P: of the first answer to ``start``, or of the run before.
+
+    The run before is close where the penalty has changed little. But a strong penalty can leave so
+    few features that P turns away from all others, and these would never enter again.
+    """
+    Q, SQ = _projection(loss, start, np.zeros_like(start), penalty, FIRST, equal)
+    fresh = Q, _recovery(loss, SQ, start) / loss.scale
+    values = []
+    for Q, recovery in (fresh, before):
+        value = loss.reweigh(Q, loss.scale * recovery, loss.gram.apply(Q))
+        values.append(value + penalty * float(np.sum(np.linalg.norm(Q, axis=1))))
+    Q, recovery = before
+    if values[0] < values[1]:
+        Q, recovery = fresh
+        loss.reweigh(Q, loss.scale * recovery, loss.gram.apply(Q))
+    # The weights of features move the constraint.
+    P = np.asarray(polar(loss.scale * recovery))
+    return P, Q, loss.gram.apply(Q), recovery
+
+
 def _projection(
     loss: Loss,
     P: FloatArray,
@@ -248,8 +307,9 @@ def _projection(
     penalty: float,
     accuracy: float,
     equal: list[IntArray],
+    image: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return Q and S Q."""
+    """Return Q and S Q; ``image`` is S times the start, where it is known."""
     wanted = loss.scale * P
     correlation = loss.gram.apply(wanted)
     if penalty == 0:
@@ -262,6 +322,7 @@ def _projection(
         penalty=penalty / loss.trace,
         tol=accuracy,
         start=start,
+        image=image,
     )
     return share_equally(fit.coefficients, equal), fit.image
 

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.penalties import soft_threshold
-from jointsparse.projections import polar
 from jointsparse.solvers.elastic_net import PLACE_ON_STRETCH, elastic_net, path_to_count
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray
+from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram
+from jointsparse.solvers.procrustes_spaces import FeatureSpace, SampleSpace, Space
 from jointsparse.solvers.solution import Solution, Trace
 
 HOLD_AFTER = 200  # iterations; where the search for counts settles, it has by then
@@ -53,7 +53,7 @@ class SparsePenalty:
     counts: IntArray | None = None
     supports: NDArray[np.bool_] | None = None
 
-    def step(self, gram: Gram, j: int, a: FloatArray, c: FloatArray, b: FloatArray) -> FloatArray:
+    def step(self, gram: Gram, j: int, space: Space, c: FloatArray, b: FloatArray) -> FloatArray:
         """Return the best b_j for a_j (c = S a_j), starting from b; finds λ₁ for a count."""
         if self.supports is not None:
             return self._restricted(gram, np.flatnonzero(self.supports[:, j]), c)
@@ -66,7 +66,9 @@ class SparsePenalty:
             found, self.l1[j] = path_to_count(gram, c, ridge=self.ridge, count=count)
             return found
         if self.l1[j] == 0 and self.ridge == 0:
-            return a.copy()  # one of many optima where S is singular, and the one that is PCA
+            return space.directions()[
+                :, j
+            ].copy()  # one of many optima where S is singular, and the one that is PCA
         return elastic_net(gram, c, ridge=self.ridge, penalty=float(self.l1[j]), start=b)
 
     def hold(self, supports: NDArray[np.bool_]) -> None:
@@ -85,16 +87,28 @@ class SparsePenalty:
             b[features] = np.linalg.lstsq(block, c[features])[0]
         return b
 
-    def objective(self, A: FloatArray, B: FloatArray, SB: FloatArray) -> float:
-        """Return the objective, for S of trace 1."""
-        common = float(np.sum(self.l1 * np.abs(B).sum(axis=0))) - 2 * float(np.sum(A * SB))
+    def objective(self, B: FloatArray, match: float, spread: float) -> float:
+        """Return the objective, for S of trace 1, from tr(AᵀSB) and tr(BᵀSB)."""
+        common = float(np.sum(self.l1 * np.abs(B).sum(axis=0))) - 2 * match
         if np.isinf(self.ridge):
             return common + float(np.sum(B * B))
-        return 1 + common + float(np.sum(B * SB)) + self.ridge * float(np.sum(B * B))
+        return 1 + common + spread + self.ridge * float(np.sum(B * B))
+
+    def space(self, gram: Gram, start: FloatArray) -> Space:
+        """Return where A lives: over the samples where they are fewer and A itself is not asked."""
+        if isinstance(gram, SampleGram) and np.isinf(self.ridge):
+            return SampleSpace(gram, start, self.l1 / 2 if self.counts is None else None)
+        return FeatureSpace(gram, start)
 
 
 def solve_alternating(
-    gram: Gram, start: FloatArray, penalty: SparsePenalty, *, tol: float, max_iter: int
+    gram: Gram,
+    start: FloatArray,
+    penalty: SparsePenalty,
+    *,
+    tol: float,
+    max_iter: int,
+    loadings: FloatArray | None = None,
 ) -> Solution:
     """Alternate between A and B until B stands still.
 
@@ -110,6 +124,8 @@ def solve_alternating(
         Relative change ‖B - B_old‖ / ‖B‖ at which to stop.
     max_iter : int
         Limit on the number of alternations.
+    loadings : ndarray of shape (n_features, n_components) or None
+        First B, from a run with other penalties; None: zero.
 
     Returns
     -------
@@ -131,27 +147,43 @@ def solve_alternating(
            [0., 1.],
            [0., 0.]])
     """
-    A, B = start.copy(), np.zeros_like(start)
+    space = penalty.space(gram, start)
+    B = np.zeros_like(start) if loadings is None else loadings.copy()
     alive = np.ones(start.shape[1], dtype=bool)
     trace = Trace(tol, max_iter, "relative change of the loadings")
     hold = max(2, min(HOLD_AFTER, max_iter // 2))
     for iteration in range(1, max_iter + 1):
         if penalty.counts is not None and iteration == hold:
-            penalty.hold(B != 0)
+            penalty.hold(B != 0)  # with counts, B has all its rows
+        C, B = space.correlation(B)
         before = B.copy()
-        C = gram.apply(A)
         for j in np.flatnonzero(alive):
-            B[:, j] = penalty.step(gram, int(j), A[:, j], C[:, j], B[:, j])
+            B[:, j] = penalty.step(gram, int(j), space, C[:, j], B[:, j])
         # A component that is empty stays so: its a_j no longer means anything.
         alive &= np.any(B != 0, axis=0)
-        SB = gram.apply(B)
-        A[:, alive] = polar(SB[:, alive])
+        match, spread = space.turn(B, alive)
         size = float(np.linalg.norm(B))
         change = float(np.linalg.norm(B - before)) / size if size > 0 else 0.0
-        objective = penalty.objective(A, B, SB) * gram.trace
+        objective = penalty.objective(B, match, spread) * gram.trace
         if trace.record(iteration, objective, measure=change):
             break
-    return _result(trace, gram, penalty, A, B)
+    return _result(trace, gram, penalty, space.directions(), space.all_rows(B))
+
+
+def continued(A: FloatArray, B: FloatArray, principal: FloatArray) -> FloatArray:
+    """Return a first A for other penalties: that of a run before, its empty components refilled.
+
+    The a_j of an empty component is what it was when that became empty. In its place come the
+    directions in which the principal components (given times their eigenvalues) differ most from
+    the others.
+    """
+    empty = ~np.any(B != 0, axis=0)
+    start = A.copy()
+    if np.any(empty):
+        others = A[:, ~empty]
+        rest = principal - others @ (others.T @ principal)
+        start[:, empty] = np.linalg.svd(rest, full_matrices=False)[0][:, : int(empty.sum())]
+    return start
 
 
 def _result(

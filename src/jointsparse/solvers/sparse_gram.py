@@ -18,7 +18,8 @@ from jointsparse.solvers.wide_data import SparseWide
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-MOST_PAIRS = 32  # eigenpairs that are computed where nobody says how many are needed
+MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
+NOTHING = 1e-12  # of the largest eigenvalue: rounding
 ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
 
 
@@ -40,6 +41,7 @@ class SparseGram(Gram):
         self._set_weights(weights)
 
     def _set_weights(self, weights: FloatArray | None) -> None:
+        self._pairs: tuple[FloatArray, FloatArray] | None = None
         if weights is None:
             self.trace = float(np.sum(self.data.squared_lengths()))
             weights = np.ones(self.data.shape[0])
@@ -126,27 +128,43 @@ class SparseGram(Gram):
         columns = [cg(operator, column, rtol=ACCURATE)[0] for column in right.T]
         return np.stack(columns, axis=1)
 
-    def scaled(self, factors: FloatArray) -> Gram:
-        """Return the scatter matrix of the features multiplied by factors."""
+    def leading_scaled(self, factors: FloatArray, count: int) -> FloatArray:
+        """Return the first eigenvectors for the features multiplied by factors."""
         matrix = sp.csc_array(self.data.matrix.multiply(factors))
-        return SparseGram(matrix, self.data.mean * factors, self.weights[:, 0])
+        scaled = SparseGram(matrix, self.data.mean * factors, self.weights[:, 0])
+        return scaled.leading(count)[1]
 
     def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Return eigenvalues (largest first) above rounding, and their eigenvectors.
 
-        Of many samples only ``count`` of them: all would be as large as the dense data.
+        Parameters
+        ----------
+        count : int or None
+            Number of eigenvectors wanted. Of many samples there are not many more eigenvalues
+            either: all would cost as much as with dense data.
         """
-        n = self.data.shape[0]
-        roots = np.sqrt(self.weights)
-        count = MOST_PAIRS if count is None else count
-        if n <= LARGEST_GRAM:
-            values, rows = np.linalg.eigh(self.data.gram() * roots * roots.T)
-            values, rows = values[::-1], rows[:, ::-1]
-        else:
-            values, rows = leading_pairs(n, self._rows_and_back, count)
-        rank = int(np.count_nonzero(values > 1e-12 * values[0]))
-        values, rows = values[:rank], rows[:, :rank]
-        return values, self._rows_back(rows) / np.sqrt(values)
+        # No more than are asked for: those of noise lie close together and take long.
+        values, rows = self._row_pairs(MOST_PAIRS if count is None else max(count, 1))
+        values, rows = values[values > NOTHING * values[0]], rows[:, values > NOTHING * values[0]]
+        rows = rows[:, :count]
+        return values, self._rows_back(rows) / np.sqrt(values[: rows.shape[1]])
+
+    def _row_pairs(self, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues of S and unit vectors over the samples; computed once."""
+        if self._pairs is None or (self._truncated and self._pairs[0].size < count):
+            n = self.data.shape[0]
+            if self._truncated:
+                self._pairs = leading_pairs(n, self._rows_and_back, count)
+            else:
+                roots = np.sqrt(self.weights)
+                values, rows = np.linalg.eigh(self.data.gram() * roots * roots.T)
+                self._pairs = values[::-1], rows[:, ::-1]
+        return self._pairs
+
+    @property
+    def _truncated(self) -> bool:
+        """Whether there are too many samples for all eigenvalues."""
+        return self.data.shape[0] > LARGEST_GRAM
 
     def _rows_and_back(self, vectors: FloatArray) -> FloatArray:
         thin = vectors.reshape(len(vectors), -1)
@@ -155,4 +173,4 @@ class SparseGram(Gram):
     def rank(self, found: int) -> int:
         """Return the rank: as many as were found, or what it can be where not all were."""
         n = self.data.shape[0]
-        return found if n <= LARGEST_GRAM else min(n - 1, int(np.count_nonzero(self.diagonal)))
+        return min(n - 1, int(np.count_nonzero(self.diagonal))) if self._truncated else found

@@ -21,22 +21,21 @@ class SparseSampleLoss(SampleLoss):
     """
 
     def __init__(self, gram: SparseGram) -> None:
-        self.plain, self.unit_square = gram, gram.trace
-        self.squares = gram.row_squares() / gram.trace
+        self.plain, self.shrink = gram, 1 / np.sqrt(gram.trace)
+        self.squares = gram.row_squares()
         self.smoothing = SMOOTHING / np.sqrt(self.squares.size)
-        self._set(np.sqrt(self.squares + self.smoothing**2))
+        self._set(self._norms(self.squares))
 
     def _set(self, norms: FloatArray) -> None:
-        self.gram = self.plain.weighted(0.5 / norms / self.unit_square)
-        self.trace = self.gram.trace
+        self.gram = self.plain.weighted(0.5 / norms)
+        self.trace = self.gram.trace * self.shrink**2
 
     def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Set the weights for Q and P; return the loss there."""
         # Not the residuals themselves, which would be dense. Differences of squares cost half of
         # the digits of a small one, and few components leave no sparse sample a small one.
-        scores = self.plain.data.times(Q) / np.sqrt(self.unit_square)
-        images = self.plain.data.times(P) / np.sqrt(self.unit_square)
+        scores, images = self.plain.data.times(Q), self.plain.data.times(P)
         changed = np.sum(scores * (scores @ (P.T @ P) - 2 * images), axis=1)
-        norms = np.sqrt(np.maximum(self.squares + changed, 0.0) + self.smoothing**2)
+        norms = self._norms(np.maximum(self.squares + changed, 0.0))
         self._set(norms)
         return float(np.sum(norms))

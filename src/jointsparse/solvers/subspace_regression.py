@@ -73,7 +73,12 @@ def emptying(problem: SubspaceProblem, norm: str) -> float:
 
 
 def solve_subspace(
-    problem: SubspaceProblem, penalty: float, norm: str, *, tol: float = 1e-6
+    problem: SubspaceProblem,
+    penalty: float,
+    norm: str,
+    *,
+    tol: float = 1e-6,
+    start: FloatArray | None = None,
 ) -> Solution:
     """Minimise ‖Y - XA‖² + penalty Ω(A) over A.
 
@@ -87,6 +92,8 @@ def solve_subspace(
         Ω.
     tol : float
         Certified relative gap that counts as converged.
+    start : ndarray of shape (n_features, n_targets) or None
+        A of another penalty to start from; None starts from zero.
 
     Returns
     -------
@@ -113,7 +120,7 @@ def solve_subspace(
     attempts = 1 if norm == "fro" else ATTEMPTS
     trace = Trace(tol, attempts, "certified gap")
     equal = equal_features(gram)
-    A = None
+    A = start
     for iteration in range(1, attempts + 1):
         if norm == "fro":
             A = _frobenius(problem, penalty)
