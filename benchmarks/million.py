@@ -1,10 +1,10 @@
-"""SPCA-PSD, SPCA, JSPCA on very wide tables in single precision: time, peak memory, what is found.
+"""Very wide tables in single precision: time, peak memory, what is found.
 
     python -m benchmarks.million METHOD N_SAMPLES N_FEATURES [THREADS]
 
-METHOD is spca-psd (certified to 1e-3), spca, jspca or jspca-frobenius. The problem: ten directions
-on 2 000 features that carry half of the variance; noise of equal size on all features is the rest.
-The peak is that of the whole process, the table included.
+METHOD is spca-psd or cspca-psd (certified to 1e-3), spca, jspca or jspca-frobenius. The problem:
+ten directions on 2 000 features that carry half of the variance; noise of equal size on all
+features is the rest. The peak is that of the whole process, the table included.
 """
 
 import resource
@@ -14,11 +14,12 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from jointsparse import JSPCA, SPCA, SPCAPSD
+from jointsparse import CSPCA, JSPCA, SPCA, SPCAPSD
 
 RANK, PLANTED = 10, 2_000
 MODELS = {
     "spca-psd": lambda: SPCAPSD(alpha=0.1, eta=0.03, tol=1e-3, n_features_to_select="support"),
+    "cspca-psd": lambda: CSPCA(alpha=0.1, eta=0.03, tol=1e-3, n_features_to_select="support"),
     "spca": lambda: SPCA(n_components=RANK),
     "jspca": lambda: JSPCA(n_components=RANK),
     "jspca-frobenius": lambda: JSPCA(n_components=RANK, loss="frobenius"),

@@ -26,6 +26,9 @@ class SparseSampleLoss(SampleLoss):
         self.smoothing = SMOOTHING / np.sqrt(self.squares.size)
         self._set(self._norms(self.squares))
 
+    def _norms(self, squares: FloatArray) -> FloatArray:
+        return np.sqrt(squares * self.shrink**2 + self.smoothing**2)
+
     def _set(self, norms: FloatArray) -> None:
         self.gram = self.plain.weighted(0.5 / norms)
         self.trace = self.gram.trace * self.shrink**2

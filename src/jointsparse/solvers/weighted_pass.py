@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jointsparse.linalg import Array, array_namespace, double
-
-BLOCK_ENTRIES = 2**20  # of float64, in a block and each of the arrays computed from it
+from jointsparse.sources.base import BLOCK_ENTRIES
 
 
 @dataclass(frozen=True)
@@ -97,13 +96,12 @@ def block_sums(rows: Array, fit: LinearFit, *, scatter: bool = True) -> Weighted
         basis, rotated = fit.second
         second = xp.linalg.vector_norm(centred - ((centred @ basis) @ rotated) @ basis.T, axis=1)
     weights = 1 / norms
-    weighted = rows * weights[:, None]
     return WeightedSums(
         norms=norms,
         second_norms=second,
         weight=float(xp.sum(weights)),
-        first=xp.sum(weighted, axis=0),
-        scatter=weighted.T @ rows if scatter else None,
+        first=weights @ rows,
+        scatter=(rows * weights[:, None]).T @ rows if scatter else None,
     )
 
 
