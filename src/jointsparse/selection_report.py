@@ -108,6 +108,21 @@ class SelectionReport:
         own, _, mean, spread = self.worth
         return bool(own < mean - 2 * spread / np.sqrt(self.random_r2.size) - 1e-9)
 
+    def _repr_html_(self) -> str:
+        """Show the shares as a small table in a notebook."""
+        own, pca, mean, spread = self.worth
+        rows = {
+            f"{self.n_kept} kept features": f"{own:.1%}",
+            f"{self.n_kept} principal components": f"{pca:.1%}",
+            f"{self.n_kept} random features": f"{mean:.1%} ± {spread:.1%}",
+        }
+        where = "held-out samples" if self.held_out else "these samples"
+        body = "".join(f"<tr><th>{name}</th><td>{share}</td></tr>" for name, share in rows.items())
+        return (
+            f"<table><caption>Variance of all {self.n_features} features explained, on {where}"
+            f"</caption><tbody>{body}</tbody></table>"
+        )
+
     def __str__(self) -> str:
         own, pca, mean, spread = self.worth
         where = "of held-out samples" if self.held_out else "of the samples"

@@ -176,7 +176,7 @@ def fit(
     target = tol if isinstance(tol, float) else None
     bar = solver_progress(error_console(), target) if show_progress else nullcontext()
     started = time.perf_counter()
-    with _collect_warnings() as messages, bar:
+    with collect_warnings() as messages, bar:
         try:
             if isinstance(values, Moments):
                 estimator.fit_moments(values)
@@ -192,7 +192,7 @@ def fit(
 
 def worth(estimator: Any) -> "tuple[SelectionReport | None, list[str]]":
     """Return what the kept features are worth, and the warnings about it; None where unknown."""
-    with _collect_warnings() as messages:
+    with collect_warnings() as messages:
         kept = estimator.get_support().any()
         report = getattr(estimator, "selection_report_", None) if kept else None
     return report, messages
@@ -211,7 +211,7 @@ def _blame_parameter(estimator: Any, defaults: dict[str, Any], error: TypeError)
 
 
 @contextmanager
-def _collect_warnings() -> Iterator[list[str]]:
+def collect_warnings() -> Iterator[list[str]]:
     """Collect each different warning once, as text."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:

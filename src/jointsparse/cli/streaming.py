@@ -35,6 +35,7 @@ class StreamedTable:
     n_samples: int
     notes: list[str] = field(default_factory=list)
     means: "np.ndarray | None" = None  # of columns with missing values, which they fill
+    moments: "Moments | None" = None  # before any scaling
 
     @property
     def names(self) -> list[str]:
@@ -301,7 +302,7 @@ def take_in(
         raise CommandError("every column is constant, so there is nothing to select")
     passes = "once" if impute is None else "twice"
     notes.append(f"read {passes}, in blocks, within {size_in_words(source.budget)} of memory")
-    table = StreamedTable(source, moments.n_samples, notes, means)
+    table = StreamedTable(source, moments.n_samples, notes, means, moments)
     moments.feature_names = table.names
     if scale is Scale.NONE:
         return table, moments, "not scaled"

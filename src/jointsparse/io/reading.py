@@ -9,7 +9,7 @@ from jointsparse.io.arrow import read_arrow
 from jointsparse.io.errors import StrPath, TableError, reading, table_error
 from jointsparse.io.formats import kind_of
 from jointsparse.io.matrix import read_matrix
-from jointsparse.io.table import Table, complete
+from jointsparse.io.table import Table, check_shape, complete
 
 
 def read_table(
@@ -17,7 +17,8 @@ def read_table(
     *,
     label: str | None = None,
     drop_text: bool = False,
-    impute: Literal["median", "mean"] | None = None,
+    impute: Literal["median", "mean", "keep"] | None = None,
+    least_rows: int = 2,
 ) -> Table:
     """Read a numeric table; the suffix names the format.
 
@@ -29,16 +30,19 @@ def read_table(
         Column to keep aside as labels (text is allowed in it), or an array of an .npz file.
     drop_text : bool
         Leave columns that are not numbers out instead of refusing them.
-    impute : {"median", "mean"}, optional
-        Fill missing values with that statistic of their column instead of refusing them.
+    impute : {"median", "mean", "keep"}, optional
+        Fill missing values with that statistic of their column, or keep them as NaN, instead of
+        refusing them.
+    least_rows : int
+        Fewer samples than this are refused.
 
     Returns
     -------
     Table
-        At least two samples of at least one numeric column, all finite; else a `TableError`.
+        Samples of at least one numeric column, all finite (or kept NaN); else a `TableError`.
     """
     path = Path(path)
-    if impute not in (None, "median", "mean"):
+    if impute not in (None, "median", "mean", "keep"):
         raise TableError(f"impute must be 'median' or 'mean', not {impute!r}.")
     with reading(path), path.open("rb") as stream:
         if not stream.read(1):
@@ -46,5 +50,7 @@ def read_table(
     kind = kind_of(path)
     bare = kind in ("npy", "npz", "mtx")
     table = read_matrix(path, kind, label) if bare else read_arrow(path, kind, label, drop_text)
+    rows, columns = table.values.shape
+    check_shape(path, rows, columns, least_rows)
     complete(path, table, impute)
     return table

@@ -76,9 +76,9 @@ def find_label(path: Path, label: str, names: Sequence[str], *, wanted_for: str 
     raise table_error(path, f"has no column {shown(label)} for {wanted_for}; {hint}.")
 
 
-def check_shape(path: Path, rows: int, columns: int) -> None:
-    """Refuse a table with fewer than two samples or without a column."""
-    if rows < 2:
+def check_shape(path: Path, rows: int, columns: int, least_rows: int = 1) -> None:
+    """Refuse a table with fewer samples than these or without a column."""
+    if rows < least_rows:
         count = "one row" if rows else "no rows"
         raise table_error(path, f"has {count} of data; at least two samples are needed.")
     if columns == 0:
@@ -101,6 +101,8 @@ def complete(path: Path, table: Table, impute: str | None) -> None:
         raise table_error(
             path, f"holds the {value} in {where}; replace it in the file, no option does."
         )
+    if impute == "keep":
+        return
     missing = np.isnan(values)
     counts = missing.sum(axis=0)
     if empty := [names[j] for j in np.flatnonzero(counts == len(values))]:

@@ -159,7 +159,10 @@ class SelectionWorth:
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        # Neither the samples nor the solver's own variables (a start for the next fit, often larger
+        # than the solution) belong to what was learned.
         state.pop("_remembered", None)
+        state.pop("_state", None)
         return state
 
 

@@ -6,7 +6,10 @@ set about as large as the number of samples would fit their noise, whatever it i
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -144,24 +147,34 @@ class _ScatterFold(Fold):
 
 def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fold, Fold]:
     """Return two folds: fitted to ``one`` and judged on ``other``, and the other way round."""
-    if moments.n_features > one.size + other.size:
-        rows = np.concatenate([one, other])
+    first, second = cross_validation_folds(moments, [other, one])
+    return first, second
+
+
+def cross_validation_folds(moments: Moments, parts: Sequence[IntArray]) -> list[Fold]:
+    """Return one fold for each part of the samples: fitted to all other parts, judged on it."""
+    rows = np.concatenate(parts)
+    ends = np.cumsum([part.size for part in parts])
+    if moments.n_features > rows.size:
         columns = feature_columns(Moments.from_data(moments.data[rows]))
         gram = columns.gram()
-        first, second = np.arange(one.size), np.arange(one.size, rows.size)
-        return _row_fold(columns, gram, first, second), _row_fold(columns, gram, second, first)
-    parts = (Moments.from_data(moments.data[one]), Moments.from_data(moments.data[other]))
-    return _scatter_folds(parts, moments.total_variance)
+        tests = np.split(np.arange(rows.size), ends[:-1])
+        everyone = np.arange(rows.size)
+        return [_row_fold(columns, gram, np.setdiff1d(everyone, test), test) for test in tests]
+    return _scatter_folds([Moments.from_data(moments.data[part]) for part in parts], moments)
 
 
-def folds_of_halves(moments: Moments) -> tuple[Fold, Fold]:
-    """Return the same from the moments of two halves, for samples that are not at hand."""
+def folds_of_halves(moments: Moments) -> list[Fold]:
+    """Return two folds from the moments of two halves, for samples that are not at hand."""
     assert moments.halves is not None
-    return _scatter_folds(moments.halves, moments.total_variance)
+    return _scatter_folds(list(moments.halves)[::-1], moments)
 
 
-def _scatter_folds(parts: tuple[Moments, Moments], unit: float) -> tuple[Fold, Fold]:
-    return _scatter_fold(parts[0], parts[1], unit), _scatter_fold(parts[1], parts[0], unit)
+def _scatter_folds(parts: list[Moments], whole: Moments) -> list[Fold]:
+    return [
+        _scatter_fold(reduce(operator.add, parts[:k] + parts[k + 1 :]), part, whole.total_variance)
+        for k, part in enumerate(parts)
+    ]
 
 
 def _row_fold(columns: Columns, gram: FloatArray, train: IntArray, test: IntArray) -> _RowFold:
