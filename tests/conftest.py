@@ -1,13 +1,13 @@
 import os
 from pathlib import Path
 
-import matplotlib
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
-matplotlib.use("Agg")
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+os.environ["MPLBACKEND"] = "Agg"
 
 # Machines differ in speed: an example is never failed for being slow.
 settings.register_profile(
@@ -17,8 +17,11 @@ settings.load_profile("jointsparse")
 
 
 def pytest_configure(config):
-    # The fast tests are thousands of small problems: threads would only wait for each other.
-    if config.option.markexpr == "not slow":
+    # The fast tests are thousands of small problems: threads would only wait for each other, as
+    # those of tests side by side would. NumPy and SciPy each bring a BLAS of their own, loaded when
+    # it is first needed: the environment tells those to come, the limit those already there.
+    if config.option.markexpr == "not slow" or "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.update(dict.fromkeys(THREADS, "1"))
         threadpool_limits(1)
 
 
@@ -28,6 +31,8 @@ def benchmark_data():
     folder = os.environ.get("JOINTSPARSE_DATA")
 
     def load(name):
+        import numpy as np
+
         path = Path(folder or "") / f"{name}.npz"
         if folder is None or not path.exists():
             pytest.skip(f"dataset {name!r} not found: set JOINTSPARSE_DATA to its folder")
