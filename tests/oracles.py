@@ -2,6 +2,7 @@
 
 import cvxpy as cp
 import numpy as np
+import pytest
 
 
 def spca_psd_optimum(S, lam, eta):
@@ -18,6 +19,12 @@ def spca_psd_optimum(S, lam, eta):
     problem = cp.Problem(cp.Minimize(objective))
     problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-9, tol_gap_abs=1e-9, tol_feas=1e-9)
     return problem.value, omega.value
+
+
+def large_are_slow(problems, largest=30):
+    """Mark the problems of more than so many features: interior points take seconds for each."""
+    slow = pytest.mark.slow
+    return [pytest.param(*args, marks=slow if args[0] > largest else ()) for args in problems]
 
 
 def spca_psd_objective(S, omega, lam, eta):

@@ -27,6 +27,7 @@ def estimator(request):
 
 each_method = pytest.mark.parametrize("name", list(METHODS))
 seeds = st.integers(0, 10_000)
+few = settings(max_examples=5)  # for each of the methods, each fitted twice
 
 
 def data(seed, n=None, p=None):
@@ -53,7 +54,7 @@ def same_scores(one, other, tol=1e-4):
 
 @each_method
 @given(seed=seeds)
-@settings(max_examples=10)
+@few
 def test_permuting_features_permutes_scores(name, seed):
     X = data(seed)
     order = np.random.default_rng(seed).permutation(X.shape[1])
@@ -62,7 +63,7 @@ def test_permuting_features_permutes_scores(name, seed):
 
 @each_method
 @given(seed=seeds)
-@settings(max_examples=10)
+@few
 def test_permuting_samples_changes_nothing(name, seed):
     X = data(seed)
     order = np.random.default_rng(seed).permutation(X.shape[0])
@@ -71,7 +72,7 @@ def test_permuting_samples_changes_nothing(name, seed):
 
 @each_method
 @given(seed=seeds, shift=st.floats(-1e3, 1e3))
-@settings(max_examples=10)
+@few
 def test_shifting_changes_nothing(name, seed, shift):
     X = data(seed)
     same_scores(fitted(name, X).feature_scores_, fitted(name, X + shift).feature_scores_)
@@ -79,7 +80,7 @@ def test_shifting_changes_nothing(name, seed, shift):
 
 @each_method
 @given(seed=seeds, scale=st.sampled_from([1e-100, 1e-8, 3.0, 1e8, 1e100]))
-@settings(max_examples=10)
+@few
 def test_scaling_changes_nothing(name, seed, scale):
     X = data(seed)
     same_scores(fitted(name, X).feature_scores_, fitted(name, scale * X).feature_scores_)
@@ -87,7 +88,7 @@ def test_scaling_changes_nothing(name, seed, scale):
 
 @pytest.mark.parametrize("name", [m.name for m in METHODS.values() if m.uses == "moments"])
 @given(seed=seeds)
-@settings(max_examples=10)
+@few
 def test_duplicated_samples_change_nothing(name, seed):
     # The penalty of the pursuit, 1/√max(n, p), follows the number of samples only where n ≥ p.
     X = data(seed, n=20) if name == "robust-pca" else data(seed)
@@ -96,7 +97,7 @@ def test_duplicated_samples_change_nothing(name, seed):
 
 @each_method
 @given(seed=seeds)
-@settings(max_examples=10)
+@few
 def test_constant_features_score_zero_and_last(name, seed):
     X = data(seed, p=6)
     X[:, 2] = 7.0
@@ -108,7 +109,7 @@ def test_constant_features_score_zero_and_last(name, seed):
 
 @each_method
 @given(seed=seeds)
-@settings(max_examples=10)
+@few
 def test_duplicated_features_score_alike(name, seed):
     X = data(seed, n=20, p=6)
     scores = fitted(name, np.column_stack([X, X[:, 0]])).feature_scores_

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from oracles import planted_problem, spca_psd_objective, spca_psd_optimum
+from oracles import large_are_slow, planted_problem, spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
 from jointsparse.solvers import convex_low_rank, scatter_access
@@ -71,7 +71,7 @@ def assert_dual_feasible(S, lam, eta, vectors, rotated, certificate):
     assert value == pytest.approx(certificate.value, abs=1e-11)
 
 
-@pytest.mark.parametrize(("p", "seed", "lam", "eta"), PROBLEMS)
+@pytest.mark.parametrize(("p", "seed", "lam", "eta"), large_are_slow(PROBLEMS))
 def test_equals_the_interior_point_optimum(p, seed, lam, eta):
     S, _ = planted_problem(p, seed)
     optimum, _ = spca_psd_optimum(S, lam, eta)

@@ -2,7 +2,7 @@ import logging
 
 import numpy as np
 import pytest
-from oracles import planted_problem, spca_psd_objective, spca_psd_optimum
+from oracles import large_are_slow, planted_problem, spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
 from jointsparse.solvers.certificate import dual_value, dual_value_of_cone, relative_gap
@@ -29,7 +29,7 @@ PROBLEMS = [
 ]
 
 
-@pytest.mark.parametrize(("p", "seed", "lam", "eta"), PROBLEMS)
+@pytest.mark.parametrize(("p", "seed", "lam", "eta"), large_are_slow(PROBLEMS))
 def test_equals_the_interior_point_optimum(p, seed, lam, eta):
     S, planted = planted_problem(p, seed)
     optimum, omega = spca_psd_optimum(S, lam, eta)
