@@ -86,11 +86,13 @@ def block_sums(rows: Array, fit: LinearFit, *, scatter: bool = True) -> Weighted
     xp = array_namespace(rows)
     rows = double(rows)
     centred = rows if fit.mean is None else rows - fit.mean
-    # The residual itself: differences of squares would lose the digits of small ones.
+    # The residual itself: differences of squares would lose the digits of small ones. In place, and
+    # up to its sign: one more array of the size of the block, not three.
     residual = centred
     if fit.projection is not None and fit.recovery is not None:
-        residual = centred - (centred @ fit.projection) @ fit.recovery.T
-    norms = xp.sqrt(xp.sum(residual**2, axis=1) + fit.smoothing**2)
+        residual = (centred @ fit.projection) @ fit.recovery.T
+        residual -= centred
+    norms = xp.sqrt(xp.vecdot(residual, residual) + fit.smoothing**2)
     second = None
     if fit.second is not None:
         basis, rotated = fit.second
