@@ -14,7 +14,7 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 ALL = "usps isolet mnist imm40 pie allaml orlraws10p yale coil20 warppie10p glioma tox171 colon"
 NAMES = tuple(ALL.split())
-ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 BUNDLED = ("digits", "breast_cancer", "wine")
 
 
