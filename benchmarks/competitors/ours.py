@@ -142,6 +142,22 @@ class SPCA:
         return {"components": self.model.components_}
 
 
+class SPCAAtEqualPenalties(SPCA):
+    """The problem that the leader solves, instead of as many nonzeros as it found."""
+
+    name = "jointsparse, at the same penalties"
+
+    def set_objective(self, data, params):
+        from jointsparse import SPCA
+
+        self.X = data["X"]
+        wide = self.X.shape[1] > len(self.X)
+        ridge = "inf" if wide else 1e-3 * np.linalg.norm(self.X, 2) ** 2
+        self.model = SPCA(
+            n_components=params["k"], alpha=params["l1"], ridge=ridge, penalty_scale="absolute"
+        )
+
+
 class FSSL:
     """It leads with its targets, its μ and its objective."""
 
@@ -310,6 +326,7 @@ SOLVERS = (
     SampleLoss,
     Dictionary,
     SPCA,
+    SPCAAtEqualPenalties,
     FSSL,
     GraphScore,
     Select,

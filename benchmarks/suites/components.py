@@ -113,19 +113,26 @@ def explained(data, params, result):
 
 
 def spca_bars(outcomes):
-    found = ratios(outcomes, AMANPG)
+    return [
+        spca_bar(outcomes, OURS, "at as many nonzeros"),
+        spca_bar(outcomes, f"{OURS}, at the same penalties", "at the same penalties"),
+    ]
+
+
+def spca_bar(outcomes, competitor, how):
+    found = ratios(outcomes, AMANPG, competitor)
     good, words = True, []
     for name, ratio in found.items():
         pair = by_name(outcomes[name])
-        ours, theirs = pair[OURS].quality, pair[AMANPG].quality
+        ours, theirs = pair[competitor].quality, pair[AMANPG].quality
         lead = ours["explained"] - theirs["explained"]
         good &= ratio >= 5 and lead >= -1e-4 and ours["nonzeros"] <= theirs["nonzeros"]
         words.append(
             f"{name} {ratio:.1f}× (explained {lead:+.4f}, nonzeros {ours['nonzeros']} against "
             f"{theirs['nonzeros']})"
         )
-    promise = "SPCA: 5 times faster than A-ManPG, equal sparsity, at least its explained variance"
-    return [Bar(promise, ", ".join(words) or "not measured", good if found else None)]
+    promise = f"SPCA {how}: 5 times faster than A-ManPG, no denser, at least its explained variance"
+    return Bar(promise, ", ".join(words) or "not measured", good if found else None)
 
 
 # -- FSSL -----------------------------------------------------------------------------------------

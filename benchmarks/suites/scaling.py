@@ -12,21 +12,15 @@ def grid(axis, sizes, quick_sizes):
     def problems(quick):
         chosen = quick_sizes if quick else sizes
         return [
-            Problem(
-                "scaling",
-                axis,
-                f"{size} {axis}",
-                size,
-                {"axis": axis, "k": 5, "h": kept(axis, size)},
-            )
+            Problem("scaling", axis, f"{size} {axis}", size, parameters(axis, size))
             for size in chosen
         ]
 
     return problems
 
 
-def kept(axis, size):
-    return size if axis == "kept" else 50
+def parameters(axis, size):
+    return {"axis": axis, "k": 5, "h": size if axis == "kept" else 50}
 
 
 def table_of(problem):
