@@ -21,7 +21,9 @@ from benchmarks.tasks import OURS
 
 def arguments(words):
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--suite", choices=(*SUITES, "all"), default="all", action="append")
+    parser.add_argument(
+        "--suite", choices=(*SUITES, "all"), action="append", help="may be given more than once"
+    )
     parser.add_argument("--quick", action="store_true", help="small problems: does it all run?")
     parser.add_argument("--repeats", type=int, default=None, help="runs of each (5; quick: 2)")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for one run (60)")
@@ -68,7 +70,7 @@ def lines(task, problem, outcomes, seconds):
 
 def main(words=None):
     options = arguments(words)
-    chosen = options.suite if isinstance(options.suite, list) else ["all"]
+    chosen = options.suite or ["all"]
     suites = SUITES if "all" in chosen else [name for name in SUITES if name in chosen]
     output = options.output or (ROOT / "benchmarks" if not options.quick else Path.cwd())
     environments = Environments(options.environments, make=not options.no_install)

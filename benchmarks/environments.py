@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = "here"  # the environment that runs the benchmark
+BESIDE_US = ("components",)  # the extra "bench" installs these here; elsewhere only without it
 # Newest versions with which each rival runs: ITMO_FS calls what NumPy 2 and SciPy 1.12 removed.
 PACKAGES = {
     "skmatter": ("skmatter>=0.3",),
@@ -42,7 +43,7 @@ class Environments:
 
     def python(self, name):
         """Return the interpreter of an environment; None where there is none."""
-        if name == HERE:
+        if name == HERE or (name in BESIDE_US and _all_here(PACKAGES[name])):
             return sys.executable
         python = self.folder / name / "bin" / "python"
         if not python.exists() and self.make:
@@ -63,6 +64,10 @@ def _make(folder, packages):
         command = [python, "-m", "pip", "install", "-q", *package.split()]
         if subprocess.run(command, capture_output=True).returncode == 0 and " " in package:
             break
+
+
+def _all_here(packages):
+    return set(packages) <= set(installed(sys.executable))
 
 
 @cache
