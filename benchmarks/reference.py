@@ -127,7 +127,7 @@ def fssl_reference(X, Y, mu, target, *, max_iter=5000):
     for passes in range(1, max_iter + 1):  # noqa: B007 - returned
         scaled = lengths[:, None] * X.T
         A = scaled @ np.linalg.solve(X @ scaled + np.eye(len(X)) / (2 * mu), Y)
-        lengths = 2 * np.linalg.norm(A, axis=1)
+        lengths = np.linalg.norm(A, axis=1)
         if fssl_objective(X, Y, A, mu) <= target:
             break
     return A, passes
