@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from jointsparse import Moments, moments
+from jointsparse import Moments
+from jointsparse.sources import base
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 7)) * np.array([1, 2, 3, 1e-3, 10, 5, 1]) + np.arange(7)
@@ -55,7 +56,7 @@ def test_float32_is_accumulated_in_float64():
 
 def test_several_blocks_equal_one(monkeypatch):
     whole = Moments.from_data(X)
-    monkeypatch.setattr(moments, "BLOCK_ENTRIES", 21)
+    monkeypatch.setattr(base, "BLOCK_ENTRIES", 21)
     np.testing.assert_allclose(Moments.from_data(X).scatter, whole.scatter, rtol=1e-12)
 
 

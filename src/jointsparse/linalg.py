@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,13 @@ import array_api_compat.numpy as numpy_namespace
 import numpy as np
 from array_api_compat import array_namespace as any_namespace
 
+from jointsparse.device import like, on_accelerator, to_host
+
 Array = Any  # an array of any namespace: NumPy, PyTorch, CuPy
 
 BLOCK = 4096  # features converted to float64 at a time where the data are kept in float32
+NOISE = 1e-10  # columns shorter than this share of the longest are rounding
+HOST_EIGH = 128  # rows up to which LAPACK on the host is faster than a GPU, transfers included
 
 
 def array_namespace(*arrays: Array) -> Any:
@@ -49,7 +53,7 @@ class Spectrum:
         """Decompose a symmetric positive semidefinite matrix that is not zero."""
         xp = array_namespace(scatter)
         trace = float(xp.linalg.trace(scatter))
-        values, vectors = xp.linalg.eigh(scatter / trace)
+        values, vectors = eigh(scatter / trace)
         return cls(positive_part(values), vectors, trace)
 
     @classmethod
@@ -59,13 +63,36 @@ class Spectrum:
         Only eigenvectors with an eigenvalue above rounding are returned, at most one for each row.
         """
         xp = array_namespace(data)
-        gram = long_product(data, data.T)
+        return cls.of_rows(
+            long_product(data, data.T), lambda rows: data.T @ xp.astype(rows, data.dtype)
+        )
+
+    @classmethod
+    def of_rows(cls, gram: Array, transposed_times: Callable[[Array], Array]) -> Spectrum:
+        """Decompose S = XᵀX, given the Gram matrix XXᵀ of the rows and products with Xᵀ."""
+        xp = array_namespace(gram)
         trace = float(xp.linalg.trace(gram))
-        values, rows = xp.linalg.eigh(gram / trace)
+        values, rows = eigh(gram / trace)
         positive = values > 1e-12 * values[-1]
         values, rows = values[positive], rows[:, positive]
-        weights = xp.astype(rows / xp.sqrt(values * trace), data.dtype)
-        return cls(values, data.T @ weights, trace)
+        return cls(values, transposed_times(rows / xp.sqrt(values * trace)), trace)
+
+    def on_host(self) -> Spectrum:
+        """Return the same as NumPy arrays."""
+        return Spectrum(to_host(self.values), to_host(self.vectors), self.trace)
+
+
+def eigh(matrix: Array) -> tuple[Array, Array]:
+    """Eigenvalues, ascending, and eigenvectors of a symmetric matrix.
+
+    A small matrix on a GPU is sent to the host and back: the GPU's solver works column by column,
+    and a kernel launch for each of them takes longer than the arithmetic.
+    """
+    if matrix.shape[0] <= HOST_EIGH and on_accelerator(matrix):
+        values, vectors = np.linalg.eigh(to_host(matrix))
+        return like(values, matrix), like(vectors, matrix)
+    values, vectors = array_namespace(matrix).linalg.eigh(matrix)
+    return values, vectors
 
 
 def positive_part(array: Array) -> Array:
@@ -84,10 +111,34 @@ def column_norms(matrix: Array) -> Array:
     return xp.linalg.vector_norm(matrix, axis=0)
 
 
+def unit_columns(matrix: Array) -> Array:
+    """Return the columns at length 1; those that are nothing but rounding as they are.
+
+    A column of noise at length 1 would be as large as the others, and another one in every library
+    and for every order of the samples.
+    """
+    xp = array_namespace(matrix)
+    norms = column_norms(matrix)
+    noise = norms <= max(NOISE, 8 * xp.finfo(norms.dtype).eps) * xp.max(norms)
+    return matrix / xp.where(noise, xp.ones_like(norms), norms)
+
+
+def column_products(left: Array, right: Array) -> Array:
+    """Inner product of every column of one matrix with the same column of another."""
+    if type(left) is np.ndarray:
+        return np.einsum("ij,ij->j", left, right)  # no temporary array
+    return array_namespace(left).sum(left * right, axis=0)
+
+
+def submatrix(matrix: Array, rows: Any, columns: Any) -> Array:
+    """Return some rows and columns, given by NumPy arrays of their numbers."""
+    return matrix[like(rows, matrix), :][:, like(columns, matrix)]
+
+
 def add_to_diagonal(matrix: Array, values: Array) -> Array:
     """Add a vector (or a number) to the diagonal of a square matrix, in place."""
     xp = array_namespace(matrix)
-    index = xp.arange(matrix.shape[0])
+    index = xp.arange(matrix.shape[0], device=matrix.device)
     matrix[index, index] += values
     return matrix
 
@@ -148,5 +199,5 @@ def columns_of(data: Array, mask: Array) -> Array:
 def root_of_scatter(data: Array) -> Array:
     """Return a p × p root of XᵀX, which is all that the model knows of X."""
     xp = array_namespace(data)
-    values, vectors = xp.linalg.eigh(double(data.T) @ double(data))
+    values, vectors = eigh(double(data.T) @ double(data))
     return xp.sqrt(positive_part(values))[:, None] * vectors.T

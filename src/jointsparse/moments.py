@@ -2,14 +2,13 @@ r"""The one door data comes in by: samples become a count, a mean and a scatter 
 
 .. math:: n,\qquad \mu = \frac1n\sum_i x_i,\qquad S = \sum_i (x_i-\mu)(x_i-\mu)^\top
 
-Centring happens here and nowhere else, block by block, so the caller's array is neither copied as
-a whole nor changed. All sums are accumulated in float64 whatever the type of the data.
+Samples come from a :class:`Source`, block by block, so the caller's array is neither copied as a
+whole nor changed. All sums are accumulated in float64 whatever the type of the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,9 +16,24 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from jointsparse.device import checked_samples, is_device_array, like, to_host
+from jointsparse.device_moments import DeviceMoments
+from jointsparse.io.errors import shown, table_error
 from jointsparse.linalg import Spectrum
-
-BLOCK_ENTRIES = 2**22  # 32 MB of float64: larger blocks are no faster, smaller ones are slower
+from jointsparse.sources import Source, as_source
+from jointsparse.sources.budget import size_in_words
+from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.opening import column_names
+from jointsparse.sources.sums import (
+    NotFiniteError,
+    Sums,
+    add_halves,
+    add_sums,
+    fold_halves,
+    fold_sums,
+    mean_of,
+    squares_around,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -43,6 +57,8 @@ class Moments:
         Names of the columns, where the data had any.
     data : ndarray or sparse matrix of shape (n_samples, n_features) or None
         The samples themselves, where they are at hand. Kept as a reference, not copied.
+    halves : tuple of two Moments or None
+        Moments of two random halves of samples that are not at hand, by which to judge a selection.
 
     Examples
     --------
@@ -63,15 +79,27 @@ class Moments:
         feature_names: Any = None,
         *,
         data: Any = None,
+        halves: tuple[Moments, Moments] | None = None,
     ) -> None:
         if scatter is None and data is None:
             raise ValueError("moments need a scatter matrix or samples to compute it from")
         self.n_samples = n_samples
         self.mean = mean
         self.feature_names = feature_names
+        self.halves = halves
         self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
         self._scatter = scatter
         self._data = data
+        self._device = DeviceMoments(data) if is_device_array(data) else None
+
+    @property
+    def native(self) -> Any:
+        """The same arrays where the samples are: on their device; these moments for NumPy.
+
+        Kernels that run in any array namespace take their input from here. Everything else of a
+        ``Moments`` is NumPy, wherever it was computed.
+        """
+        return self if self._device is None else self._device
 
     @property
     def n_features(self) -> int:
@@ -81,8 +109,12 @@ class Moments:
     @property
     def scatter(self) -> FloatArray:
         """Scatter matrix, computed when first asked for: p × p."""
+        if self._scatter is None and self._device is not None:
+            self._scatter = to_host(self._device.scatter)
         if self._scatter is None:
-            self._scatter = _scatter(self._data, self.mean)
+            sums = ArraySource(self._data).reduce(fold_sums, add_sums)
+            assert sums is not None
+            self._scatter = sums.complete()
         return self._scatter
 
     @property
@@ -95,7 +127,9 @@ class Moments:
         """Diagonal of the scatter matrix, exactly 0 for constant features."""
         if self._scatter is not None:
             return np.diagonal(self._scatter).copy()
-        return _variances(self._data, self.mean)
+        if self._device is not None:
+            return to_host(self._device.variances)
+        return squares_around(ArraySource(self._data), self.mean)
 
     @property
     def has_samples(self) -> bool:
@@ -110,14 +144,32 @@ class Moments:
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigendecomposition of the scatter matrix, all p vectors."""
+        if self._device is not None:
+            return self._device.spectrum.on_host()
         return Spectrum.of(self.scatter)
 
     @cached_property
     def thin_spectrum(self) -> Spectrum:
         """The same without any p × p matrix where there are more features than samples."""
         if self.has_samples and self.n_features > self.n_samples:
+            if self._device is not None:
+                return self._device.thin_spectrum.on_host()
+            if sp.issparse(self._data):
+                return self._sparse_spectrum()
             return Spectrum.thin(self.centred_data)
         return self.spectrum
+
+    def _sparse_spectrum(self) -> Spectrum:
+        """Return the spectrum by products with the samples, which stay sparse."""
+        rows = self._data.astype(np.float64).tocsr()
+        live = self.variances > 0
+        rows, mean = rows.multiply(live).tocsr(), np.where(live, self.mean, 0.0)
+        shift = rows @ mean
+        gram = np.asarray((rows @ rows.T).todense())
+        gram -= shift[:, None] + shift - float(mean @ mean)
+        return Spectrum.of_rows(
+            gram, lambda vectors: rows.T @ vectors - np.outer(mean, vectors.sum(axis=0))
+        )
 
     @cached_property
     def centred_data(self) -> NDArray[Any]:
@@ -127,10 +179,15 @@ class Moments:
                 "this needs the samples themselves, not only their scatter matrix: fit it with "
                 "fit(X), or with moments from Moments.from_data(X)"
             )
+        if self._device is not None:
+            return to_host(self._device.centred_data)
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
         centred = np.empty(dense.shape, np.float32 if dense.dtype == np.float32 else np.float64)
-        for first, block in _numbered_blocks(dense):  # no copy in double precision of the whole
-            centred[first : first + len(block)] = np.subtract(block, self.mean, dtype=np.float64)
+        start = 0
+        for block in ArraySource(dense).blocks():  # no copy in double precision of the whole
+            stop = start + len(block)
+            centred[start:stop] = np.subtract(block, self.mean, dtype=np.float64)
+            start = stop
         centred[:, self.variances == 0] = 0.0
         return centred
 
@@ -141,11 +198,42 @@ class Moments:
         Parameters
         ----------
         X : array-like, data frame, sparse matrix or memmap of shape (n_samples, n_features)
-            Samples, one per row. Never modified; sparse data are never made dense.
+            Samples, one per row. Never modified; sparse data are never made dense, and tensors of
+            PyTorch and arrays of CuPy stay on their device. A source, or the path of a file or
+            folder, is read once, block by block, and not kept.
         """
-        names = column_names(X)
-        matrix = check_array(X, accept_sparse=("csr", "csc"), dtype="numeric")
-        return cls(matrix.shape[0], _mean(matrix), None, names, data=matrix)
+        if is_device_array(X):
+            device = DeviceMoments(checked_samples(X))
+            moments = cls(device.n_samples, to_host(device.mean), data=device.data)
+            moments._device = device
+            return moments
+        source = as_source(X)
+        if source.array is None:
+            return cls.from_source(source)
+        n_samples, mean = mean_of(source)
+        return cls(n_samples, mean, None, source.feature_names, data=source.array)
+
+    @classmethod
+    def from_source(cls, source: Source, *, offset: int = 0) -> Self:
+        """Compute the moments of samples, and of two random halves of them, in one pass.
+
+        Parameters
+        ----------
+        source : Source
+            Samples; read once, and not kept.
+        offset : int
+            How many samples came before these, so that they are cut in half as one whole.
+        """
+        check_memory(source)
+        try:
+            halves = source.reduce(partial(fold_halves, offset=offset), add_halves)
+        except NotFiniteError as error:
+            raise not_finite(source, error) from error
+        if halves is None:
+            raise table_error(source.name, "has no rows.")
+        whole = sum(halves[1:], start=halves[0])
+        one, other = (_of_sums(half, source.feature_names) for half in halves)
+        return cls(whole.n, whole.mean, whole.complete(), source.feature_names, halves=(one, other))
 
     @classmethod
     def from_scatter(cls, scatter: Any, n_samples: int, feature_names: Any = None) -> Self:
@@ -177,109 +265,99 @@ class Moments:
             raise ValueError(
                 f"moments of {self.n_features} and of {other.n_features} features cannot be added"
             )
+        if self.n_samples == 0 or other.n_samples == 0:  # half of one sample
+            return other if self.n_samples == 0 else self
         n = self.n_samples + other.n_samples
         shift = other.mean - self.mean
         # The pairwise update of Chan, Golub and LeVeque: no difference of large numbers.
         between = np.outer(shift, shift) * (self.n_samples * other.n_samples / n)
         mean = self.mean + shift * (other.n_samples / n)
-        return Moments(n, mean, self.scatter + other.scatter + between, self.feature_names)
+        halves = None
+        if self.halves and other.halves:
+            halves = (self.halves[0] + other.halves[0], self.halves[1] + other.halves[1])
+        scatter = self.scatter + other.scatter + between
+        return Moments(n, mean, scatter, self.feature_names, halves=halves)
 
     def partial_fit(self, X: Any) -> Self:
-        """Add more samples, in place."""
-        total = self + Moments.from_data(X)
+        """Add more samples, in place.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sparse matrix, source or path
+            Samples with the same features. Not kept.
+        """
+        source = as_source(to_host(X) if is_device_array(X) else X)
+        known: Moments = self
+        if self._device is not None:
+            known = Moments.from_source(ArraySource(to_host(self._data)))
+        elif self._data is not None:
+            known = Moments.from_source(ArraySource(self._data))
+        total = known + Moments.from_source(source, offset=self.n_samples)
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
-        self._data = None
+        self.halves, self._data, self._device = total.halves, None, None
         self.cache.clear()
         for cached in ("variances", "spectrum", "thin_spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
         return self
 
+    def scaled(self, factors: FloatArray) -> Moments:
+        """Return the moments of the features multiplied by factors; no sample is read again."""
+        halves = None
+        if self.halves:
+            halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
+        return Moments(
+            self.n_samples,
+            self.mean * factors,
+            None if self._scatter is None else self._scatter * factors * factors[:, None],
+            self.feature_names,
+            data=None if self._data is None else self._data * like(factors, self._data),
+            halves=halves,
+        )
+
+    def standardised(self) -> Moments:
+        """Return the moments of the features divided by their standard deviations.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from jointsparse import Moments
+        >>> X = np.random.default_rng(0).standard_normal((100, 2)) * [1, 1000]
+        >>> Moments.from_data(X).standardised().variances.round(6).tolist()
+        [100.0, 100.0]
+        """
+        deviations = np.sqrt(self.variances / self.n_samples)
+        return self.scaled(1 / np.where(deviations > 0, deviations, 1.0))
+
     def __repr__(self) -> str:
         return f"Moments(n_samples={self.n_samples}, n_features={self.n_features})"
 
 
-def column_names(X: Any) -> Any:
-    """Return the column names of a pandas or polars data frame, or None where there are none."""
-    columns = getattr(X, "columns", None)
-    if columns is None:
-        return None
-    names = np.asarray(columns, dtype=object)
-    return names if all(isinstance(name, str) for name in names) else None
+def _of_sums(sums: Sums, feature_names: Any) -> Moments:
+    return Moments(sums.n, sums.mean, sums.complete(), feature_names)
 
 
-def _numbered_blocks(matrix: Any) -> Iterator[tuple[int, Any]]:
-    rows = max(1, BLOCK_ENTRIES // max(1, matrix.shape[1]))
-    for start in range(0, matrix.shape[0], rows):
-        yield start, matrix[start : start + rows]
+def check_memory(source: Source) -> None:
+    """Refuse, before anything is read, a scatter matrix that does not fit in the memory."""
+    needed = bytes_for_moments(source.n_features)
+    if needed > source.budget:
+        raise table_error(
+            source.name,
+            f"has {source.n_features} columns, whose scatter matrices need "
+            f"{size_in_words(needed)}, more than the {size_in_words(source.budget)} that may be "
+            "used: read fewer columns, or allow more memory.",
+        )
 
 
-def _row_blocks(matrix: Any) -> Iterator[Any]:
-    for _, block in _numbered_blocks(matrix):
-        yield block
+def bytes_for_moments(n_features: int) -> int:
+    """Return the size of the scatter matrices of all samples and of two halves of them."""
+    return 3 * 8 * n_features**2
 
 
-def _mean(matrix: Any) -> FloatArray:
-    n = matrix.shape[0]
-    if sp.issparse(matrix):
-        return np.asarray(matrix.sum(axis=0, dtype=np.float64)).ravel() / n
-    total = np.zeros(matrix.shape[1])
-    for block in _row_blocks(matrix):
-        total += np.sum(block, axis=0, dtype=np.float64)
-    return total / n
-
-
-def _scatter(matrix: Any, mean: FloatArray) -> FloatArray:
-    scatter = _sparse_scatter(matrix, mean) if sp.issparse(matrix) else _dense_scatter(matrix, mean)
-    # Rows and columns of features whose spread is nothing but rounding are exactly zero.
-    constant = np.diagonal(scatter) <= _rounding(mean, matrix.shape[0])
-    scatter[constant, :] = 0.0
-    scatter[:, constant] = 0.0
-    return scatter
-
-
-def _dense_scatter(matrix: Any, mean: FloatArray) -> FloatArray:
-    p = matrix.shape[1]
-    scatter = np.zeros((p, p))
-    rest = np.zeros(p)
-    for block in _row_blocks(matrix):
-        centred = np.subtract(block, mean, dtype=np.float64)
-        rest += centred.sum(axis=0)
-        scatter += centred.T @ centred
-    # What rounding left of the mean (huge offsets, small spread) is taken out to second order.
-    scatter -= np.outer(rest, rest) / matrix.shape[0]
-    return scatter
-
-
-def _sparse_scatter(matrix: Any, mean: FloatArray) -> FloatArray:
-    values = matrix.astype(np.float64)
-    scatter = np.asarray((values.T @ values).todense())
-    scatter -= matrix.shape[0] * np.outer(mean, mean)
-    # The diagonal decides which features are constant, so it must not suffer from cancellation.
-    np.fill_diagonal(scatter, _sum_of_squares(matrix, mean))
-    return scatter
-
-
-def _variances(matrix: Any, mean: FloatArray) -> FloatArray:
-    variances = _sum_of_squares(matrix, mean)
-    variances[variances <= _rounding(mean, matrix.shape[0])] = 0.0
-    return variances
-
-
-def _sum_of_squares(matrix: Any, mean: FloatArray) -> FloatArray:
-    """Σ_i (x_ij - μ_j)² for every feature j."""
-    if sp.issparse(matrix):
-        by_column = matrix.astype(np.float64).tocsc()
-        stored = np.diff(by_column.indptr)
-        owner = np.repeat(np.arange(mean.size), stored)
-        deviation = (by_column.data - mean[owner]) ** 2
-        squares = np.bincount(owner, weights=deviation, minlength=mean.size)
-        return squares + (matrix.shape[0] - stored) * mean**2
-    total = np.zeros(mean.size)
-    for block in _row_blocks(matrix):
-        total += np.sum(np.subtract(block, mean, dtype=np.float64) ** 2, axis=0)
-    return total
-
-
-def _rounding(mean: FloatArray, n: int) -> FloatArray:
-    """Sum of squares that rounding alone may leave of a constant feature."""
-    return n * (8 * np.finfo(np.float64).eps * np.abs(mean)) ** 2
+def not_finite(source: Source, error: NotFiniteError) -> ValueError:
+    """Say in which column and row of a source a value is missing or infinite."""
+    where = f"column {shown(source.column_name(error.column))}, data row {error.row + 1}"
+    if np.isnan(error.value):
+        return table_error(
+            source.name, f"has a missing value in {where}; fill it, for example by --impute mean."
+        )
+    return table_error(source.name, f"holds the infinite value {error.value} in {where}.")

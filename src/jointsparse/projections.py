@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jointsparse.linalg import Array, array_namespace, positive_part
+from jointsparse.linalg import Array, array_namespace, eigh, positive_part
 
 
 def positive_eigenpairs(matrix: Array, shift: float = 0.0) -> tuple[Array, Array]:
@@ -13,7 +13,7 @@ def positive_eigenpairs(matrix: Array, shift: float = 0.0) -> tuple[Array, Array
     of ``eta * trace`` on the cone.
     """
     xp = array_namespace(matrix)
-    values, vectors = xp.linalg.eigh(matrix)
+    values, vectors = eigh(matrix)
     first = int(xp.sum(values <= shift))  # eigenvalues come in ascending order
     return values[first:] - shift, vectors[:, first:]
 
@@ -30,7 +30,7 @@ def singular_pairs_above(matrix: Array, threshold: float) -> tuple[Array, Array]
     decomposition; values far below the largest one are less accurate. The matrix should be tall.
     """
     xp = array_namespace(matrix)
-    squares, vectors = xp.linalg.eigh(matrix.T @ matrix)
+    squares, vectors = eigh(matrix.T @ matrix)
     first = int(xp.sum(squares <= threshold**2))
     return xp.sqrt(squares[first:]), vectors[:, first:]
 
@@ -70,7 +70,7 @@ def project_rows_to_simplex(matrix: Array) -> Array:
     shifted = matrix - xp.max(matrix, axis=1, keepdims=True)
     ordered = xp.flip(xp.sort(shifted, axis=1), axis=1)
     excess = xp.cumulative_sum(ordered, axis=1) - 1
-    place = xp.arange(1, matrix.shape[1] + 1, dtype=matrix.dtype)
+    place = xp.arange(1, matrix.shape[1] + 1, dtype=matrix.dtype, device=matrix.device)
     positive = ordered * place > excess
     count = xp.sum(xp.astype(positive, xp.int64), axis=1, keepdims=True)
     threshold = xp.take_along_axis(excess, count - 1, axis=1) / xp.astype(count, matrix.dtype)

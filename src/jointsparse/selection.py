@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.device import is_device_array, like
+from jointsparse.linalg import Array, Spectrum, double
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.greedy import (
@@ -34,6 +36,7 @@ from jointsparse.solvers.greedy import (
     row_products,
     select_greedily,
 )
+from jointsparse.solvers.remote_columns import RemoteColumns
 
 RULES = ("greedy", "residual", "norm")
 AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
@@ -265,13 +268,13 @@ def about_choice(choice: Choice, wanted: Wanted) -> str:
     return ""
 
 
-def projection_target(loadings: Any) -> Callable[[FloatArray], FloatArray]:
+def projection_target(loadings: Array) -> Callable[[Array], Array]:
     """Return the target X @ loadings: the scores of components."""
-    small = np.asarray(loadings, dtype=np.float64)
-    return lambda rows: rows @ small
+    small = double(loadings)
+    return lambda rows: rows @ (small if is_device_array(small) else like(small, rows))
 
 
-def whitened_target(loadings: FloatArray, moments: Moments) -> Target:
+def whitened_target(loadings: Array, moments: Moments) -> Target:
     """Return the target X S^(-1/2) loadings: every direction of the data counts alike.
 
     Directions with an eigenvalue below 1e-6 of the largest are left out.
@@ -280,9 +283,13 @@ def whitened_target(loadings: FloatArray, moments: Moments) -> Target:
         # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
         columns = feature_columns(moments)
         values, axes = row_axes(columns, SMALL_EIGENVALUE)
-        image = axes.T @ row_products(columns, projection_target(loadings))
-        return np.asarray(axes @ (image / np.sqrt(values)[:, None]))
-    values, vectors = moments.spectrum.values, moments.spectrum.vectors
+        if isinstance(columns, RemoteColumns):
+            image = axes.T @ columns.times(loadings)
+        else:
+            image = axes.T @ row_products(columns, projection_target(loadings))
+        return axes @ (image / values[:, None] ** 0.5)
+    spectrum: Spectrum = moments.native.spectrum
+    values, vectors = spectrum.values, spectrum.vectors
     large = values > SMALL_EIGENVALUE * values[-1]
     vectors = vectors[:, large]
-    return projection_target(vectors @ ((vectors.T @ loadings) / np.sqrt(values[large])[:, None]))
+    return projection_target(vectors @ ((vectors.T @ loadings) / values[large][:, None] ** 0.5))

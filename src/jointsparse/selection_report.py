@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from jointsparse.linalg import blocks
+from jointsparse.device import to_host
+from jointsparse.linalg import Array, array_namespace, blocks, eigh
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray, row_gram
-from jointsparse.solvers.held_out import RCOND, held_out_folds
+from jointsparse.solvers.greedy import IntArray
+from jointsparse.solvers.held_out import RCOND, folds_of_halves, held_out_folds
 
 N_RANDOM = 10  # random sets of the same size
 N_STAND_INS = 3
@@ -70,7 +70,7 @@ class SelectionReport:
         What the kept features, and as many principal components, explain of all samples.
     r2_held_out, pca_r2_held_out : float
         The same, judged on samples that were held out of the regression (not of the selection);
-        NaN where there were no samples, only moments, or fewer than four of them.
+        NaN where there were fewer than four samples, or only moments without those of two halves.
     random_r2_held_out, random_r2 : ndarray of shape (10,)
         What random sets of the same size explain, held out and of all samples.
     pca_curve : ndarray of shape (n_kept,)
@@ -108,6 +108,21 @@ class SelectionReport:
         own, _, mean, spread = self.worth
         return bool(own < mean - 2 * spread / np.sqrt(self.random_r2.size) - 1e-9)
 
+    def _repr_html_(self) -> str:
+        """Show the shares as a small table in a notebook."""
+        own, pca, mean, spread = self.worth
+        rows = {
+            f"{self.n_kept} kept features": f"{own:.1%}",
+            f"{self.n_kept} principal components": f"{pca:.1%}",
+            f"{self.n_kept} random features": f"{mean:.1%} ± {spread:.1%}",
+        }
+        where = "held-out samples" if self.held_out else "these samples"
+        body = "".join(f"<tr><th>{name}</th><td>{share}</td></tr>" for name, share in rows.items())
+        return (
+            f"<table><caption>Variance of all {self.n_features} features explained, on {where}"
+            f"</caption><tbody>{body}</tbody></table>"
+        )
+
     def __str__(self) -> str:
         own, pca, mean, spread = self.worth
         where = "of held-out samples" if self.held_out else "of the samples"
@@ -124,7 +139,7 @@ def selection_report(moments: Moments, kept: Any) -> SelectionReport:
     Parameters
     ----------
     moments : Moments
-        The data; held-out figures need the samples in it.
+        The data; held-out figures need the samples in it, or the moments of two halves.
     kept : ndarray of int
         The kept features, at least one.
     """
@@ -138,7 +153,7 @@ def selection_report(moments: Moments, kept: Any) -> SelectionReport:
     own, *others = (_explained(columns, features) for features in sets)
     pca_curve = _pca_curve(columns, kept.size)
     held_out = np.full(len(sets) + 1, np.nan)
-    if moments.has_samples and moments.n_samples >= 4:
+    if moments.n_samples >= 4 and (moments.has_samples or moments.halves):
         held_out = _held_out(moments, sets)
     return SelectionReport(
         n_kept=kept.size,
@@ -154,24 +169,26 @@ def selection_report(moments: Moments, kept: Any) -> SelectionReport:
     )
 
 
-def _basis(columns: Columns, features: IntArray) -> FloatArray:
+def _basis(columns: Columns, features: IntArray) -> Array:
     """Return an orthonormal basis of some columns."""
     block = columns.take(features)
-    lengths = np.linalg.norm(block, axis=0)
+    lengths = columns.xp.linalg.vector_norm(block, axis=0)
     block = block[:, lengths > 0] / lengths[lengths > 0]
-    values, axes = np.linalg.eigh(block.T @ block)  # cheaper than the SVD, and accurate enough
-    large = values > RCOND**2 * values.max(initial=0.0)
-    return np.asarray(block @ (axes[:, large] / np.sqrt(values[large])))
+    if block.shape[1] == 0:
+        return block
+    values, axes = eigh(block.T @ block)  # cheaper than the SVD, and accurate enough
+    large = values > RCOND**2 * values[-1]
+    return block @ (axes[:, large] / values[large] ** 0.5)
 
 
 def _explained(columns: Columns, features: IntArray) -> float:
     basis = _basis(columns, features)
-    parts = (basis.T @ columns.take(part) for part in blocks(columns.n_features))
-    return min(1.0, float(sum(np.sum(part**2) for part in parts)))
+    parts = (columns.inner(basis, part) for part in blocks(columns.n_features))
+    return min(1.0, float(sum((part**2).sum() for part in parts)))
 
 
 def _pca_curve(columns: Columns, count: int) -> FloatArray:
-    values = np.clip(np.linalg.eigvalsh(row_gram(columns))[::-1][:count], 0.0, None)
+    values = np.clip(to_host(columns.leading_values(count)), 0.0, None)
     curve = np.ones(count)
     curve[: values.size] = np.minimum(np.cumsum(values), 1.0)
     return curve
@@ -185,9 +202,13 @@ def _halves(n_samples: int) -> tuple[IntArray, IntArray]:
 
 def _held_out(moments: Moments, sets: Sequence[IntArray]) -> FloatArray:
     """Return R² of each set of features, and of as many principal components as the first has."""
-    one, other = _halves(moments.n_samples)
     missed, total = np.zeros(len(sets) + 1), 0.0
-    for fold in held_out_folds(moments, one, other):
+    folds = (
+        held_out_folds(moments, *_halves(moments.n_samples))
+        if moments.has_samples
+        else folds_of_halves(moments)
+    )
+    for fold in folds:
         missed += [*(fold.missed(features) for features in sets), fold.missed_by_pca(sets[0].size)]
         total += fold.total
     if total <= 0:
@@ -199,18 +220,21 @@ def _stand_ins(columns: Columns, kept: IntArray) -> StandIns:
     mask = np.ones(columns.n_features, dtype=bool)
     mask[kept] = False
     dropped = np.flatnonzero(mask)
-    lengths = np.sqrt(columns.squares)
+    lengths = np.sqrt(to_host(columns.squares))
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    block = columns.take(kept) * inverse[kept]
+    block = columns.take(kept) * columns.here(inverse[kept])
     basis = _basis(columns, kept)
     depth = min(N_STAND_INS, kept.size)
     chosen = np.empty((dropped.size, depth), dtype=np.int64)
     r2 = np.empty((dropped.size, depth))
     r2_all = np.empty(dropped.size)
     for part in blocks(dropped.size):
-        features = columns.take(dropped[part]) * inverse[dropped[part]]
-        r2_all[part] = np.sum((basis.T @ features) ** 2, axis=0)
-        chosen[part], r2[part] = _few_that_explain(block.T @ block, features.T @ block, depth)
+        scale = columns.here(inverse[dropped[part]])
+        images = columns.inner(basis, dropped[part]) * scale
+        r2_all[part] = to_host(columns.xp.sum(images**2, axis=0))
+        correlations = (columns.inner(block, dropped[part]) * scale).T
+        picks, shares = _few_that_explain(block.T @ block, correlations, depth)
+        chosen[part], r2[part] = to_host(picks), to_host(shares)
     chosen = np.where(chosen >= 0, kept[chosen], -1)
     constant = lengths[dropped] == 0
     r2_all = np.minimum(r2_all, 1.0)
@@ -218,9 +242,7 @@ def _stand_ins(columns: Columns, kept: IntArray) -> StandIns:
     return StandIns(dropped, chosen, np.minimum(r2, 1.0), r2_all)
 
 
-def _few_that_explain(
-    inner: FloatArray, correlations: FloatArray, depth: int
-) -> tuple[IntArray, FloatArray]:
+def _few_that_explain(inner: Array, correlations: Array, depth: int) -> tuple[Array, Array]:
     """Pick, for every feature by itself, the few kept ones that explain it: forward selection.
 
     Parameters
@@ -232,25 +254,27 @@ def _few_that_explain(
     depth : int
         How many to pick.
     """
-    n, n_kept = correlations.shape
-    everyone = np.arange(n)
-    left = np.ones((n, n_kept)) * np.diagonal(inner)  # what the picks leave of each kept feature
-    covariance = correlations.copy()
-    directions: list[FloatArray] = []
-    picks = np.empty((n, depth), dtype=np.int64)
-    r2 = np.zeros((n, depth))
+    n = correlations.shape[0]
+    xp, device = array_namespace(inner), inner.device
+    everyone = xp.arange(n, device=device)
+    # what the picks leave of each kept feature
+    left = xp.ones_like(correlations) * xp.linalg.diagonal(inner)
+    covariance = xp.asarray(correlations, copy=True)
+    directions: list[Array] = []
+    picks = xp.empty((n, depth), dtype=xp.int64, device=device)
+    r2 = xp.zeros((n, depth), dtype=inner.dtype, device=device)
     for step in range(depth):
         usable = left > 1e-9
-        gain = np.divide(covariance**2, left, out=np.zeros((n, n_kept)), where=usable)
-        pick = np.argmax(gain, axis=1)
-        worthwhile: NDArray[np.bool_] = gain[everyone, pick] > 1e-12
-        picks[:, step] = np.where(worthwhile, pick, -1)
+        gain = xp.where(usable, covariance**2 / xp.where(usable, left, 1.0), 0.0)
+        pick = xp.argmax(gain, axis=1)
+        worthwhile = gain[everyone, pick] > 1e-12
+        picks[:, step] = xp.where(worthwhile, pick, -1)
         r2[:, step] = r2[:, step - 1] + gain[everyone, pick]
-        column = inner[pick]
+        column = inner[pick, :]
         for direction in directions:
             column = column - direction * direction[everyone, pick][:, None]
-        root = np.sqrt(np.where(worthwhile, left[everyone, pick], 1.0))
-        direction = np.where(worthwhile[:, None], column / root[:, None], 0.0)
+        root = xp.sqrt(xp.where(worthwhile, left[everyone, pick], 1.0))
+        direction = xp.where(worthwhile[:, None], column / root[:, None], 0.0)
         covariance -= direction * (covariance[everyone, pick] / root)[:, None]
         left -= direction**2
         directions.append(direction)

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, Moments
 
@@ -68,3 +69,41 @@ def test_alpha_zero_is_refused():
         AWSPCA(alpha=0).fit(wild_samples(0))
     with pytest.raises(ValueError, match="alpha and eta cannot both be 0"):
         CSPCA(alpha=0, eta=0).fit(wild_samples(0))
+
+
+@pytest.mark.parametrize(("n", "p"), [(300, 120), (40, 900)])
+def test_the_solver_for_the_shape_equals_splitting(n, p):
+    """Where p × p matrices are small enough to compare with."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, p))
+    X[:, :12] += 6 * rng.standard_normal((n, 2)) @ rng.standard_normal((2, 12))
+    settings = {"alpha": 0.3, "eta": 0.2, "n_features_to_select": "support"}
+    exact = CSPCA(**settings).fit(X)
+    assert exact.duality_gap_ <= 1e-4
+    assert exact.n_iter_ <= 20
+    part = X[:, :120]  # splitting 900 features takes minutes
+    if p > 120:
+        settings.update(alpha=exact.alpha_, eta=exact.eta_, penalty_scale="absolute")
+        assert exact.support_.sum() == 12
+        exact = CSPCA(**settings).fit(part)
+    split = CSPCA(solver="splitting", **settings).fit(part)
+    assert split.objective_ == pytest.approx(exact.objective_, rel=2e-4)
+    np.testing.assert_array_equal(exact.support_, split.support_)
+
+
+@pytest.mark.parametrize("form", [np.asarray, lambda X: X.astype(np.float32), sp.csr_array])
+def test_wide_tables_of_any_form(form, monkeypatch):
+    rng = np.random.default_rng(1)
+    X = np.where(rng.uniform(size=(30, 1500)) < 0.05, rng.standard_normal((30, 1500)), 0.0)
+    X[:, :20] += 5 * rng.standard_normal((30, 2)) @ rng.standard_normal((2, 20))
+    monkeypatch.setattr(Moments, "scatter", property(lambda _: pytest.fail("p × p")))
+    selector = CSPCA(alpha=0.2, eta=0.2, n_features_to_select="support").fit(form(X))
+    assert selector.duality_gap_ <= 1e-4
+    np.testing.assert_array_equal(np.flatnonzero(selector.support_), range(20))
+
+
+def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(monkeypatch):
+    X = np.random.default_rng(2).standard_normal((60, 900))
+    monkeypatch.setattr("jointsparse.solvers.convex_wide.LARGEST_BYTES", 4 * 10**6)
+    with pytest.raises(ValueError, match=r"eta=0.001 lets .* at 900 features: use eta="):
+        CSPCA(alpha=0.01, eta=0.001).fit(X)

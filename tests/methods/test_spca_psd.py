@@ -13,6 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from jointsparse import SPCAPSD, Moments
+from jointsparse.methods import spca_psd
+from jointsparse.solvers import convex_wide
 
 FRAME = load_breast_cancer(as_frame=True).data
 X = StandardScaler().fit_transform(FRAME)
@@ -311,3 +313,67 @@ def test_wrong_parameters_are_named(parameters, message):
 def test_wrong_data_are_refused(data, message):
     with pytest.raises(ValueError, match=message):
         SPCAPSD().fit(data)
+
+
+def wide_counts(seed=0, n=30, p=500):
+    """Sparse counts with a group of features that vary together."""
+    rng = np.random.default_rng(seed)
+    R = rng.poisson(0.2, (n, p)) * 1.0
+    R[:, :40] += np.outer(rng.poisson(2.0, n), rng.random(40) < 0.8)
+    return R
+
+
+@pytest.mark.parametrize("make", [sp.csr_array, sp.csc_matrix])
+def test_wide_sparse_data_are_never_made_dense(monkeypatch, make):
+    R = wide_counts()
+    dense = SPCAPSD(alpha=0.1, eta=0.1, n_features_to_select="support").fit(R)
+    for kind in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix):
+
+        def small_only(self, *args, original=kind.toarray, **kwargs):
+            assert self.shape[0] * self.shape[1] < R.size
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(kind, "toarray", small_only)
+    sparse = SPCAPSD(alpha=0.1, eta=0.1, n_features_to_select="support").fit(make(R))
+    assert sparse.duality_gap_ <= 1e-4
+    assert (sparse.alpha_, sparse.eta_) == pytest.approx((dense.alpha_, dense.eta_), rel=1e-9)
+    np.testing.assert_allclose(sparse.feature_scores_, dense.feature_scores_, atol=1e-7)
+    np.testing.assert_array_equal(sparse.support_, dense.support_)
+
+
+def test_large_data_are_centred_on_the_way(monkeypatch):
+    R = wide_counts().astype(np.float32)
+    copied = SPCAPSD(alpha=0.1, eta=0.1, n_features_to_select="support").fit(R)
+    monkeypatch.setattr(spca_psd, "LARGEST_COPY", 10)
+    moments = Moments.from_data(R)
+    implicit = SPCAPSD(alpha=0.1, eta=0.1, n_features_to_select="support").fit_moments(moments)
+    assert "centred_data" not in vars(moments)
+    assert implicit.duality_gap_ <= 1e-4
+    np.testing.assert_allclose(implicit.feature_scores_, copied.feature_scores_, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", ["relative", "trace", "absolute"])
+def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(monkeypatch, scale):
+    X = np.random.default_rng(1).standard_normal((60, 600))
+    unit = {"relative": 1.0, "trace": 1 / 30, "absolute": 600.0}[scale]
+    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", 60 * 600 * 128)
+    model = SPCAPSD(alpha=1e-5 * unit, eta=1e-3 * unit, penalty_scale=scale)
+    with pytest.raises(
+        ValueError, match=r"directions matter.* at 600 features: use eta="
+    ) as raised:
+        model.fit(X)
+    advised = float(re.search(r"use eta=([\d.e+-]+) or more", str(raised.value))[1])
+    assert advised > 1e-3 * unit
+    convex_wide.check_memory(
+        spca_psd.DenseWide(X - X.mean(axis=0)), advised * model.eta_ / (1e-3 * unit)
+    )
+
+
+def test_advice_on_an_empty_model_of_many_features(monkeypatch):
+    X = wide_counts()
+    with pytest.warns(UserWarning, match="empties the model; every alpha up to"):
+        whole = SPCAPSD(alpha=0.95, eta=0.5).fit(X)
+    assert not whole.support_.any()
+    monkeypatch.setattr(spca_psd, "MOST_ADVISED", 50)
+    with pytest.warns(UserWarning, match="empties the model; every alpha up to"):
+        SPCAPSD(alpha=0.95, eta=0.5).fit(X)

@@ -3,19 +3,19 @@ import pytest
 from oracles import planted_problem, spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers import convex_low_rank, low_rank_basis
+from jointsparse.solvers import convex_low_rank, scatter_access
 from jointsparse.solvers.convex_low_rank import RestrictedLoss, solve_low_rank
 from jointsparse.solvers.convex_model import ConvexModel, factor_scores, largest_eta, largest_lam
 from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.low_rank_basis import (
-    Basis,
-    DualPoint,
+from jointsparse.solvers.low_rank_basis import Basis, DualPoint
+from jointsparse.solvers.orthonormal import outside
+from jointsparse.solvers.scatter_access import (
     Krylov,
+    MatrixScatter,
     leading_basis,
-    outside,
     proved_bound,
-    stationary_columns,
 )
+from jointsparse.solvers.stationarity import Stationarity
 
 RNG = np.random.default_rng(11)
 PROBLEMS = [
@@ -180,7 +180,7 @@ def test_dual_points_of_arbitrary_iterates_are_feasible(size):
     """The bound assumes nothing about how good the iterate is."""
     S = decaying_scatter(60, seed=7)
     lam, eta = 0.01, 0.08
-    basis, beta = leading_basis(S, 1.0, eta, 60)
+    basis, beta = leading_basis(MatrixScatter(S, 1.0), eta, 60)
     assert basis.size < 60
     optimum = solve_splitting(Spectrum.of(S), lam, eta, tol=1e-8).objective
     model = ConvexModel(Spectrum(basis.values, basis.vectors, 1.0), lam, eta)
@@ -190,7 +190,7 @@ def test_dual_points_of_arbitrary_iterates_are_feasible(size):
         rotated = (rotated + rotated.T) / 2
         pull = rng.standard_normal((basis.size, 60))
         pull *= lam * rng.random(60) / np.linalg.norm(pull, axis=0)
-        point = DualPoint(model, basis.images, beta, rotated, pull)
+        point = DualPoint(model, basis, beta, rotated, pull)
         assert point.certificate().value <= optimum * (1 + 1e-12)
         assert_dual_feasible(S, lam, eta, basis.vectors, rotated, point.certificate())
 
@@ -257,7 +257,7 @@ def test_penalties_are_checked():
 
 def test_what_lies_outside_the_basis_is_proved():
     S = decaying_scatter(100, seed=13)
-    basis, beta = leading_basis(S, 1.0, 0.05, 100)
+    basis, beta = leading_basis(MatrixScatter(S, 1.0), 0.05, 100)
     rest = np.eye(100) - basis.vectors @ basis.vectors.T
     top = np.linalg.eigvalsh(2 * rest @ S @ rest)[-1]
     assert top <= beta < 0.05
@@ -268,7 +268,7 @@ def test_what_lies_outside_the_basis_is_proved():
     np.testing.assert_allclose(basis.images, S @ basis.vectors, atol=1e-12)
     assert proved_bound(S, 1.0, basis, 1.001 * top) >= top
     assert proved_bound(S, 1.0, basis, 0.999 * top) is None
-    assert leading_basis(S, 1.0, 0.05, 3) is None
+    assert leading_basis(MatrixScatter(S, 1.0), 0.05, 3) is None
 
 
 def test_a_failed_proof_enlarges_the_basis(monkeypatch):
@@ -280,16 +280,16 @@ def test_a_failed_proof_enlarges_the_basis(monkeypatch):
         asked.append(args[2].size)
         return None if len(asked) == 1 else original(*args)
 
-    monkeypatch.setattr(low_rank_basis, "proved_bound", fail_once)
-    basis, _ = leading_basis(S, 1.0, 0.05, 100)
+    monkeypatch.setattr(scatter_access, "proved_bound", fail_once)
+    basis, _ = leading_basis(MatrixScatter(S, 1.0), 0.05, 100)
     assert len(asked) == 2
     assert basis.size >= asked[0]
 
 
 def test_other_errors_of_the_factorisation_are_not_swallowed(monkeypatch):
     S = decaying_scatter(30, seed=15)
-    basis = Krylov(S, 1.0).resolved(0.05, 30)
-    monkeypatch.setattr(low_rank_basis.np.linalg, "cholesky", lambda _: 1 / 0)
+    basis = Krylov(MatrixScatter(S, 1.0)).resolved(0.05, 30)
+    monkeypatch.setattr(scatter_access.np.linalg, "cholesky", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         proved_bound(S, 1.0, basis, 0.5)
 
@@ -305,7 +305,7 @@ def test_directions_already_in_the_basis_are_not_added():
     assert outside(W, W).shape == (20, 0)
     S = decaying_scatter(20, seed=17)
     basis = Basis.rotated(W, S @ W)
-    assert basis.enlarged(S, 1.0, W[:, :0]).size == 5
+    assert basis.enlarged(MatrixScatter(S, 1.0), W[:, :0]).size == 5
 
 
 def test_stationary_columns_span_the_optimum():
@@ -313,7 +313,7 @@ def test_stationary_columns_span_the_optimum():
     lam, eta = 0.02, 0.05
     U = solve_splitting(Spectrum.of(S), lam, eta, tol=1e-10).loadings
     U = U[:, np.linalg.norm(U, axis=0) > 1e-3]
-    F = stationary_columns(U, S @ U, lam, eta)
+    F = Stationarity.of(U, S @ U, lam, eta).columns()
     assert outside(np.linalg.qr(F)[0], U).shape == U.shape  # rounding apart …
     rest = U - F @ np.linalg.lstsq(F, U, rcond=None)[0]
     assert np.linalg.norm(rest) < 1e-3 * np.linalg.norm(U)  # … the same space

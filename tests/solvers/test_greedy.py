@@ -7,13 +7,9 @@ from oracles import greedy_by_refit
 from sklearn.linear_model import LinearRegression
 
 from jointsparse import Moments
-from jointsparse.solvers.columns import (
-    Columns,
-    SparseColumns,
-    feature_columns,
-    root_of_scatter,
-)
+from jointsparse.solvers.columns import Columns, feature_columns, root_of_scatter
 from jointsparse.solvers.greedy import select_greedily
+from jointsparse.solvers.sparse_columns import SparseColumns
 
 seeds = st.integers(0, 10_000)
 

@@ -7,7 +7,6 @@ as markup, and without control characters.
 import json
 import math
 import sys
-import unicodedata
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -15,11 +14,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-PROGRAM = "jointsparse"
+from jointsparse.text import visible
 
-# Control and format characters, lone surrogates, line and paragraph separators.
-_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_ZERO_WIDTH_JOINER = "\u200d"  # part of many emoji, harmless
+PROGRAM = "jointsparse"
 
 
 @dataclass(frozen=True)
@@ -72,6 +69,11 @@ def print_error(message: str) -> None:
     error_console().print(line, soft_wrap=True)
 
 
+def print_note(message: str) -> None:
+    """Print one line about what is going to happen to stderr."""
+    error_console().print(Text(f"note: {one_line(message)}", "dim"), soft_wrap=True)
+
+
 def print_warning(message: str) -> None:
     """Print one warning line on stderr."""
     error_console().print(
@@ -100,16 +102,6 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     return repr(value)
-
-
-def visible(text: str) -> str:
-    """Replace characters that move the cursor or hide by their escapes."""
-    return "".join(
-        character.encode("unicode_escape").decode("ascii")
-        if unicodedata.category(character) in _INVISIBLE and character != _ZERO_WIDTH_JOINER
-        else character
-        for character in text
-    )
 
 
 def one_line(text: str) -> str:

@@ -17,6 +17,7 @@ from jointsparse.cli.progress import solver_progress
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from jointsparse.cli.streaming import StreamedTable
     from jointsparse.io import Table
     from jointsparse.selection_report import SelectionReport
 
@@ -54,7 +55,7 @@ class Selection:
     """A finished fit, with what the printing needs to know about it."""
 
     data: str
-    table: "Table"
+    table: "Table | StreamedTable"
     method: str
     scale: Scale
     scaling: str
@@ -162,20 +163,25 @@ def fit(
     ----------
     estimator : estimator
         Unfitted.
-    values : array or sparse matrix
+    values : array, sparse matrix or Moments
         Data, scaled.
     defaults : dict
         Parameters of the method when none is given.
     show_progress : bool
         Whether to show a bar or lines on stderr.
     """
+    from jointsparse.moments import Moments
+
     tol = parameters_of(estimator).get("tol")
     target = tol if isinstance(tol, float) else None
     bar = solver_progress(error_console(), target) if show_progress else nullcontext()
     started = time.perf_counter()
-    with _collect_warnings() as messages, bar:
+    with collect_warnings() as messages, bar:
         try:
-            estimator.fit(values)
+            if isinstance(values, Moments):
+                estimator.fit_moments(values)
+            else:
+                estimator.fit(values)
         except ValueError as error:
             raise CommandError(str(error)) from error
         except TypeError as error:
@@ -186,7 +192,7 @@ def fit(
 
 def worth(estimator: Any) -> "tuple[SelectionReport | None, list[str]]":
     """Return what the kept features are worth, and the warnings about it; None where unknown."""
-    with _collect_warnings() as messages:
+    with collect_warnings() as messages:
         kept = estimator.get_support().any()
         report = getattr(estimator, "selection_report_", None) if kept else None
     return report, messages
@@ -205,7 +211,7 @@ def _blame_parameter(estimator: Any, defaults: dict[str, Any], error: TypeError)
 
 
 @contextmanager
-def _collect_warnings() -> Iterator[list[str]]:
+def collect_warnings() -> Iterator[list[str]]:
     """Collect each different warning once, as text."""
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:

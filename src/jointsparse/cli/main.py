@@ -8,9 +8,13 @@ from typing import Annotated
 import typer
 
 from jointsparse import __version__
+from jointsparse.cli import compare as compare_command
 from jointsparse.cli import methods as methods_command
+from jointsparse.cli import path as path_command
+from jointsparse.cli import report as report_command
 from jointsparse.cli import reproduce as reproduce_command
 from jointsparse.cli import select as select_command
+from jointsparse.cli import transform as transform_command
 from jointsparse.cli.console import PROGRAM
 from jointsparse.cli.errors import OneSentenceGroup
 
@@ -22,7 +26,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("select", help=select_command.HELP)(select_command.select)
+app.command("transform", help=transform_command.HELP)(transform_command.transform)
+app.command("compare", help=compare_command.HELP)(compare_command.compare)
+app.command("path", help=path_command.HELP)(path_command.path)
 app.command("methods", help=methods_command.HELP)(methods_command.methods)
+app.command("report", help=report_command.HELP)(report_command.report)
 app.command("reproduce", help=reproduce_command.HELP)(reproduce_command.reproduce)
 
 

@@ -86,7 +86,7 @@ def ranking_cells(selection: Selection) -> list[tuple[Any, ...]]:
 def as_record(selection: Selection) -> dict[str, Any]:
     """Return everything a program may want to know, ready for JSON."""
     model = selection.model
-    n_samples, n_features = selection.table.values.shape
+    n_samples, n_features = selection.table.shape
     rows = ranking_rows(selection)
     return {
         "data": selection.data,
@@ -148,7 +148,7 @@ def print_selection(console: Console, selection: Selection, top: int, verbose: b
 
 
 def _heading(selection: Selection, glyphs: Glyphs) -> Text:
-    n_samples, n_features = selection.table.values.shape
+    n_samples, n_features = selection.table.shape
     shape = f"{n_samples} samples {glyphs.times} {n_features} features"
     separator = (glyphs.separator, "dim")
     return Text.assemble(

@@ -1,7 +1,8 @@
 """``jointsparse reproduce``: run published tables and figures again, beside what was published."""
 
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from jointsparse.experiments import Experiment, Outcome, Store
 
 HELP = "Run published tables and figures again, and print them beside ours with a verdict."
+SECONDS_BETWEEN_LINES = 30.0  # where there is no terminal to draw a bar on
 STYLES = {"reproduced": "green", "close": "yellow", "refuted": "red", "not testable": "dim"}
 
 
@@ -43,7 +45,11 @@ def reproduce(
     ] = 1,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="ADDRESS", help="Dask scheduler to send the work to."),
+        typer.Option(
+            "--cluster",
+            metavar="ADDRESS",
+            help="Dask scheduler to send the work to, such as tcp://127.0.0.1:8786.",
+        ),
     ] = None,
     results: Annotated[
         Path,
@@ -71,14 +77,13 @@ def reproduce(
         _print_list(known, as_json)
         return
     chosen = _chosen(names or [], known)
-    if cluster is not None:
-        _check_cluster()
-    store = _open(results)
     outcomes = {}
-    for name in chosen:
-        outcomes[name] = _run(known[name], store, quick, jobs, cluster)
-        if output is not None:
-            _write(output, known[name], outcomes[name], store)
+    with nullcontext() if cluster is None else _connected(cluster) as client:
+        store = _open(results)
+        for name in chosen:
+            outcomes[name] = _run(known[name], store, quick, jobs, client)
+            if output is not None:
+                _write(output, known[name], outcomes[name], store)
     if output is not None:
         from jointsparse.experiments.pages import write_summary
 
@@ -103,11 +108,22 @@ def _chosen(names: list[str], known: "dict[str, Experiment]") -> list[str]:
     return chosen
 
 
-def _check_cluster() -> None:
-    from importlib.util import find_spec
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """Connect to the cluster; what goes wrong with it, then or later, is one sentence."""
+    import logging
 
-    if find_spec("distributed") is None:
-        raise CommandError("--cluster needs Dask: pip install 'jointsparse[dask]'")
+    from jointsparse.experiments.cluster import ClusterError, connected, has_workers
+
+    try:
+        with connected(address) as client:
+            # Dask prints tracebacks of its own about what is reported here in one sentence.
+            logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+            if not has_workers(client):
+                print_warning(f"{address} has no worker yet; waiting for the first one")
+            yield client
+    except ClusterError as error:
+        raise CommandError(str(error)) from error
 
 
 def _open(path: Path) -> "Store":
@@ -122,7 +138,7 @@ def _open(path: Path) -> "Store":
 
 
 def _run(
-    experiment: "Experiment", store: "Store", quick: bool, jobs: int, cluster: str | None
+    experiment: "Experiment", store: "Store", quick: bool, jobs: int, client: Any
 ) -> "Outcome":
     import sqlite3
 
@@ -131,7 +147,13 @@ def _run(
     tasks = experiment.tasks(quick=quick)
     try:
         with _progress(error_console(), experiment.name) as on_progress:
-            failed = run(tasks, store, jobs=jobs, cluster=cluster, on_progress=on_progress)
+            failed = run(tasks, store, jobs=jobs, cluster=client, on_progress=on_progress)
+    except KeyboardInterrupt as error:
+        kept = len(store.finished(experiment.name) & {task.key for task in tasks})
+        raise KeyboardInterrupt(
+            f"interrupted; {kept} of {len(tasks)} tasks of {experiment.name} are kept in "
+            f"{store.path}, and the same command goes on from there"
+        ) from error
     except OSError as error:
         raise CommandError(f"{experiment.name} stopped: {error}") from error
     except sqlite3.Error as error:
@@ -147,10 +169,14 @@ def _run(
 @contextmanager
 def _progress(console: Console, name: str) -> Iterator[Any]:
     if not console.is_terminal:
+        last = time.monotonic()
 
         def line(done: int, total: int, left: float | None) -> None:
-            if done == total:
-                console.print(Text(f"{name}: {done} of {total} tasks"), soft_wrap=True)
+            nonlocal last
+            if done == total or time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+                last = time.monotonic()
+                words = f", about {_duration(left)} left" if left else ""
+                console.print(Text(f"{name}: {done} of {total} tasks{words}"), soft_wrap=True)
 
         yield line
         return

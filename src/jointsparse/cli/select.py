@@ -1,5 +1,7 @@
 """``jointsparse select``: rank the features of a table and keep the ones that matter."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import fitting
+from jointsparse.cli import choosing, fitting, reporting, saving, streaming
 from jointsparse.cli.arguments import (
     build_estimator,
     check_outputs,
@@ -15,8 +17,10 @@ from jointsparse.cli.arguments import (
     find_method,
     parameters_of,
 )
+from jointsparse.cli.choosing import Criterion
 from jointsparse.cli.components import print_components
-from jointsparse.cli.console import output_console, print_json, print_warning
+from jointsparse.cli.console import output_console, print_json, print_note, print_warning
+from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection
 from jointsparse.cli.rendering import (
@@ -37,7 +41,8 @@ def select(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="Table: CSV, TSV, Parquet, Arrow, NPY, NPZ or Matrix Market. "
+            help="Table: CSV, TSV, Parquet, Arrow, NPY, NPZ or Matrix Market; or a folder of "
+            "CSV, Parquet or Arrow files. "
             "Without it, the bundled breast-cancer table.",
             show_default=False,
         ),
@@ -81,6 +86,23 @@ def select(
             "printed.",
         ),
     ] = None,
+    choose: Annotated[
+        Criterion | None,
+        typer.Option(
+            "--choose",
+            help="Choose the penalties first, without labels, by this criterion.",
+            show_default=False,
+        ),
+    ] = None,
+    clusters: Annotated[
+        int | None,
+        typer.Option(
+            "--clusters",
+            min=2,
+            metavar="C",
+            help="Number of groups in the samples, where it is known; for --choose.",
+        ),
+    ] = None,
     label: Annotated[
         str | None,
         typer.Option(
@@ -108,6 +130,17 @@ def select(
         Impute | None,
         typer.Option("--impute", rich_help_panel=_DATA, help="What replaces missing values."),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            rich_help_panel=_DATA,
+            metavar="SIZE",
+            help="How much may be used, such as 1GB; larger tables are read in blocks. "
+            "Half of what is free by default.",
+            show_default=False,
+        ),
+    ] = None,
     param: Annotated[
         list[str] | None,
         typer.Option(
@@ -118,6 +151,15 @@ def select(
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed, for methods that use randomness.")
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="DEVICE",
+            help="Fit on a device of PyTorch: cpu, cuda, cuda:1, …",
+            show_default=False,
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -137,6 +179,35 @@ def select(
             help="Write rank, score, kept and stand-ins of all, as CSV.",
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            rich_help_panel=_RESULTS,
+            metavar="FILE",
+            help="Write what was found, and why, as one HTML page.",
+        ),
+    ] = None,
+    image_shape: Annotated[
+        str | None,
+        typer.Option(
+            "--image-shape",
+            rich_help_panel=_RESULTS,
+            metavar="HxW",
+            help="Height and width, where the features are pixels: pictures in the report.",
+        ),
+    ] = None,
+    path_points: Annotated[
+        int | None,
+        typer.Option(
+            "--path-points",
+            rich_help_panel=_RESULTS,
+            min=0,
+            metavar="N",
+            help="Points of the regularisation path in the report; 0 for none.",
+            show_default="24, if they take less than a minute",
+        ),
+    ] = None,
     top: Annotated[
         int,
         typer.Option(
@@ -152,6 +223,15 @@ def select(
             "--json", rich_help_panel=_RESULTS, help="Print one JSON object instead of the tables."
         ),
     ] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            "--save",
+            rich_help_panel=_RESULTS,
+            metavar="FILE",
+            help="Write the fitted model (.skops), for jointsparse transform.",
+        ),
+    ] = None,
     quiet: Annotated[
         bool,
         typer.Option(
@@ -179,14 +259,20 @@ def select(
         components=components,
     )
     check_outputs(output, ranking, data)
+    saving.check_save(save, [output, ranking, None if data is None else Path(data)])
+    shape = reporting.parse_image_shape(image_shape)
+    reporting.check_report(report, [output, ranking, None if data is None else Path(data)], shape)
+    place = find_device(device)
 
-    table = fitting.load_table(data, label, drop_text, impute)
-    fitting.check_table(table, estimator)
-    values, scaling = fitting.scale_columns(table.values, scale)
-    seconds, warnings = fitting.fit(
-        estimator, values, default_parameters(chosen), show_progress=not quiet
+    table, values, scaling = _take_in(
+        data, estimator, label, drop_text, scale, impute, memory, quiet, output
     )
-    report, more_warnings = fitting.worth(estimator)
+    reporting.check_pixels(shape, len(table.names))
+    estimator, choice = choosing.chosen(estimator, values, choose, clusters, seed, quiet)
+    seconds, warnings = fitting.fit(
+        estimator, move(values, place), default_parameters(chosen), show_progress=not quiet
+    )
+    worth, more_warnings = fitting.worth(estimator)
     warnings += more_warnings
     selection = Selection(
         data=fitting.data_name(data),
@@ -196,13 +282,29 @@ def select(
         scaling=scaling,
         estimator=estimator,
         seconds=seconds,
-        notes=[*table.notes, *_seed_note(seed, parameters_of(estimator))],
+        notes=[*table.notes, *_seed_note(seed, parameters_of(estimator)), *choice],
         warnings=warnings,
-        report=report,
+        report=worth,
     )
     for message in warnings:
         print_warning(message)
     written = _write(selection, output, ranking)
+    if report is not None:
+        request = reporting.Request(
+            target=report,
+            source=data,
+            label=label,
+            image_shape=shape,
+            points=path_points,
+            reading={"drop_text": drop_text, "impute": impute and impute.value},
+            show_progress=not quiet,
+        )
+        with _telling(written):
+            reporting.write_report(request, selection, values)
+        written.append(report)
+    if save is not None:
+        saving.write_model(save, selection, impute)
+        written.append(save)
     if as_json:
         print_json(as_record(selection))
     elif not quiet:
@@ -210,6 +312,34 @@ def select(
         print_selection(console, selection, top, verbose)
         print_components(console, selection)
         _print_written(console, written)
+
+
+def _take_in(
+    data: str | None,
+    estimator: Any,
+    label: str | None,
+    drop_text: bool,
+    scale: Scale,
+    impute: Impute | None,
+    memory: str | None,
+    quiet: bool,
+    output: Path | None,
+) -> tuple[Any, Any, str]:
+    """Return the table, what to fit (scaled values, or moments) and how it was scaled."""
+    source = streaming.open_if_large(data, label=label, drop_text=drop_text, memory=memory)
+    table = None
+    if source is None:
+        table = fitting.load_table(data, label, drop_text, impute)
+    else:
+        table = streaming.whole_table(source, estimator, scale, impute)
+        if table is None:
+            streaming.check_output(output)
+            if not quiet:
+                print_note(streaming.announcement(source))
+            return streaming.take_in(source, estimator, scale, impute, show_progress=not quiet)
+    fitting.check_table(table, estimator)
+    values, scaling = fitting.scale_columns(table.values, scale)
+    return table, values, scaling
 
 
 def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
@@ -220,29 +350,43 @@ def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
 
 def _write(selection: Selection, output: Path | None, ranking: Path | None) -> list[Path]:
     """Write the files that were asked for; return the ones written."""
-    from jointsparse.io import TableError, write_rows, write_table
+    from jointsparse.io import write_rows, write_table
 
     if output is not None and not selection.kept.any():
         message = fitting.nothing_kept_message(selection.estimator)
         raise CommandError(f"{message}; {output} was not written")
     written: list[Path] = []
-    try:
+    with _telling(written):
         if ranking is not None:
             write_rows(ranking, RANKING_HEADER, ranking_cells(selection))
             written.append(ranking)
         if output is not None:
-            write_table(output, selection.table.select(selection.kept.nonzero()[0]))
+            columns = selection.kept.nonzero()[0]
+            if isinstance(selection.table, streaming.StreamedTable):
+                selection.table.write(output, columns)
+            else:
+                write_table(output, selection.table.select(columns))
             written.append(output)
-    except (TableError, OSError) as error:
+    return written
+
+
+@contextmanager
+def _telling(written: list[Path]) -> Iterator[None]:
+    """Say in the message of what goes wrong now which files were written before."""
+    from jointsparse.io import TableError
+
+    try:
+        yield
+    except (TableError, OSError, CommandError) as error:
         raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error
     except KeyboardInterrupt:
         # Between two files the usual message, that nothing was written, would be wrong.
         raise KeyboardInterrupt(f"interrupted{_already(written)}" if written else "") from None
-    return written
 
 
 def _already(written: list[Path]) -> str:
-    return f"; {written[0]} was written before" if written else ""
+    names = " and ".join(map(str, written))
+    return f"; {names} {'was' if len(written) == 1 else 'were'} written before" if written else ""
 
 
 def _print_written(console: Console, written: list[Path]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,9 +81,38 @@ def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> lis
     ]
 
 
-def _origin() -> str:
+def write_page(path: Path, outcomes: Mapping[str, tuple[str, Outcome, Sequence[str]]]) -> Path:
+    """Write all experiments on one page that needs no other file.
+
+    Parameters
+    ----------
+    path : Path
+        Where to.
+    outcomes : dict of name to (title, outcome, notes)
+        The experiments, in the order of the page.
+    """
+    title = "Published claims, run again"
+    header = ("experiment", "what", *VERDICTS)
+    rows = [
+        (
+            f'<a href="#{html.escape(name)}">{html.escape(name)}</a>',
+            html.escape(heading),
+            *outcome.counts().values(),
+        )
+        for name, (heading, outcome, _) in outcomes.items()
+    ]
+    parts = [f"<h1>{title}</h1>", _html_table(header, rows, escaped=True)]
+    for name, (heading, outcome, notes) in outcomes.items():
+        figures = [(key, _data_address(draw)) for key, draw in outcome.figures.items()]
+        body = _html_body(heading, outcome, figures, [*outcome.notes, *notes], level=2)
+        parts.append(f'<section id="{html.escape(name)}">{body}</section>')
+    parts.append(f"<p>{html.escape(_origin('report'))}</p>")
+    return _write(path, _page(title, "\n".join(parts)))
+
+
+def _origin(command: str = "reproduce") -> str:
     packages = ", ".join(f"{name} {number}" for name, number in json.loads(versions()).items())
-    return f"Made by jointsparse reproduce on {datetime.now(UTC).date()} with {packages}."
+    return f"Made by jointsparse {command} on {datetime.now(UTC).date()} with {packages}."
 
 
 def cell(value: Any) -> str:
@@ -112,7 +143,18 @@ def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str
 
 
 def _html(title: str, outcome: Outcome, figures: list[Path], notes: list[str]) -> str:
-    parts = [f"<h1>{html.escape(title)}</h1>"]
+    pictures = [(path.stem, path.name) for path in figures]
+    return _page(title, _html_body(title, outcome, pictures, notes))
+
+
+def _html_body(
+    title: str,
+    outcome: Outcome,
+    figures: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+    level: int = 1,
+) -> str:
+    parts = [f"<h{level}>{html.escape(title)}</h{level}>"]
     if outcome.claims:
         rows = [
             (
@@ -126,10 +168,11 @@ def _html(title: str, outcome: Outcome, figures: list[Path], notes: list[str]) -
         ]
         parts.append(_html_table(CLAIM_HEADER, rows, escaped=True))
     for caption, header, table in outcome.tables:
-        parts += [f"<h2>{html.escape(caption)}</h2>", _html_table(header, table)]
-    parts += [f'<img src="{path.name}" alt="{path.stem}">' for path in figures]
+        heading = f"<h{level + 1}>{html.escape(caption)}</h{level + 1}>"
+        parts += [heading, _html_table(header, table)]
+    parts += [f'<img src="{address}" alt="{html.escape(name)}">' for name, address in figures]
     parts += [f"<p>{html.escape(note)}</p>" for note in notes]
-    return _page(title, "\n".join(parts))
+    return "\n".join(parts)
 
 
 def _html_table(
@@ -159,12 +202,23 @@ def _write(path: Path, text: str) -> Path:
 
 
 def _write_figure(path: Path, draw: Any) -> Path:
+    with atomic_path(path) as temporary:
+        Path(temporary).write_bytes(_drawn(draw))
+    return path
+
+
+def _data_address(draw: Any) -> str:
+    return "data:image/png;base64," + base64.b64encode(_drawn(draw)).decode("ascii")
+
+
+def _drawn(draw: Any) -> bytes:
+    """Return a figure as a PNG file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 4.5), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     draw(figure)
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format="png")
-    return path
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()

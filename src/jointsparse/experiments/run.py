@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from typing import Any
 
-from jointsparse.experiments.store import Finished, Store
-from jointsparse.experiments.task import Task
+from jointsparse.experiments.cluster import connected, executed_by
+from jointsparse.experiments.store import Finished, Store, machine, versions
+from jointsparse.experiments.task import Failed, Task
 
 Progress = Callable[[int, int, "float | None"], None]
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A task that raised an error."""
-
-    task: Task
-    message: str
 
 
 def run(
@@ -26,7 +19,7 @@ def run(
     store: Store,
     *,
     jobs: int = 1,
-    cluster: str | None = None,
+    cluster: Any = None,
     on_progress: Progress | None = None,
 ) -> int:
     """Do the tasks that are not done yet, and keep the results of each as soon as it ends.
@@ -42,8 +35,9 @@ def run(
         Where results are kept.
     jobs : int, default=1
         Number of processes.
-    cluster : str or None, default=None
-        Address of a Dask scheduler to send the tasks to, in place of processes here.
+    cluster : str, distributed.Client or None, default=None
+        A Dask cluster to send the tasks to, in place of processes here: the address of its
+        scheduler or a client of it. Workers only compute; results are written here.
     on_progress : callable or None, default=None
         Called with the number of tasks done, of all tasks, and the estimated seconds left.
 
@@ -56,13 +50,14 @@ def run(
     todo = [task for task in tasks if task.key not in done]
     clock = _Clock(len(tasks), len(tasks) - len(todo), on_progress)
     failed = 0
-    for outcome in _executed(todo, jobs, cluster):
-        if isinstance(outcome, Failed):
-            store.add_failure(outcome.task, outcome.message)
-            failed += 1
-        else:
-            store.add(outcome.task, outcome.rows, seconds=outcome.seconds)
-        clock.tick()
+    with closing(_executed(todo, jobs, cluster)) as outcomes:
+        for outcome in outcomes:
+            if isinstance(outcome, Failed):
+                store.add_failure(outcome.task, outcome.message)
+                failed += 1
+            else:
+                store.add_finished(outcome)
+            clock.tick()
     return failed
 
 
@@ -75,12 +70,17 @@ def execute(task: Task) -> Finished | Failed:
         rows = experiments()[task.experiment].compute(task.case)
     except Exception as error:  # whatever it is, the other tasks go on
         return Failed(task, f"{type(error).__name__}: {error}")
-    return Finished(task, rows, time.perf_counter() - start)
+    return Finished(task, rows, time.perf_counter() - start, machine(), versions())
 
 
-def _executed(tasks: list[Task], jobs: int, cluster: str | None) -> Iterator[Finished | Failed]:
-    if cluster is not None:
-        yield from _on_cluster(tasks, cluster)
+def _executed(
+    tasks: list[Task], jobs: int, cluster: Any
+) -> Generator[Finished | Failed, None, None]:
+    if isinstance(cluster, str):
+        with connected(cluster) as client:
+            yield from executed_by(client, _one_thread, tasks)
+    elif cluster is not None:
+        yield from executed_by(cluster, _one_thread, tasks)
     elif jobs == 1 or len(tasks) < 2:
         yield from map(execute, tasks)
     else:
@@ -95,15 +95,6 @@ def _one_thread(task: Task) -> Finished | Failed:
 
     with threadpool_limits(1):  # the processes share the cores
         return execute(task)
-
-
-def _on_cluster(tasks: list[Task], address: str) -> Iterator[Finished | Failed]:
-    from distributed import Client, as_completed
-
-    with Client(address) as client:
-        futures: list[Any] = client.map(_one_thread, tasks, pure=False)
-        for future in as_completed(futures):
-            yield future.result()
 
 
 class _Clock:

@@ -47,11 +47,13 @@ WAIT = 60.0  # seconds that one writer waits for another
 
 @dataclass(frozen=True)
 class Finished:
-    """A task and its rows."""
+    """A task, its rows, and where they were computed: perhaps on another machine."""
 
     task: Task
     rows: list[Row]
     seconds: float
+    machine: str
+    versions: str
 
 
 class Store:
@@ -90,15 +92,21 @@ class Store:
             connection.close()
 
     def add(self, task: Task, rows: Iterable[Row], *, seconds: float) -> None:
+        """Keep results that were computed here, now; see :meth:`add_finished`."""
+        self.add_finished(Finished(task, list(rows), seconds, machine(), versions()))
+
+    def add_finished(self, done: Finished) -> None:
         """Keep the results of a finished task in one transaction; a second time nothing changes."""
-        values = [json.dumps(row, sort_keys=True) for row in rows]
+        task = done.task
+        values = [json.dumps(row, sort_keys=True) for row in done.rows]
+        about = (done.seconds, _now(), done.machine, done.versions)
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             known = connection.execute("SELECT 1 FROM task WHERE key = ?", (task.key,)).fetchone()
             if known is None:
                 connection.execute(
                     "INSERT INTO task VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (task.key, task.experiment, task.text, seconds, _now(), machine(), versions()),
+                    (task.key, task.experiment, task.text, *about),
                 )
                 connection.executemany(
                     "INSERT INTO result VALUES (?, ?, ?)",

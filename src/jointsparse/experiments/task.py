@@ -41,6 +41,14 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Failed:
+    """A task that raised an error."""
+
+    task: Task
+    message: str
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A published table or figure.
 

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.device import to_host
+from jointsparse.linalg import Array, double
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.passes import median_of, root_of_slope, samples_of, solve_by_passes
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
-from jointsparse.solvers.location import geometric_median
+from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
 
 
@@ -46,9 +49,11 @@ class AWSPCA(ConvexSelector):
         model reconstructs (Ω S^(-1/2)) beyond those already kept. "residual": the largest score ×
         share of the feature's variance that is still unexplained. "norm": the largest scores, as
         published; neighbours that repeat each other are all kept.
-    solver : {"exact", "published"}, default="exact"
-        "exact" returns the optimum with exact zeros and a certified duality gap; "published" is
-        the reweighting algorithm of the literature, without either.
+    solver : {"exact", "splitting", "published"}, default="exact"
+        "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
+        suits the shape: on the cone, no p × p matrix is formed for many more features than samples.
+        "splitting" does the same with p × p matrices at every shape. "published" is the reweighting
+        algorithm of the literature, with neither zeros nor a gap.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": a fraction of max_j ‖Q_j‖, where
         :math:`Q = \sum_i (x_i-b)(x_i-b)^\top/\|x_i-b\|` and b is the geometric median. "trace":
@@ -58,7 +63,7 @@ class AWSPCA(ConvexSelector):
     tol : float, default=1e-4
         Relative duality gap at which the exact solver stops.
     max_iter : int, default=1000
-        Largest number of iterations.
+        Largest number of iterations: steps of the splitting solver, or sets of weights.
     random_state : int, RandomState instance or None, default=None
         Not used; for symmetry with the other methods.
 
@@ -109,6 +114,7 @@ class AWSPCA(ConvexSelector):
     """
 
     _loss = "samples+mean"
+    _solvers = ("exact", "splitting", "published")
 
     def __init__(
         self,
@@ -137,26 +143,28 @@ class AWSPCA(ConvexSelector):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
-        data = moments.centred_data.astype(np.float64, copy=False)
-        return np.asarray(emptying_data(data, free_mean=True))
+    def _slope_data(self, moments: Moments) -> Array:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return root_of_slope(elsewhere, moments, free_mean=True)
+        return emptying_data(double(moments.native.centred_data), free_mean=True)
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         solution, scores = super()._solve(moments)
-        median = geometric_median(moments.centred_data.astype(np.float64, copy=False))
-        self.mean_ = moments.mean + self._nearest_mean(solution, median)
+        self.mean_ = moments.mean + self._nearest_mean(solution, median_of(moments))
         return solution, scores
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
-        return solve_samples(
-            moments.centred_data.astype(np.float64, copy=False),
-            self._sample_spectrum(moments),
-            lam,
-            0.0,
-            psd=self.psd,
-            free_mean=True,
-            tol=tol,
-            max_iter=self.max_iter,
+        limits: dict[str, Any] = {"free_mean": True, "tol": tol, "max_iter": self.max_iter}
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return solve_by_passes(elsewhere, lam, 0.0, **limits)
+        data = double(moments.native.centred_data)
+        if not self.psd or self.solver == "splitting":
+            spectrum = self._sample_spectrum(moments)
+            return solve_samples(data, spectrum, lam, 0.0, psd=self.psd, **limits)
+        return solve_samples_on_cone(
+            data, lam, 0.0, spectrum=lambda: moments.native.spectrum, **limits
         )
 
     def _nearest_mean(self, solution: Solution, median: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -164,11 +172,10 @@ class AWSPCA(ConvexSelector):
 
         b = median + w + Bc with w = v - (I - Ω)median solves it if (I - LᵀB)c = Lᵀw.
         """
-        loadings, reconstruction = solution.loadings, solution.state
-        basis = reconstruction.basis
-        if basis is None:
-            basis = np.eye(loadings.shape[0])
-        rest = reconstruction.offset - median + basis @ (loadings.T @ median)
+        loadings, offset = to_host(solution.loadings), to_host(solution.state.offset)
+        basis = solution.state.basis
+        basis = np.eye(loadings.shape[0]) if basis is None else to_host(basis)
+        rest = offset - median + basis @ (loadings.T @ median)
         inner = np.eye(basis.shape[1]) - loadings.T @ basis
         correction = np.linalg.lstsq(inner, loadings.T @ rest, rcond=1e-3)[0]
         return np.asarray(median + rest + basis @ correction)

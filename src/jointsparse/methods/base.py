@@ -8,11 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.device import to_host
 from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.samples import ColumnSelector
 from jointsparse.methods.worth import SelectionWorth
 from jointsparse.moments import Moments
 from jointsparse.selection import (
@@ -30,7 +31,7 @@ from jointsparse.solvers.solution import Solution
 __all__ = ["Selector", "check_stopping", "is_number"]
 
 
-class Selector(SelectionWorth, SelectorMixin, MomentsEstimator):
+class Selector(SelectionWorth, ColumnSelector, MomentsEstimator):
     """Base of the selectors; they see the data through its :class:`Moments`.
 
     A subclass has the parameters ``n_features_to_select`` and ``rule`` and defines
@@ -67,7 +68,7 @@ class Selector(SelectionWorth, SelectorMixin, MomentsEstimator):
             self.duality_gap_ = solution.gap
             self.gap_history_ = np.asarray(solution.gap_history)
         if solution.proved_zero is not None:
-            self.proved_zero_ = np.asarray(solution.proved_zero)
+            self.proved_zero_ = to_host(solution.proved_zero)
         return self
 
     def _choose(self, solution: Solution, moments: Moments, wanted: Wanted) -> Choice:

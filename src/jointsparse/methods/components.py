@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -11,14 +12,21 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.device import checked_samples, is_device_array, like
+from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.base import is_number
 from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.from_source import check_features
+from jointsparse.methods.samples import valid_samples
 from jointsparse.metrics.loadings import sequential_variance
-from jointsparse.moments import BLOCK_ENTRIES, Moments
+from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
+from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.products import centred_product
 
 FloatArray = NDArray[np.float64]
 
@@ -38,6 +46,13 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def _sparse_gram(self) -> bool:
+        """Whether products with sparse samples are enough for the solver."""
+        return True
+
+    def _gram(self, moments: Moments) -> Gram:
+        return gram_of(moments, sparse=self._sparse_gram())
 
     def _keep_order(self) -> bool:
         """Whether the user named the components one by one, so that their order must stay."""
@@ -71,7 +86,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             self._warn(remark, level=4)
         self._record(solution)
         self.mean_ = self._centre(moments)
-        self.reconstruction_ = self._reconstruction(solution, gram_of(moments))
+        self.reconstruction_ = self._reconstruction(solution, self._gram(moments))
         self._rank(scores, moments.variances)
         return self
 
@@ -93,7 +108,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._check_n_components()
         if not np.any(moments.variances > 0):
             raise ValueError("every feature is constant: there is no variance to explain")
-        gram = gram_of(moments)
+        gram = self._gram(moments)
         solution = self._solve(moments, gram)
         self._set_components(np.asarray(solution.loadings), gram)
         return self._feature_scores(), solution
@@ -110,49 +125,56 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self.explained_variance_ratio_ = ratio
         self._reordered(order)
 
-    def transform(self, X: Any) -> NDArray[Any]:
+    def transform(self, X: Any) -> Any:
         """Return the scores ``(X - mean_) @ components_.T``, sample by sample.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, one per row.
+        X : array-like, data frame, sparse matrix, tensor or source
+            Samples, one per row: n_samples × n_features.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            Scores; float32 for float32 samples.
+        ndarray of shape (n_samples, n_components), tensor, Dask collection or Source
+            Scores; float32 for float32 samples. Of a tensor, a tensor on the same device. Of a Dask
+            array or DataFrame, one of the same kind that is not computed yet. Of a source (or a
+            path), a source again: nothing is read before its ``blocks`` are, or it is read or
+            written as a whole.
         """
         check_is_fitted(self)
-        X = self._checked(X)
-        if sp.issparse(X):
-            scores = X @ self.components_.T - self.mean_ @ self.components_.T
-        else:
-            # Centred before the product: a large mean must not cancel digits of the scores.
-            scores = np.subtract(X, self.mean_, dtype=np.float64) @ self.components_.T
-        return np.asarray(scores).astype(_float_type(X.dtype), copy=False)
+        project = partial(_scores, components=self.components_, mean=self.mean_)
+        if not is_streamed(X):
+            return project(self._checked(X))
+        source = as_source(X)
+        check_features(self, source)
+        names = self.get_feature_names_out()
+        dtype = _float_type(source.dtype)
+        return source.map(project, self.n_components_, dtype, names).as_given()
 
-    def inverse_transform(self, X: Any) -> NDArray[Any]:
+    def inverse_transform(self, X: Any) -> Any:
         """Return the samples that the scores stand for, ``mean_ + X @ reconstruction_``.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components)
+        X : array-like, tensor, Dask collection or Source of shape (n_samples, n_components)
             Scores.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            Least squares reconstruction.
+        ndarray of shape (n_samples, n_features), tensor, Dask collection or Source
+            Least squares reconstruction; not computed yet where the scores are not.
         """
         check_is_fitted(self)
-        scores = check_array(X, dtype=[np.float64, np.float32])
-        if scores.shape[1] != self.n_components_:
-            raise ValueError(
-                f"scores have {scores.shape[1]} columns; {self.n_components_} were expected"
-            )
-        full = self.mean_ + scores @ self.reconstruction_
-        return np.asarray(full).astype(scores.dtype, copy=False)
+        back = partial(_reconstructed, reconstruction=self.reconstruction_, mean=self.mean_)
+        streamed = is_streamed(X)
+        scores: Any = as_source(X) if streamed else _checked_scores(X)
+        n_columns = scores.n_features if streamed else scores.shape[1]
+        if n_columns != self.n_components_:
+            raise ValueError(f"scores have {n_columns} columns; {self.n_components_} were expected")
+        if not streamed:
+            return back(scores)
+        names = getattr(self, "feature_names_in_", None)
+        return scores.map(back, self.n_features_in_, _float_type(scores.dtype), names).as_given()
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the variance of X around ``mean_`` that the scores reconstruct.
@@ -169,20 +191,24 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         Returns
         -------
         float
-            ``1 - Σ‖x - x̂‖² / Σ‖x - mean_‖²``.
+            1 - Σ‖x - x̂‖² / Σ‖x - mean_‖².
         """
         check_is_fitted(self)
-        X = self._checked(X)
-        rows = max(1, BLOCK_ENTRIES // X.shape[1])
-        total = missed = 0.0
-        for start in range(0, X.shape[0], rows):
-            block = X[start : start + rows]
-            dense = block.toarray() if sp.issparse(block) else block
-            centred = np.subtract(dense, self.mean_, dtype=np.float64)
-            total += float(np.sum(centred**2))
-            centred -= (centred @ self.components_.T) @ self.reconstruction_
-            missed += float(np.sum(centred**2))
-        return 1.0 - missed / total if total > 0 else 1.0
+        fold = partial(
+            _fold_missed,
+            components=self.components_,
+            reconstruction=self.reconstruction_,
+            mean=self.mean_,
+        )
+        found: FloatArray | None
+        if is_device_array(X):
+            found = fold(None, self._checked(X), 0)
+        else:
+            source = as_source(X) if is_streamed(X) else ArraySource(self._checked(X))
+            check_features(self, source)
+            found = source.reduce(fold, np.add)
+        missed, total = (0.0, 0.0) if found is None else found
+        return 1.0 - float(missed / total) if total > 0 else 1.0
 
     def get_support(self, indices: bool = False) -> NDArray[Any]:
         """Return which features have a nonzero loading in some component.
@@ -197,7 +223,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return np.flatnonzero(mask) if indices else mask
 
     def _checked(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        return valid_samples(self, X, fitting=False, accept_sparse="csr")
 
     def _warn(self, message: str, level: int = 6) -> None:
         # Attributed to the caller of fit or fit_moments; six frames up from inside _solve.
@@ -212,6 +238,52 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _checked_scores(X: Any) -> Any:
+    return (
+        checked_samples(X) if is_device_array(X) else check_array(X, dtype=["float64", "float32"])
+    )
+
+
+def _scores(X: Any, components: FloatArray, mean: FloatArray) -> Any:
+    if is_device_array(X):
+        # Centred before the product: a large mean must not cancel digits of the scores.
+        return _of_same_type((double(X) - like(mean, X)) @ like(components.T, X), X)
+    scores = centred_product(X, components.T, mean)
+    return scores.astype(_float_type(X.dtype), copy=False)
+
+
+def _reconstructed(scores: Any, reconstruction: FloatArray, mean: FloatArray) -> Any:
+    if is_device_array(scores):
+        full = like(mean, scores) + double(scores) @ like(reconstruction, scores)
+        return _of_same_type(full, scores)
+    full = mean + scores @ reconstruction
+    return np.asarray(full).astype(_float_type(scores.dtype), copy=False)
+
+
+def _fold_missed(
+    state: Any,
+    block: Any,
+    start: int,
+    components: FloatArray,
+    reconstruction: FloatArray,
+    mean: FloatArray,
+) -> FloatArray:
+    """Add Σ‖x - x̂‖² and Σ‖x - mean‖² of some more samples."""
+    dense = block.toarray() if sp.issparse(block) else block
+    centred = double(dense) - like(mean, dense)
+    total = float((centred**2).sum())
+    centred -= (centred @ like(components.T, dense)) @ like(reconstruction, dense)
+    found = np.array([float((centred**2).sum()), total])
+    return found if state is None else state + found
+
+
+def _of_same_type(values: Any, samples: Any) -> Any:
+    """Return the values in float32 where the samples are, otherwise in float64."""
+    xp = array_namespace(values)
+    dtype = xp.float32 if samples.dtype == xp.float32 else xp.float64
+    return xp.astype(values, dtype, copy=False)
 
 
 def regression(gram: Gram, loadings: FloatArray) -> FloatArray:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from jointsparse.linalg import Spectrum
+from jointsparse.device import like, to_host
+from jointsparse.linalg import Array, Spectrum, double, eigh, positive_part
 from jointsparse.methods.base import Selector, check_stopping, is_number
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
@@ -21,7 +22,9 @@ from jointsparse.solvers.convex_model import (
     nonempty_lam,
 )
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
+from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.greedy import Target
+from jointsparse.solvers.location import row_norms
 from jointsparse.solvers.solution import Solution
 
 AUTO_ALPHA = 0.1
@@ -58,9 +61,15 @@ class ConvexSelector(Selector):
     def _eta(self) -> float | str:
         return getattr(self, "eta", 0.0)
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
+    def _slope_data(self, moments: Moments) -> Array:
         """F with Q = slope · FᵀF, where Q is the slope of the loss at Ω = 0."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def _needs_samples(self) -> bool:
+        return self._loss != "squared"
+
+    def _takes_passes(self) -> bool:
+        return self._needs_samples() and self.solver == "exact" and self._on_cone
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -74,15 +83,15 @@ class ConvexSelector(Selector):
             solution = self._solve_for_count(moments)
         else:
             solution = self._solve_exact(moments, self.alpha_, self.tol)
-        self.loadings_ = solution.loadings
+        self.loadings_ = to_host(solution.loadings)
         return solution, self._scores(solution)
 
     def _target(self, solution: Solution, moments: Moments) -> Target | None:
         """Return X S^(-1/2) Ω: what the model reconstructs, every direction of it alike."""
-        loadings = np.asarray(solution.loadings, dtype=np.float64)
+        loadings = double(solution.loadings)
         if self._on_cone:  # ‖Ω y‖ = ‖(U (UᵀU)^(1/2))ᵀ y‖ for Ω = UUᵀ
-            lengths, axes = np.linalg.eigh(loadings.T @ loadings)
-            loadings = loadings @ (axes * np.sqrt(np.clip(lengths, 0.0, None)))
+            lengths, axes = eigh(loadings.T @ loadings)
+            loadings = loadings @ (axes * positive_part(lengths) ** 0.5)
         return whitened_target(loadings, moments)
 
     def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
@@ -108,10 +117,8 @@ class ConvexSelector(Selector):
         return scores, solution
 
     def _scores(self, solution: Solution) -> NDArray[np.float64]:
-        loadings = solution.loadings
-        if self._on_cone:
-            return np.asarray(factor_scores(loadings), dtype=np.float64)
-        return np.asarray(np.linalg.norm(loadings, axis=1), dtype=np.float64)
+        scores = factor_scores if self._on_cone else row_norms
+        return to_host(scores(solution.loadings)).astype(np.float64, copy=False)
 
     def _check_parameters(self) -> None:
         if self.solver not in self._solvers:
@@ -134,8 +141,8 @@ class ConvexSelector(Selector):
         """
         if self.n_clusters is None:
             return AUTO_ETA
-        values = np.asarray(self._slope_spectrum(moments).values, dtype=np.float64)[::-1]
         count = max(2, int(self.n_clusters))
+        values = self._slope_values(moments, count)
         padded = np.append(values, np.zeros(count)) / values[0]
         share = np.sqrt(padded[count - 2] * padded[count - 1])
         return float(np.clip(share, *ETA_FOR_CLUSTERS))
@@ -148,7 +155,7 @@ class ConvexSelector(Selector):
             self._eta,
             scale=scale,
             auto=self._auto_eta(moments) if self._eta == "auto" else 0.0,
-            largest=lambda: largest_eta(self._slope_spectrum(moments), self._slope),
+            largest=lambda: self._largest_eta(moments),
             trace=trace,
         )
         self.alpha_ = absolute_penalty(
@@ -163,6 +170,15 @@ class ConvexSelector(Selector):
             both = hasattr(self, "eta") and not self.eta_
             reason = "alpha and eta cannot both be 0" if both else "alpha must be positive"
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
+
+    def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
+        """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
+        values = to_host(self._slope_spectrum(moments).values)
+        return values[::-1].astype(np.float64, copy=False)
+
+    def _largest_eta(self, moments: Moments) -> float:
+        """Return the smallest η that empties the model without λ."""
+        return largest_eta(self._slope_spectrum(moments), self._slope)
 
     def _largest_lam(self, moments: Moments) -> float:
         """Return a λ that surely empties the model at the η in use."""
@@ -182,7 +198,9 @@ class ConvexSelector(Selector):
 
     def _sample_spectrum(self, moments: Moments) -> Spectrum:
         """Return the eigendecomposition of S: thin where the cone does not need all of it."""
-        return moments.spectrum if self._on_cone else moments.thin_spectrum
+        native = moments.native
+        spectrum: Spectrum = native.spectrum if self._on_cone else native.thin_spectrum
+        return spectrum
 
     def _solve_for_count(self, moments: Moments) -> Solution:
         """Find, by bisection, the penalty whose solution has exactly the wanted support."""
@@ -216,27 +234,32 @@ class ConvexSelector(Selector):
 
     def _solve_published(self, moments: Moments) -> Solution:
         p = moments.n_features
+        data = double(self._published_data(moments))
         start = np.ones(p)
         if self.random_state is not None:
             start = check_random_state(self.random_state).uniform(size=p)
         return solve_published(
-            self._published_data(moments),
+            data,
             self.alpha_,
             self.eta_,
             loss=self._loss,  # type: ignore[arg-type]
             psd=self._on_cone,
             n_samples=moments.n_samples,
-            start=start,
+            start=like(start, data),
             constants=self.constants,
             tol=self.tol,
             max_iter=self.max_iter,
         )
 
-    def _published_data(self, moments: Moments) -> NDArray[Any]:
-        return moments.centred_data
+    def _published_data(self, moments: Moments) -> Array:
+        return moments.native.centred_data
+
+    def _nonempty_lam(self, moments: Moments) -> float:
+        """Return a λ that surely does not empty the model at the η in use."""
+        return nonempty_lam(self._slope_data(moments), self.eta_, self._slope)
 
     def _how_to_keep_some(self, moments: Moments) -> str:
-        largest = nonempty_lam(self._slope_data(moments), self.eta_, self._slope)
+        largest = self._nonempty_lam(moments)
         unit = 1.0
         if self.penalty_scale == "relative":
             unit = self._largest_lam(moments)
@@ -248,3 +271,22 @@ class ConvexSelector(Selector):
             f": alpha={self.alpha} empties the model; every alpha up to "
             f"{largest / unit:.3g} keeps some"
         )
+
+    def _about_rank(self, problem: TooManyDirectionsError, moments: Moments) -> str:
+        """Say which eta keeps the rank low enough, in the unit that the user chose."""
+        unit = 1.0
+        if self.penalty_scale == "relative":
+            unit = self._largest_eta(moments)
+        elif self.penalty_scale == "trace":
+            unit = moments.total_variance
+        return (
+            f"eta={self._eta} lets {problem.count} directions matter, which need about "
+            f"{problem.gigabytes:.0f} GB of memory at {moments.n_features} features: use "
+            f"eta={_rounded_up(problem.eta / unit)} or more"
+        )
+
+
+def _rounded_up(value: float) -> float:
+    """Return the next larger number of two digits."""
+    digit = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return float(f"{np.ceil(value / digit) * digit:.2g}")

@@ -7,10 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.device import like, to_host
+from jointsparse.linalg import Array, array_namespace, double
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.passes import root_of_slope, samples_of, solve_by_passes
+from jointsparse.methods.spca_psd import MOST_ADVISED, is_wide, strongest, wide_data
 from jointsparse.moments import Moments
+from jointsparse.solvers.convex_model import nonempty_lam
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
+from jointsparse.solvers.convex_wide import TooManyDirectionsError
+from jointsparse.solvers.samples_exact import solve_samples_on_cone
+from jointsparse.solvers.samples_wide import WeightedRows
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
 
 
 class CSPCA(ConvexSelector):
@@ -50,9 +60,11 @@ class CSPCA(ConvexSelector):
         model reconstructs (Ω S^(-1/2)) beyond those already kept. "residual": the largest score ×
         share of the feature's variance that is still unexplained. "norm": the largest scores, as
         published; neighbours that repeat each other are all kept.
-    solver : {"exact", "published"}, default="exact"
-        "exact" returns the optimum with exact zeros and a certified duality gap; "published" is
-        the reweighting algorithm of the literature, without either.
+    solver : {"exact", "splitting", "published"}, default="exact"
+        "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
+        suits the shape: on the cone, a p × p matrix is formed for fewer features than samples only.
+        "splitting" does the same with p × p matrices at every shape. "published" is the reweighting
+        algorithm of the literature, with neither zeros nor a gap.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha`` and ``eta``. "relative": fractions of values that empty the model, with
         :math:`Q = \sum_i x_ix_i^\top/\|x_i\|`: η_max = λ_max(Q) and λ_max = max_j ‖[(Q - ηI)₊]_j‖.
@@ -63,7 +75,7 @@ class CSPCA(ConvexSelector):
     tol : float, default=1e-4
         Relative duality gap at which the exact solver stops.
     max_iter : int, default=1000
-        Largest number of iterations.
+        Largest number of iterations: steps of the splitting solver, or sets of weights.
     random_state : int, RandomState instance or None, default=None
         Random start of the published algorithm; None starts from the identity.
 
@@ -124,6 +136,7 @@ class CSPCA(ConvexSelector):
     """
 
     _loss = "samples"
+    _solvers = ("exact", "splitting", "published")
 
     def __init__(
         self,
@@ -154,20 +167,70 @@ class CSPCA(ConvexSelector):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
-        return np.asarray(emptying_data(_samples(moments), free_mean=False))
+    def _slope_data(self, moments: Moments) -> Array:
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return root_of_slope(elsewhere, moments, free_mean=False)
+        return emptying_data(_samples(moments), free_mean=False)
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
-        return solve_samples(
-            _samples(moments),
-            self._sample_spectrum(moments),
-            lam,
-            self.eta_,
-            psd=self.psd,
-            tol=tol,
-            max_iter=self.max_iter,
-        )
+        limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return solve_by_passes(elsewhere, lam, self.eta_, **limits)
+        if not self.psd or self.solver == "splitting":
+            spectrum = self._sample_spectrum(moments)
+            return solve_samples(
+                _samples(moments), spectrum, lam, self.eta_, psd=self.psd, **limits
+            )
+        native = moments.native
+        data = dense_wide(moments) if is_wide(moments) else native.centred_data
+        try:
+            return solve_samples_on_cone(
+                data, lam, self.eta_, spectrum=lambda: native.spectrum, **limits
+            )
+        except TooManyDirectionsError as problem:
+            raise ValueError(self._about_rank(problem, moments)) from None
+
+    # Of more features than samples nothing is asked that needs a second copy of them.
+
+    def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
+        if not is_wide(moments):
+            return super()._slope_values(moments, count)
+        return to_host(leading_eigenvalues(_weighted(moments), count))
+
+    def _largest_eta(self, moments: Moments) -> float:
+        if not is_wide(moments):
+            return super()._largest_eta(moments)
+        return 2 * float(leading_eigenvalues(_weighted(moments), 1)[0])
+
+    def _largest_lam(self, moments: Moments) -> float:
+        if not is_wide(moments):
+            return super()._largest_lam(moments)
+        return largest_lam_wide(_weighted(moments), self.eta_)
+
+    def _nonempty_lam(self, moments: Moments) -> float:
+        if not is_wide(moments) or moments.n_features <= MOST_ADVISED:
+            return super()._nonempty_lam(moments)
+        data = _weighted(moments)
+        few = data.columns(like(strongest(moments), data.empty)).dense()
+        return nonempty_lam(few, self.eta_)
 
 
-def _samples(moments: Moments) -> NDArray[np.float64]:
-    return moments.centred_data.astype(np.float64, copy=False)
+def dense_wide(moments: Moments) -> DenseWide:
+    """Return the samples for solvers that weight them."""
+    data = wide_data(moments)
+    return data if isinstance(data, DenseWide) else DenseWide(moments.native.centred_data)
+
+
+def _weighted(moments: Moments) -> WeightedRows:
+    """Return the rows whose scatter matrix is Q/2: those of the first weighted model."""
+    data = dense_wide(moments)
+    gram = data.gram()
+    xp = array_namespace(gram)
+    norms = xp.sqrt(xp.linalg.diagonal(gram))
+    return WeightedRows(data, xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0))
+
+
+def _samples(moments: Moments) -> Array:
+    return double(moments.native.centred_data)

@@ -122,6 +122,9 @@ class DictionarySPCA(ComponentsMethod):
         self.tol = tol
         self.max_iter = max_iter
 
+    def _sparse_gram(self) -> bool:
+        return False
+
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
         check_scale(self.penalty_scale)

@@ -9,29 +9,46 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
+from jointsparse.methods.from_source import moments_to_fit
+from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import by_score
 from jointsparse.solvers.solution import Solution
+from jointsparse.sources import as_source, is_streamed
 
 
 class MomentsEstimator(BaseEstimator):
     """Base of all methods; they see the data through its :class:`Moments`.
 
-    A subclass defines ``_fit(moments)``.
+    A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not
+    enough.
     """
 
     def _fit(self, moments: Moments) -> Self:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def _needs_samples(self) -> bool:
+        """Whether the method looks at the samples themselves, not only at their scatter matrix."""
+        return False
+
+    def _takes_products(self) -> bool:
+        """Whether products with the samples are enough where there are more features than those."""
+        return False
+
+    def _takes_passes(self) -> bool:
+        """Whether one pass over the samples in every iteration is enough, besides their moments."""
+        return False
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the method to samples.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, one per row. Not modified.
+        X : array-like, data frame, sparse matrix or tensor of shape (n_samples, n_features)
+            Samples, one per row. Not modified. A PyTorch tensor or CuPy array is worked on where
+            it is; what the fit leaves behind is NumPy. Also a source of samples, or the path of a
+            file or folder, which need not fit in memory (see :func:`open_source`).
         y : ignored
             For compatibility with scikit-learn.
 
@@ -39,14 +56,18 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
-        return self._fit(self.moments_of(X, y))
+        moments = self.moments_of(X, y)
+        self._fit(moments)
+        if is_streamed(X):
+            self._remember_streamed(X, moments)
+        return self
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:
         """Return the moments of samples, checked as ``fit`` does.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+        X : array-like, data frame, sparse matrix or source of shape (n_samples, n_features)
             Samples, one per row. Not modified.
         y : ignored
             Used by methods that want classes.
@@ -55,12 +76,18 @@ class MomentsEstimator(BaseEstimator):
         -------
         Moments
         """
-        X = validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-        )
-        moments = Moments.from_data(X)
+        if is_streamed(X):
+            moments = moments_to_fit(as_source(X), self)
+            if moments.n_samples < 2:
+                raise ValueError(f"{as_source(X).name} has one row; at least two are needed")
+            self._note_features(moments)
+            return moments
+        moments = Moments.from_data(valid_samples(self, X, fitting=True))
         moments.feature_names = getattr(self, "feature_names_in_", None)
         return moments
+
+    def _remember_streamed(self, X: Any, moments: Moments) -> None:
+        """Keep what a later question about the samples needs; most methods are asked none."""
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples.
@@ -74,12 +101,15 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
+        self._note_features(moments)
+        return self._fit(moments)
+
+    def _note_features(self, moments: Moments) -> None:
         self.n_features_in_ = moments.n_features
         if moments.feature_names is not None:
             self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return self._fit(moments)
 
     def _record(self, solution: Solution) -> None:
         """Keep what the solver says about its run; warn where it did not converge."""

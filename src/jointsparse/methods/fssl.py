@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.targets import class_targets, neighbour_targets
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import FloatArray, Gram, gram_of
+from jointsparse.solvers.gram import FloatArray, Gram
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subspace_equality import solve_equality
 from jointsparse.solvers.subspace_norms import NORMS
@@ -123,7 +124,7 @@ class FSSL(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of A.
-    history_ : ndarray of shape (n_iterations,)
+    history_ : ndarray of shape (n_iter_,)
         Objective after each iteration.
     n_iter_ : int
         Iterations made.
@@ -228,15 +229,18 @@ class FSSL(ComponentsMethod):
         Moments
         """
         moments = super().moments_of(X, y)
-        moments.cache["labels"] = self._labels(moments.data, y)
+        moments.cache["labels"] = self._labels(moments, y)
         return moments
 
-    def _labels(self, X: Any, y: Any) -> NDArray[Any] | None:
+    def _needs_samples(self) -> bool:
+        return self.graph != "pca"
+
+    def _labels(self, moments: Moments, y: Any) -> NDArray[Any] | None:
         """Return the classes, where they are wanted and there."""
         if y is None or self.graph not in ("auto", "lda"):
             return None
-        labels = column_or_1d(y)
-        check_consistent_length(X, labels)
+        labels = column_or_1d(to_host(y) if is_device_array(y) else y)
+        check_consistent_length(moments.data, labels)
         problem = _not_classes(labels)
         if problem and self.graph == "lda":
             raise ValueError(f"graph='lda' needs classes, but {problem}; without them use 'lpp'")
@@ -253,6 +257,9 @@ class FSSL(ComponentsMethod):
         lengths = np.linalg.norm(self.components_, axis=0)
         # Free of the scale of the data, on which A depends.
         return lengths / (np.linalg.norm(lengths) or 1.0)
+
+    def _sparse_gram(self) -> bool:
+        return False
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
@@ -292,7 +299,7 @@ class FSSL(ComponentsMethod):
         self._check_parameters()
         if self.constraint == "equality":
             raise ValueError("constraint='equality' has no penalty: there is no path to follow")
-        gram = gram_of(moments)
+        gram = self._gram(moments)
         scale = float(np.sqrt(gram.trace))
         self._emptying(*self._problem(moments, gram, scale), scale)
         return 1 / self.mu_min_, {"penalty_scale": "absolute", "warm_start": True}

@@ -33,6 +33,9 @@ class GraphSelector(Selector):
 
     _rewards_duplicates = False
 
+    def _needs_samples(self) -> bool:
+        return True
+
     def _solve_samples(
         self, data: FloatArray, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:

@@ -148,9 +148,9 @@ class GreedySelector(Selector):
         count = self._count()
         if count is None:
             return None
-        values, axes = row_axes(feature_columns(moments), 1e-12)
+        values, axes = row_axes(feature_columns(moments), 1e-12, count)
         values, axes = values[:count], axes[:, :count]
-        return axes if self.target == "clusters" else axes * np.sqrt(values)
+        return axes if self.target == "clusters" else axes * values**0.5
 
     def _count(self) -> int | None:
         """Return the number of principal components in the target; None is all."""

@@ -23,6 +23,8 @@ from jointsparse.solvers.joint_sparse import (
     solve_joint,
 )
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.sparse_gram import SparseGram
+from jointsparse.solvers.sparse_sample_loss import SparseSampleLoss
 
 AUTO_ALPHA = 0.1  # of the penalty that empties the model
 LOSSES = ("samples", "features", "frobenius")
@@ -175,6 +177,9 @@ class JSPCA(ComponentsMethod):
     def _reordered(self, order: IntArray) -> None:
         self.projection_, self.recovery_ = self.projection_[:, order], self.recovery_[:, order]
 
+    def _needs_samples(self) -> bool:
+        return self.loss == "samples"
+
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
         loss, start = self._begun(moments, gram)
@@ -238,6 +243,8 @@ class JSPCA(ComponentsMethod):
             return FrobeniusLoss(gram)
         if self.loss == "features":
             return FeatureLoss(gram)
+        if isinstance(gram, SparseGram):
+            return SparseSampleLoss(gram)
         wide = isinstance(gram, SampleGram)
         # Where p > n single precision stays: a copy in double precision may not fit.
         centred = moments.centred_data if wide else double(moments.centred_data)

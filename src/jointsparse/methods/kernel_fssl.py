@@ -9,10 +9,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.device import is_device_array, like, to_host
 from jointsparse.methods.base import is_number
+from jointsparse.methods.from_source import check_features, moments_to_fit
 from jointsparse.methods.fssl import FSSL
+from jointsparse.methods.samples import valid_samples
+from jointsparse.sources import as_source, is_streamed
 
 FloatArray = NDArray[np.float64]
 
@@ -130,8 +134,8 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
-            Samples, one per row. Not modified.
+        X : array-like, data frame, Dask collection or Source of shape (n_samples, n_features)
+            Samples, one per row. Not modified. What is not in memory is read into it.
         y : array-like of shape (n_samples,) or None
             Classes; needed for ``graph="lda"``.
 
@@ -139,7 +143,11 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -------
         self
         """
-        X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        source = as_source(X) if is_streamed(X) else None
+        values = X if source is None else moments_to_fit(source, self).data
+        X = self._on_host(values, fitting=True)
+        if source is not None and source.feature_names is not None:
+            self.feature_names_in_ = source.feature_names
         self.gamma_ = self._gamma(X)
         candidates = self._candidates(len(X))
         inner = FSSL(
@@ -160,21 +168,37 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.n_iter_ = self.fssl_.n_iter_
         return self
 
-    def transform(self, X: Any) -> FloatArray:
+    def transform(self, X: Any) -> Any:
         """Return the scores of samples, from their kernel values with the landmarks.
 
         Parameters
         ----------
-        X : array-like or data frame of shape (n_samples, n_features)
+        X : array-like, data frame, Dask collection or Source of shape (n_samples, n_features)
             Samples, one per row.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            Scores.
+        ndarray of shape (n_samples, n_components), Dask collection or Source
+            Scores; not computed yet where the samples are not.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        if not is_streamed(X):
+            scores = self._scores(self._on_host(X, fitting=False))
+            return like(scores, X) if is_device_array(X) else scores
+        source = as_source(X)
+        check_features(self, source)
+        names, count = self.get_feature_names_out(), self._n_features_out
+        return source.map(self._scores, count, np.float64, names).as_given()
+
+    def _needs_samples(self) -> bool:
+        return True
+
+    def _on_host(self, X: Any, *, fitting: bool) -> FloatArray:
+        """Return checked samples as NumPy: scikit-learn's kernels run on the host."""
+        X = valid_samples(self, X, fitting=fitting, accept_sparse=False, dtype=np.float64)
+        return to_host(X).astype(np.float64, copy=False)
+
+    def _scores(self, X: FloatArray) -> FloatArray:
         if self.landmarks_.size == 0:
             return np.zeros((len(X), self._n_features_out))
         scores = self._kernel(X, self.landmark_samples_) @ self.coefficients_ - self.offset_

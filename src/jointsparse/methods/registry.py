@@ -50,6 +50,14 @@ class Method:
     source: str
     uses: Literal["moments", "graph"] = "moments"
 
+    @property
+    def scatter_only(self) -> bool:
+        """Whether the scatter matrix is all it needs, so that samples need not fit in memory.
+
+        With its default parameters; other ones (a loss, a graph) may be different.
+        """
+        return not self.make()._needs_samples()
+
 
 _METHODS = (
     Method(

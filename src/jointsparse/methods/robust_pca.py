@@ -222,6 +222,12 @@ class RobustPCA(ComponentsMethod):
         # A regression of X on the scores would let the errors back in.
         return self.components_
 
+    def _needs_samples(self) -> bool:
+        return True
+
+    def _sparse_gram(self) -> bool:
+        return False
+
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
         data = np.asarray(moments.centred_data, dtype=np.float64)

@@ -8,23 +8,28 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
-from sklearn.feature_selection import SelectorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.device import is_device_array, to_host
+from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.from_source import moments_to_fit
+from jointsparse.methods.samples import ColumnSelector, valid_samples
 from jointsparse.methods.worth import SelectionWorth
 from jointsparse.moments import Moments
 from jointsparse.selection import (
+    Wanted,
     about_choice,
     check_rule,
     choose_features,
     projection_target,
     wanted_features,
 )
+from jointsparse.sources import as_source, is_streamed
 
 
-class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEstimator):
+class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEstimator):
     r"""Keep the original features that explain a method's components best.
 
     The method gives components: loadings b₁ … b_k. The greedy rule picks, one after the other, the
@@ -83,6 +88,8 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEsti
     [0.4, 0.56, 0.63, 0.68, 0.74]
     """
 
+    estimator_: Any
+
     def __init__(
         self,
         estimator: Any,
@@ -100,7 +107,8 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEsti
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, one per row. Not modified.
+            Samples, one per row. Not modified. For methods of this library also a source of
+            samples, or the path of a file or folder, which need not fit in memory.
         y : array-like or None
             Handed to the method.
         **fit_params
@@ -110,15 +118,58 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEsti
         -------
         self
         """
-        checked = validate_data(
-            self, X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-        )
-        wanted = wanted_features(self.n_features_to_select, self.n_features_in_)
-        check_rule(self.rule)
-        self.__dict__.pop("selection_curve_", None)
+        if is_streamed(X):
+            moments = moments_to_fit(as_source(X), self)
+            self._fit_method_to(moments)
+            self._select(self.estimator_, moments)
+            self._remember_streamed(X, moments)
+            return self
+        checked = valid_samples(self, X, fitting=True)
+        self._check_wanted()
+        X = self._for_method(X)
         self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
         method, values = self._method_and_its_data(X, checked)
-        moments = Moments.from_data(values)
+        return self._select(method, Moments.from_data(values))
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Fit the method to moments instead of samples, and choose the features.
+
+        Parameters
+        ----------
+        moments : Moments
+            Count, mean and scatter matrix of the samples.
+
+        Returns
+        -------
+        self
+        """
+        self._fit_method_to(moments)
+        return self._select(self.estimator_, moments)
+
+    def _fit_method_to(self, moments: Moments) -> None:
+        if not hasattr(self.estimator, "fit_moments"):
+            raise ValueError(
+                f"{type(self.estimator).__name__} has no fit_moments, so it needs all samples as "
+                "an array: only this library's methods can be fitted to moments, a source or a path"
+            )
+        self.n_features_in_ = moments.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if moments.feature_names is not None:
+            self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
+        self._check_wanted()
+        self.estimator_ = clone(self.estimator).fit_moments(moments)
+
+    def _needs_samples(self) -> bool:
+        needs = getattr(self.estimator, "_needs_samples", None)
+        return needs is None or needs()
+
+    def _check_wanted(self) -> Wanted:
+        check_rule(self.rule)
+        return wanted_features(self.n_features_to_select, self.n_features_in_)
+
+    def _select(self, method: Any, moments: Moments) -> Self:
+        wanted = self._check_wanted()
+        self.__dict__.pop("selection_curve_", None)
         if not np.any(moments.variances > 0):
             raise ValueError("every feature is constant: there is nothing to select")
         loadings, self.feature_scores_ = _loadings_and_scores(method, moments.n_features)
@@ -138,11 +189,19 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, SelectorMixin, BaseEsti
         self._remember(moments)
         message = about_choice(choice, wanted) if choice.available else "every loading is zero"
         if message:
-            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=2)
+            # Attributed to the caller of fit or fit_moments.
+            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=3)
         return self
 
     def _data_for_report(self, X: Any) -> Any:
-        return self._method_and_its_data(X, super()._data_for_report(X))[1]
+        if is_streamed(X):
+            return super()._data_for_report(X)
+        return self._method_and_its_data(self._for_method(X), super()._data_for_report(X))[1]
+
+    def _for_method(self, X: Any) -> Any:
+        """Return the samples for the method: on the host where it is not one of this library."""
+        foreign = not isinstance(self.estimator, MomentsEstimator)
+        return to_host(X) if foreign and is_device_array(X) else X
 
     def _method_and_its_data(self, X: Any, checked: Any) -> tuple[Any, Any]:
         """Return what has the components, and the data that it saw."""

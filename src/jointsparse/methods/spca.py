@@ -270,7 +270,7 @@ class SPCA(ComponentsMethod):
         largest = float(values[0])
         if ridge == "auto":
             # p > n, said so that it does not depend on samples that occur twice or on constants.
-            wide = np.count_nonzero(moments.variances) > values.size + 1
+            wide = np.count_nonzero(moments.variances) > gram.rank(values.size) + 1
             return float("inf") if wide else AUTO_RIDGE * largest
         if not is_number(ridge) or not float(ridge) >= 0:
             raise ValueError(

@@ -5,19 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.linalg import Spectrum
+from jointsparse.device import is_device_array, like, to_host
+from jointsparse.linalg import Array, Spectrum
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_exact import solve_scatter
-from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE
+from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE, nonempty_lam
 from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.convex_wide import WideState, solve_wide
+from jointsparse.solvers.convex_wide import TooManyDirectionsError, WideState, solve_wide
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.wide_data import DenseWide, SparseWide, WideData
+from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
 
 SMALLEST_FACTORED = 400  # features; below, p × p matrices cost no more than the overhead
+LARGEST_COPY = 2**25  # entries of a centred copy of the data; beyond, they are centred on the way
+MOST_ADVISED = 5000  # features that advice on an empty model looks at: those of largest variance
 
 
 class SPCAPSD(ConvexSelector):
@@ -103,7 +109,7 @@ class SPCAPSD(ConvexSelector):
         Proven upper bound on (objective - optimum) / objective. Exact solver only.
     objective_ : float
         Objective of the solution.
-    history_, gap_history_ : ndarray of shape (n_iterations,)
+    history_, gap_history_ : ndarray of shape (n_iter_,)
         Best objective and gap known after each iteration.
     alpha_, eta_ : float
         λ and η in the units of the data.
@@ -188,37 +194,66 @@ class SPCAPSD(ConvexSelector):
     def _zero_alpha_allowed(self) -> bool:
         return self.solver != "published"
 
-    def _slope_data(self, moments: Moments) -> NDArray[Any]:
-        if _is_wide(moments):
-            return moments.centred_data
-        return np.asarray(factor_of_scatter(moments.spectrum))
+    def _slope_data(self, moments: Moments) -> Array:
+        if is_wide(moments):
+            return moments.native.centred_data
+        return factor_of_scatter(moments.native.spectrum)
+
+    def _takes_products(self) -> bool:
+        return self.solver != "published"
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
-        return moments.thin_spectrum
+        spectrum: Spectrum = moments.native.thin_spectrum
+        return spectrum
 
-    def _published_data(self, moments: Moments) -> NDArray[Any]:
+    def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
+        if not is_wide(moments):
+            return super()._slope_values(moments, count)
+        return to_host(leading_eigenvalues(wide_data(moments), count))
+
+    def _largest_eta(self, moments: Moments) -> float:
+        if not is_wide(moments):
+            return super()._largest_eta(moments)
+        return self._slope * float(leading_eigenvalues(wide_data(moments), 1)[0])
+
+    def _largest_lam(self, moments: Moments) -> float:
+        if not is_wide(moments):
+            return super()._largest_lam(moments)
+        return largest_lam_wide(wide_data(moments), self.eta_)
+
+    def _nonempty_lam(self, moments: Moments) -> float:
+        if not is_wide(moments) or moments.n_features <= MOST_ADVISED:
+            return super()._nonempty_lam(moments)
+        data = wide_data(moments)
+        few = data.columns(like(strongest(moments), data.empty)).dense()
+        return nonempty_lam(few, self.eta_, self._slope)
+
+    def _published_data(self, moments: Moments) -> Array:
         return self._slope_data(moments)
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
         if self.solver == "splitting":
-            return solve_splitting(moments.spectrum, lam, self.eta_, **limits)
+            return solve_splitting(moments.native.spectrum, lam, self.eta_, **limits)
         keep = self.warm_start or self.alpha == "count"
         start = getattr(self, "_state", None) if keep else None
-        wide = _is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
+        wide = is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
         if self.solver == "factored" or wide:
-            data = self._slope_data(moments)
+            data = wide_data(moments) if is_wide(moments) else self._slope_data(moments)
             state = start if isinstance(start, WideState) else None
             if state is not None and state.factor.shape[0] != moments.n_features:
                 state = None  # other features than last time
-            solution = solve_wide(data, lam, self.eta_, **limits, start=state, keep_state=keep)
+            try:
+                solution = solve_wide(data, lam, self.eta_, **limits, start=state, keep_state=keep)
+            except TooManyDirectionsError as problem:
+                raise ValueError(self._about_rank(problem, moments)) from None
             self._state = solution.state
             return solution
         solution = solve_scatter(
-            moments.scatter,
+            moments.native.scatter,
             lam,
             self.eta_,
-            spectrum=lambda: moments.spectrum,
+            spectrum=lambda: moments.native.spectrum,
             start=None if isinstance(start, WideState) else start,
             keep_state=keep,
             **limits,
@@ -227,6 +262,29 @@ class SPCAPSD(ConvexSelector):
         return solution
 
 
-def _is_wide(moments: Moments) -> bool:
+def strongest(moments: Moments) -> NDArray[np.bool_]:
+    """Return the few features of largest variance, which advice is based on."""
+    mask = np.zeros(moments.n_features, dtype=bool)
+    mask[np.argpartition(-moments.variances, MOST_ADVISED)[:MOST_ADVISED]] = True
+    return mask
+
+
+def wide_data(moments: Moments) -> WideData:
+    """Return the centred samples for the solvers; their Gram matrix is kept with the moments."""
+    if "wide data" not in moments.cache:
+        if hasattr(moments.data, "transposed_times"):
+            moments.cache["wide data"] = moments.data  # on a cluster
+        elif sp.issparse(moments.data):
+            moments.cache["wide data"] = SparseWide(moments.data, moments.mean)
+        elif moments.n_samples * moments.n_features <= LARGEST_COPY:
+            moments.cache["wide data"] = DenseWide(moments.native.centred_data)
+        else:
+            samples = moments.data if is_device_array(moments.data) else np.asarray(moments.data)
+            moments.cache["wide data"] = DenseWide(samples, moments.native.mean)
+    data: WideData = moments.cache["wide data"]
+    return data
+
+
+def is_wide(moments: Moments) -> bool:
     """Whether the Gram matrix of the samples is smaller than the scatter matrix."""
     return moments.has_samples and moments.n_features > moments.n_samples

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.methods.from_source import check_features
+from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.selection_report import SelectionReport, selection_report
+from jointsparse.sources import as_source, is_streamed
 
 REMEMBERED_ENTRIES = 2**22  # 32 MB: samples up to this size are kept until the report is made
 
@@ -63,8 +67,59 @@ class SelectionWorth:
         check_is_fitted(self)
         return self._make_report(Moments.from_data(self._data_for_report(X)))
 
+    def transform(self, X: Any) -> Any:
+        """Keep the chosen columns.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sparse matrix, tensor or source
+            Samples: n_samples × n_features.
+
+        Returns
+        -------
+        array of the same kind and on the same device, Dask collection or Source
+            The kept columns. Of a Dask array or DataFrame, one of the same kind that is not
+            computed yet. Of a source (or a path) it is a source again: nothing is read before its
+            ``blocks`` are, or it is read or written as a whole.
+        """
+        if not is_streamed(X):
+            return super().transform(X)  # type: ignore[misc]
+        check_is_fitted(self)
+        source = as_source(X)
+        check_features(self, source)
+        return source.columns(np.flatnonzero(self.support_)).as_given()
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Put the kept columns back to their places, with zeros for the others.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, tensor, Dask collection or Source
+            Samples with the kept columns only: n_samples × n_kept.
+
+        Returns
+        -------
+        array of the same kind, Dask collection or Source, of shape (n_samples, n_features)
+            Not computed yet where X is not.
+        """
+        if not is_streamed(X):
+            return super().inverse_transform(X)  # type: ignore[misc]
+        check_is_fitted(self)
+        source, kept = as_source(X), np.flatnonzero(self.support_)
+        if source.n_features != kept.size:
+            raise ValueError(
+                f"{source.name} has {source.n_features} columns; {kept.size} were expected"
+            )
+        n_features = self.support_.size
+        put_back = partial(_put_back, kept=kept, n_features=n_features)
+        names = getattr(self, "feature_names_in_", None)
+        return source.map(put_back, n_features, source.dtype, names).as_given()
+
     def _data_for_report(self, X: Any) -> Any:
-        return validate_data(self, X, accept_sparse=("csr", "csc"), dtype="numeric", reset=False)
+        if is_streamed(X):
+            check_features(self, as_source(X))
+            return X
+        return valid_samples(self, X, fitting=False)
 
     def _make_report(self, moments: Moments) -> SelectionReport:
         kept = np.flatnonzero(self.support_)
@@ -91,6 +146,10 @@ class SelectionWorth:
         if size > REMEMBERED_ENTRIES or not moments.has_samples:
             self._remembered = weakref.ref(source)
 
+    def _remember_streamed(self, X: Any, moments: Moments) -> None:
+        # Nobody else has these moments; samples that were read into memory can be read again.
+        self._remembered = as_source(X) if moments.has_samples else moments
+
     def _remembered_moments(self) -> Moments | None:
         source = self.__dict__.get("_remembered")
         if isinstance(source, weakref.ref):
@@ -101,5 +160,14 @@ class SelectionWorth:
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
+        # Neither the samples nor the solver's own variables (a start for the next fit, often larger
+        # than the solution) belong to what was learned.
         state.pop("_remembered", None)
+        state.pop("_state", None)
         return state
+
+
+def _put_back(block: Any, kept: NDArray[np.int64], n_features: int) -> NDArray[Any]:
+    full = np.zeros((block.shape[0], n_features), dtype=block.dtype)
+    full[:, kept] = block.toarray() if sp.issparse(block) else block
+    return full

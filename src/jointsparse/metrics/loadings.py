@@ -113,7 +113,7 @@ def index_of_sparseness(X: Any, components: Any, *, kind: str = "reconstruction"
     moments = X if isinstance(X, Moments) else Moments.from_data(X)
     sparse = float(np.sum(explained_variance(moments, components, kind=kind)))
     loadings = np.asarray(components)
-    values, _ = gram_of(moments).leading(0)
+    values, _ = gram_of(moments).leading(len(loadings))
     principal = float(np.sum(values[: loadings.shape[0]]))
     return principal * sparse * float(np.mean(loadings == 0))
 

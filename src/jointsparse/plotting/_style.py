@@ -3,6 +3,8 @@
 import re
 from typing import TYPE_CHECKING
 
+from jointsparse.text import cut_middle
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -26,8 +28,4 @@ def plain_label(name: str, max_length: int) -> str:
 
     ``$`` is escaped, because a pair of them would start a formula; of a long name both ends stay.
     """
-    text = _UNPRINTABLE.sub(" ", name)
-    if len(text) > max_length:
-        tail = (max_length - 1) // 2
-        text = f"{text[: max_length - 1 - tail]}…{text[len(text) - tail :]}"
-    return text.replace("$", r"\$")
+    return cut_middle(_UNPRINTABLE.sub(" ", name), max_length).replace("$", r"\$")

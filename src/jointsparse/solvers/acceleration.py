@@ -16,6 +16,7 @@ import math
 
 import numpy as np
 
+from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import Array, array_namespace
 
 GROWTH_ALLOWED = 2.0
@@ -49,7 +50,7 @@ class Anderson:
         g = _sum(x, f)
         if self.memory == 0:
             return g
-        residual = math.sqrt(_inner(f, f))
+        residual = math.sqrt(_inners(f, [f])[0])
         if self._plain is not None and residual > GROWTH_ALLOWED * self._residual_before:
             plain = self._plain
             self.reset()
@@ -67,14 +68,14 @@ class Anderson:
         if len(self._steps) == self.memory:
             self._steps = self._steps[1:]
             self._products = [row[1:] for row in self._products[1:]]
-        new = [_inner(df, earlier) for _, earlier in self._steps]
-        self._products = [[*row, value] for row, value in zip(self._products, new, strict=True)]
-        self._products.append([*new, _inner(df, df)])
         self._steps.append((dg, df))
+        new = _inners(df, [earlier for _, earlier in self._steps])
+        self._products = [[*row, value] for row, value in zip(self._products, new, strict=False)]
+        self._products.append(new)
 
     def _combine(self, g: Arrays, f: Arrays) -> Arrays:
         normal = np.asarray(self._products)
-        right = np.asarray([_inner(df, f) for _, df in self._steps])
+        right = np.asarray(_inners(f, [df for _, df in self._steps]))
         # Steps that point the same way make this singular; the shift picks the smallest weights.
         shift = 1e-10 * np.trace(normal) + np.finfo(float).tiny  # positive even when nothing moves
         weights = np.linalg.solve(normal + shift * np.eye(len(right)), right)
@@ -91,9 +92,14 @@ def _difference(a: Arrays, b: Arrays) -> Arrays:
     return tuple(x - y for x, y in zip(a, b, strict=True))
 
 
-def _inner(a: Arrays, b: Arrays) -> float:
+def _inners(a: Arrays, others: list[Arrays]) -> list[float]:
+    """Return the inner products with several, which a device is asked for all at once."""
     xp = array_namespace(*a)
-    return sum(
-        float(xp.vecdot(xp.reshape(x, (-1,)), xp.reshape(y, (-1,))))
-        for x, y in zip(a, b, strict=True)
-    )
+    flat = [xp.reshape(x, (-1,)) for x in a]
+    found = [
+        sum(xp.vecdot(x, xp.reshape(y, (-1,))) for x, y in zip(flat, b, strict=True))
+        for b in others
+    ]
+    if is_device_array(found[0]):
+        found = to_host(xp.stack(found)).tolist()
+    return [float(value) for value in found]

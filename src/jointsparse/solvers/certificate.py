@@ -35,6 +35,7 @@ rows becomes feasible by shrinking it.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from jointsparse.linalg import (
     Array,
@@ -47,6 +48,14 @@ from jointsparse.linalg import (
 )
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.convex_model import ConvexModel
+
+
+class MatrixDual(NamedTuple):
+    """A dual point P = 2c(X - XΩ), feasible for any c from 0 to ``limit``, with Ω = W Ω̃ Wᵀ."""
+
+    basis: Array
+    rotated: Array
+    limit: float
 
 
 def dual_value(model: ConvexModel, rotated: Array, pull: Array) -> float:
@@ -105,6 +114,16 @@ def dual_value_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> 
         left = raise_by * budget * float(xp.linalg.vector_norm(move))
         best = max(best, _value_at(model, rotated + move, budget / (budget + left)))
     return best
+
+
+def dual_point_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> MatrixDual:
+    """Return the dual point of the smallest raise, given as to :func:`dual_value_of_cone`."""
+    xp = array_namespace(rotated)
+    budget, raise_by = model.eta + model.lam, min(_RAISES)
+    move = consistent_move(model, remainder, raise_by)
+    left = raise_by * budget * float(xp.linalg.vector_norm(move))
+    limit = budget / (budget + left)
+    return MatrixDual(model.spectrum.vectors, symmetric_part(rotated + move), limit)
 
 
 def consistent_move(model: ConvexModel, remainder: Array, raise_by: float) -> Array:

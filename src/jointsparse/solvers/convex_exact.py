@@ -87,7 +87,7 @@ def solve_scatter(
         )
         if solution.converged:
             state = solution.state if keep_state else None
-            return replace(solution, proved_zero=screened, state=state)
+            return replace(solution, proved_zero=screened, state=state, dual=None)
     everything = features.shape[0] == scatter.shape[0]
     rest = scatter if everything else scatter[features, :][:, features]
     solution = solve_splitting(
@@ -102,6 +102,7 @@ def solve_scatter(
     state = None
     if solution.state is not None:
         state = ExactState(features, solution.state)
+    solution = replace(solution, dual=None)  # it knows the features that were left only
     if everything:
         return replace(solution, proved_zero=screened, state=state)
     return _put_back(solution, features, screened, total - float(xp.linalg.trace(rest)), state)
@@ -127,9 +128,10 @@ def _put_back(
 ) -> Solution:
     """Add zero rows for the screened features and their variance to every objective."""
     xp = array_namespace(solution.loadings)
-    rank = solution.loadings.shape[1]
-    loadings = xp.zeros((screened.shape[0], rank), dtype=solution.loadings.dtype)
-    loadings[features, :] = solution.loadings
+    given = solution.loadings
+    shape = (screened.shape[0], given.shape[1])
+    loadings = xp.zeros(shape, dtype=given.dtype, device=given.device)
+    loadings[features, :] = given
 
     def relative(objective: float, gap: float) -> float:
         return relative_gap(objective + constant, objective * (1 - gap) + constant)
@@ -155,13 +157,14 @@ def _carry(start: ExactState, features: Array, n_features: int) -> SplittingStat
     xp = array_namespace(features)
     if int(xp.max(start.features)) >= n_features:
         return None  # the state is that of another problem
-    place = xp.full(n_features, -1)
-    place[start.features] = xp.arange(start.features.shape[0])
+    place = xp.full(n_features, -1, device=features.device)
+    place[start.features] = xp.arange(start.features.shape[0], device=features.device)
     source = place[features]
     known = source >= 0
 
     def moved(matrix: Array) -> Array:
-        result = xp.zeros((features.shape[0],) * 2, dtype=matrix.dtype)
+        shape = (features.shape[0],) * 2
+        result = xp.zeros(shape, dtype=matrix.dtype, device=matrix.device)
         inside = xp.nonzero(known)[0]
         result[inside[:, None], inside[None, :]] = matrix[source[known], :][:, source[known]]
         return result

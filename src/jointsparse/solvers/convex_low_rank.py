@@ -5,27 +5,36 @@ In rounds, the model is solved on Ω = W Ω̃ Wᵀ for a p × m orthonormal W wi
 solution is certified as one of the *whole* model, and W takes in what the certificate misses.
 
 The restricted problem has an m × m unknown and m × p multipliers, and its iterations cost
-O(pm²); the only work that is cubic in p is one Cholesky factorisation.
+O(pm²). S is reached through products only (:mod:`~jointsparse.solvers.scatter_access`): where it is
+a matrix, the only work that is cubic in p is one Cholesky factorisation; where it is XᵀX for few
+samples, there is none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from jointsparse.linalg import Array, Spectrum, array_namespace, column_norms, double, positive_part
-from jointsparse.solvers.acceleration import Arrays
-from jointsparse.solvers.certificate import relative_gap
-from jointsparse.solvers.convex_model import ConvexModel, factor_scores
-from jointsparse.solvers.convex_splitting import SquaredLoss
-from jointsparse.solvers.low_rank_basis import (
-    Basis,
-    DualPoint,
-    leading_basis,
-    proved_bound,
-    stationary_columns,
+from jointsparse.linalg import (
+    Array,
+    Spectrum,
+    add_to_diagonal,
+    array_namespace,
+    column_norms,
+    double,
+    eigh,
+    positive_part,
+    symmetric_part,
 )
+from jointsparse.solvers.acceleration import Arrays
+from jointsparse.solvers.certificate import MatrixDual, relative_gap
+from jointsparse.solvers.convex_model import ConvexModel, factor_scores
+from jointsparse.solvers.convex_splitting import INITIAL_STEP, SquaredLoss
+from jointsparse.solvers.low_rank_basis import Basis, DualPoint, Scatter
+from jointsparse.solvers.scatter_access import MatrixScatter
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.splitting import Copies, run_splitting
+from jointsparse.solvers.stationarity import Stationarity
 
 MOST_ROUNDS = 10
 LONGEST_ROUND = 100  # iterations
@@ -42,16 +51,14 @@ EXHAUSTED = 0.3
 class LowRankState:
     """Where a run ended, and what holds for every other lam on the same S with the same eta."""
 
-    scatter: Array
+    scatter: Any
     eta: float
-    leading: tuple[Basis, float]
-    basis: Basis
-    copies: Copies
+    leading: tuple[Basis, float] | None
     factor: Array
 
 
 def solve_low_rank(
-    scatter: Array,
+    scatter: Array | Scatter,
     lam: float,
     eta: float,
     *,
@@ -59,12 +66,13 @@ def solve_low_rank(
     max_iter: int = 1000,
     start: LowRankState | None = None,
     most_leading: int | None = None,
+    largest_share: float | None = None,
 ) -> Solution:
     """Solve the convex model to a certified relative gap, fast if few 2s_i are above eta.
 
     Parameters
     ----------
-    scatter : array of shape (n_features, n_features)
+    scatter : array of shape (n_features, n_features) or Scatter
         S, not zero.
     lam, eta : float
         Penalties in the units of S; lam at least 0, eta positive.
@@ -77,6 +85,9 @@ def solve_low_rank(
     most_leading : int or None
         Give up at once where more than this many eigenvectors of S matter; None allows as many as
         the basis may hold.
+    largest_share : float or None
+        Columns that the basis may have, as a share of the features; None is what pays where p × p
+        matrices are the alternative.
 
     Returns
     -------
@@ -84,27 +95,36 @@ def solve_low_rank(
         ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out. Not
         converged, with a valid gap all the same, where the basis would grow too large; then the
         p × p solver (:func:`~jointsparse.solvers.convex_splitting.solve_splitting`) is the right
-        one.
+        one. ``dual`` is a :class:`~jointsparse.solvers.certificate.MatrixDual`, of the last round.
     """
     if eta <= 0 or lam < 0:
         raise ValueError(f"eta must be positive and lam at least 0, not {eta} and {lam}")
     if start is not None and (start.scatter is not scatter or start.eta != eta):
         start = None
-    given, scatter = scatter, double(scatter)
-    total = float(array_namespace(scatter).linalg.trace(scatter))
-    rounds = _Rounds(scatter, lam / total, eta / total, _RoundsTrace(tol, max_iter, total))
-    if start is None:
+    access, given = as_scatter(scatter), scatter
+    total = access.total
+    share = LARGEST_SHARE if largest_share is None else largest_share
+    rounds = _Rounds(access, lam / total, eta / total, share, _RoundsTrace(tol, max_iter, total))
+    if start is None or start.leading is None:
         most = rounds.largest if most_leading is None else most_leading
-        leading = leading_basis(scatter, total, eta / total, most)
+        leading = access.leading(eta / total, most)
     else:
         leading = start.leading
     if leading is None:
         return rounds.solution()
-    last = rounds.run(*leading, start)
-    solution = rounds.solution()
-    if last is None:
+    ended_well = rounds.run(*leading, start)
+    solution = replace(rounds.solution(), dual=rounds.dual)
+    if not ended_well:
         return solution
-    return replace(solution, state=LowRankState(given, eta, leading, *last, solution.loadings))
+    return replace(solution, state=LowRankState(given, eta, leading, solution.loadings))
+
+
+def as_scatter(scatter: Array | Scatter) -> Scatter:
+    """Wrap a scatter matrix; anything that is :class:`Scatter` already is returned as it is."""
+    if hasattr(scatter, "form_without"):
+        return scatter
+    matrix = double(scatter)
+    return MatrixScatter(matrix, float(array_namespace(matrix).linalg.trace(matrix)))
 
 
 @dataclass(frozen=True)
@@ -147,14 +167,17 @@ class RestrictedLoss(SquaredLoss):
 
     def __init__(
         self,
-        scatter: Array,
+        scatter: Scatter,
         basis: Basis,
         beta: float,
         lam: float,
         eta: float,
         trace: _RoundsTrace,
     ) -> None:
-        super().__init__(ConvexModel(Spectrum(basis.values, basis.vectors, 1.0), lam, eta))
+        # Bounds and points are made with W in float64; the iterates may be stored in float32.
+        xp = array_namespace(basis.vectors)
+        stored = xp.astype(basis.vectors, scatter.empty.dtype, copy=False)
+        super().__init__(ConvexModel(Spectrum(basis.values, stored, 1.0), lam, eta))
         self.scatter, self.basis, self.beta, self.trace = scatter, basis, beta, trace
         self.bound = 0.0
         self._point: DualPoint | None = None
@@ -164,7 +187,19 @@ class RestrictedLoss(SquaredLoss):
     def carry(self, copies: Copies, turn: Array) -> None:
         """Start where an earlier round ended; ``turn`` takes its coordinates to the new ones."""
         cone, columns = (z + y for z, y in zip(copies.values, copies.duals, strict=True))
-        self._carried = (turn @ cone @ turn.T, turn @ columns), copies.steps
+        self._carried = (turn @ cone @ turn.T, self._stored(turn) @ columns), copies.steps
+
+    def predict(self, stationarity: Stationarity) -> None:
+        """Start where stationarity expects the optimum, given a solution for other penalties."""
+        model, s, vectors = self.model, self.s, self.vectors
+        step = INITIAL_STEP * (model.eta + model.lam)
+        directions = self._stored(stationarity.multiplier(self.basis.vectors))
+        norms = self._stored(stationarity.norms)
+        rotated = symmetric_part(double((directions * norms) @ vectors))
+        half = s[:, None] * rotated
+        slope = -half - half.T - model.lam * symmetric_part(double(directions @ vectors))
+        cone = rotated + add_to_diagonal(slope, 2 * s) / step
+        self._carried = (cone, directions * (norms + model.lam / step)), (step,)
 
     def start(self) -> tuple[Arrays, tuple[float, ...]]:
         """Return the targets carried over, if there are any."""
@@ -180,12 +215,9 @@ class RestrictedLoss(SquaredLoss):
         self._own_objective = objective = _objective(inner, factor, lam, eta)
         dropped = column_norms(copies.values[1]) == 0
         if bool(xp.any(dropped)):
-            # UᵀSU of the rows that stay, from the products at hand
-            lost = factor[dropped, :]
-            cross = lost.T @ images[dropped, :]
-            square = lost.T @ (self.scatter[dropped, :][:, dropped] @ lost) / self.trace.total
+            inner = self.scatter.form_without(dropped, factor, images, inner)
             factor[dropped, :] = 0.0
-            objective = _objective(inner - cross - cross.T + square, factor, lam, eta)
+            objective = _objective(inner, factor, lam, eta)
             self._own_objective = min(objective, self._own_objective)
         return _Candidate(objective, factor)
 
@@ -194,12 +226,12 @@ class RestrictedLoss(SquaredLoss):
         values, vectors = self._cone_pairs
         kept = values > 1e-12  # Ω ⪯ I, so this is rounding
         weights = vectors[:, kept] * values[kept] ** 0.5
-        return self.vectors @ weights, self.basis.images @ weights
+        return self.basis.vectors @ weights, self.basis.images @ weights
 
     def dual_point(self, copies: Copies) -> DualPoint:
         """Ω and the multiplier of the columns."""
         pull = copies.steps[0] * copies.duals[1]
-        return DualPoint(self.model, self.basis.images, self.beta, self.consistent(copies), pull)
+        return DualPoint(self.model, self.basis, self.beta, self.consistent(copies), pull)
 
     def lower_bound(self, copies: Copies, *, thorough: bool = False) -> float:
         """Certify for the whole model, and note how far the optimum in this basis is."""
@@ -212,90 +244,112 @@ class RestrictedLoss(SquaredLoss):
             self.trace.own_gap = self._own_objective - self._point.own_bound()
         return self.bound
 
+    def matrix_dual(self) -> MatrixDual | None:
+        """Return the dual point of the last bound."""
+        if self._point is None:
+            return None
+        limit = self._point.certificate().limit
+        return MatrixDual(self.basis.vectors, self._point.rotated, limit)
+
     def missing(self) -> Array:
         """Return directions that the basis lacks."""
-        return self.scatter[:, :0] if self._point is None else self._point.missing()
+        return double(self.scatter.empty) if self._point is None else self._point.missing()
 
 
 class _Rounds:
     """The rounds, with the best point and the best bound so far; penalties for trace 1."""
 
-    def __init__(self, scatter: Array, lam: float, eta: float, trace: _RoundsTrace) -> None:
+    def __init__(
+        self, scatter: Scatter, lam: float, eta: float, share: float, trace: _RoundsTrace
+    ) -> None:
         self.scatter, self.lam, self.eta, self.trace = scatter, lam, eta, trace
-        self.largest = max(int(LARGEST_SHARE * scatter.shape[0]), LARGEST_ALWAYS)
-        self.best = _Candidate(1.0, scatter[:, :0])
+        self.largest = max(int(share * scatter.empty.shape[0]), LARGEST_ALWAYS)
+        self.best = _Candidate(1.0, double(scatter.empty))
         self.bound = 0.0
         self.count = self.size = 0
         self.obstacle = "too many directions matter"
+        self.dual: MatrixDual | None = None  # of the last round
 
-    def run(
-        self, basis: Basis, beta: float, start: LowRankState | None
-    ) -> tuple[Basis, Copies] | None:
-        """Solve, certify and enlarge the basis in turns; return the last basis and iterate."""
+    def run(self, basis: Basis, beta: float, start: LowRankState | None) -> bool:
+        """Solve, certify and enlarge the basis in turns; return whether nothing was in the way."""
         if self._empty(basis):
             self.bound = 1.0
-            return None
-        factor, images = self._guess(basis)
-        missing, copies, origin = self.scatter[:, :0], None, basis
-        if start is not None and start.factor.shape[1] > 0:
-            factor, images = start.factor, self.scatter @ start.factor / self.trace.total
-            copies, origin = start.copies, start.basis
+            nothing = double(self.scatter.empty)
+            self.dual = MatrixDual(nothing, nothing[:0, :], 1.0)
+            return False
+        known = start is not None and start.factor.shape[1] > 0
+        if start is not None and known:
+            factor = double(start.factor)
+            images = self.scatter.times(factor)
+        else:
+            factor, images = self._guess(basis)
+        missing, copies, origin = double(self.scatter.empty), None, basis
         while self.count < MOST_ROUNDS:
-            larger = basis.enlarged(
-                self.scatter, self.trace.total, self._columns(factor, images, missing)
-            )
+            expected = self._expected(factor, images)
+            larger = basis.enlarged(self.scatter, self._columns(expected, missing))
             if larger.size > self.largest:
-                return None
+                return False
             loss = RestrictedLoss(self.scatter, larger, beta, self.lam, self.eta, self.trace)
             loss.bound = self.bound
             if copies is not None:
                 loss.carry(copies, larger.vectors.T @ origin.vectors)
+            elif known and expected is not None:
+                loss.predict(expected)
             basis = origin = larger
             self.trace.next_round()
             # A larger basis starts from where a smaller one ended, not quite in balance.
             delay = 0 if copies is None else 1
             result = run_splitting(loss, self.best, self.trace, scale=self.trace.total, delay=delay)
             self.best, self.bound, copies = result.best, loss.bound, result.copies
+            self.dual = loss.matrix_dual()
             self.count, self.size = self.count + 1, basis.size
             if self.trace.converged or self.trace.left == 0:
-                return basis, copies
+                return True
             factor, images = loss.factor()
             missing = loss.missing()
         self.obstacle = f"{MOST_ROUNDS} rounds were not enough"
-        return None
+        return False
 
     def _empty(self, basis: Basis) -> bool:
         """Whether 2S ⪯ ηI, so that Ω = 0 with V = 0 is optimal."""
         if bool(array_namespace(basis.values).any(2 * basis.values >= self.eta)):
             return False
         nothing = Basis(basis.values[:0], basis.vectors[:, :0], basis.images[:, :0])
-        return proved_bound(self.scatter, self.trace.total, nothing, self.eta) is not None
+        return self.scatter.proved_bound(nothing, self.eta) is not None
 
     def _guess(self, basis: Basis) -> tuple[Array, Array]:
         """U and SU of the optimum without column norms, where the splitting starts too."""
-        xp = array_namespace(self.scatter)
+        xp = array_namespace(basis.values)
         first = positive_part(basis.values - self.eta / 2) / (basis.values + self.lam / 2)
         weights = xp.sqrt(first[first > 0])
         return basis.vectors[:, first > 0] * weights, basis.images[:, first > 0] * weights
 
-    def _columns(self, factor: Array, images: Array, missing: Array) -> Array:
-        """Return what the basis of the next round should hold."""
+    def _expected(self, factor: Array, images: Array) -> Stationarity | None:
+        """Return what U and SU lead to, where there are column norms and U is not empty."""
         if self.lam == 0 or factor.shape[1] == 0:
+            return None
+        return Stationarity.of(factor, images, self.lam, self.eta)
+
+    def _columns(self, expected: Stationarity | None, missing: Array) -> Array:
+        """Return what the basis of the next round should hold."""
+        if expected is None:
             return missing
-        columns = stationary_columns(factor, images, self.lam, self.eta)
-        return array_namespace(missing).concat([columns, missing], axis=1)
+        return array_namespace(missing).concat([expected.columns(), missing], axis=1)
 
     def solution(self) -> Solution:
         """Return the best point, with its objective computed anew."""
-        xp, trace = array_namespace(self.scatter), self.trace
-        _, rotation = xp.linalg.eigh(self.best.factor.T @ self.best.factor)
-        factor = self.best.factor @ xp.flip(rotation, axis=1)  # orthogonal, the longest first
-        inner = factor.T @ (self.scatter @ factor) / trace.total
+        xp, trace = array_namespace(self.best.factor), self.trace
+        _, rotation = eigh(self.best.factor.T @ self.best.factor)
+        stored = self.best.factor @ xp.flip(rotation, axis=1)  # orthogonal, the longest first
+        stored = xp.astype(stored, self.scatter.empty.dtype, copy=False)
+        factor = double(stored)
+        inner = factor.T @ self.scatter.times(factor)
         objective = _objective(inner, factor, self.lam, self.eta)
         gap = relative_gap(objective, self.bound)
+        trace.max_iter = trace.most
         sizes = {"rank": factor.shape[1], "basis size": self.size, "rounds": self.count}
         diagnostics = {name: float(size) for name, size in sizes.items()}
-        solution = trace.solution(factor, objective * trace.total, gap, diagnostics)
+        solution = trace.solution(stored, objective * trace.total, gap, diagnostics)
         if solution.converged or trace.left == 0:
             return solution
         reason = f"{self.obstacle}: {trace.measure_name} {gap:.1e} above {trace.tol:.1e}"

@@ -25,6 +25,7 @@ from jointsparse.linalg import (
     column_norms,
     positive_part,
     symmetric_part,
+    unit_columns,
 )
 from jointsparse.penalties import L21
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
@@ -227,8 +228,7 @@ class _Blocks:
         sizes = row_norms(residuals)
         forces = residuals / xp.where(sizes > 0, sizes, xp.ones_like(sizes))[:, None]
         columns = omega @ m.vectors.T
-        norms = column_norms(columns)
-        pull = m.lam * columns / xp.where(norms > 0, norms, xp.ones_like(norms))
+        pull = m.lam * unit_columns(columns)
         rest = symmetric_part(forces.T @ m.data - pull @ m.vectors)
         targets = (
             residuals + forces / steps[0],

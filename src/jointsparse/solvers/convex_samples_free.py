@@ -21,7 +21,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jointsparse.linalg import Array, Spectrum, array_namespace, column_norms, positive_part
+from jointsparse.linalg import (
+    Array,
+    Spectrum,
+    array_namespace,
+    double,
+    positive_part,
+    unit_columns,
+)
 from jointsparse.penalties import L21
 from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers.acceleration import Arrays
@@ -103,8 +110,7 @@ class FreeBlocks:
         residuals, _ = m.residuals(matrix)
         sizes = row_norms(residuals)
         forces = residuals / xp.where(sizes > 0, sizes, 1.0)[:, None]
-        lengths = column_norms(matrix)
-        pull = m.lam * matrix / xp.where(lengths > 0, lengths, 1.0)
+        pull = m.lam * unit_columns(matrix)
         targets: Arrays = (residuals + forces / steps[0],)
         if self.spectral:
             rest = (forces.T @ m.data) @ m.basis.T - pull
@@ -167,6 +173,6 @@ def free_model(
 ) -> FreeModel:
     """Build the model from centred data and the (thin) eigendecomposition of XᵀX."""
     positive = spectrum.values > 1e-13 * spectrum.values[-1]
-    basis = spectrum.vectors[:, positive]
+    basis = double(spectrum.vectors[:, positive])
     values = spectrum.values[positive] * (spectrum.trace / scale**2)
     return FreeModel((data @ basis) / scale, values, basis, lam / scale, eta / scale, free_mean)

@@ -17,7 +17,7 @@ semidefinite, with exact zeros elsewhere, and the gap is that of this matrix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jointsparse.linalg import (
     Array,
@@ -25,13 +25,17 @@ from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
     column_norms,
+    double,
     positive_part,
     symmetric_part,
+    unit_columns,
 )
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import (
+    MatrixDual,
     consistent_move,
+    dual_point_of_cone,
     dual_value,
     dual_value_of_cone,
     relative_gap,
@@ -81,7 +85,7 @@ def solve_splitting(
     start : SplittingState or None
         State of an earlier solution to start from.
     keep_state : bool
-        Whether to return the state for a later warm start (four p × p arrays).
+        Whether to return the state for a later warm start (four p × p arrays), and the dual point.
 
     Returns
     -------
@@ -107,7 +111,8 @@ def solve_splitting(
         "dual residual": result.residuals[0][1],
     }
     state = problem.save(result.copies) if keep_state else None
-    return trace.solution(factor, objective * spectrum.trace, gap, diagnostics, state)
+    solution = trace.solution(factor, objective * spectrum.trace, gap, diagnostics, state)
+    return replace(solution, dual=problem.dual_of(result.copies)) if keep_state else solution
 
 
 class SquaredLoss:
@@ -130,15 +135,12 @@ class SquaredLoss:
         Multipliers that satisfy the stationarity of Ω at the start save about half of the
         iterations against multipliers of zero.
         """
-        xp = array_namespace(self.s)
         model, s = self.model, self.s
         rho = INITIAL_STEP * (model.eta + model.lam)
         guess = positive_part(s - model.eta / 2) / (s + model.lam / 2)
         columns = self._stored(guess[:, None]) * self.vectors.T
-        norms = column_norms(columns)
-        directions = columns / xp.where(norms > 0, norms, xp.ones_like(norms))
-        columns_dual = directions * (model.lam / rho)
-        cone = -symmetric_part(columns_dual @ self.vectors)
+        columns_dual = unit_columns(columns) * (model.lam / rho)
+        cone = -symmetric_part(double(columns_dual @ self.vectors))
         add_to_diagonal(cone, guess + 2 * s * (1 - guess) / rho)
         return (cone, columns + columns_dual), (rho,)
 
@@ -154,7 +156,7 @@ class SquaredLoss:
         cone_dual, columns_dual = targets[0] - cone, targets[1] - columns
         if factor != 1:
             cone_dual, columns_dual, rho = cone_dual / factor, columns_dual / factor, rho * factor
-        right = cone - cone_dual + symmetric_part((columns - columns_dual) @ vectors)
+        right = cone - cone_dual + symmetric_part(double((columns - columns_dual) @ vectors))
         smooth = add_to_diagonal(right, (2 / rho) * s) * self._weights(rho)
         agreed = (smooth, self._stored(smooth) @ vectors.T)
         return Copies(agreed, (cone, columns), (cone_dual, columns_dual), (rho,))
@@ -177,10 +179,15 @@ class SquaredLoss:
             return dual_value(self.model, self.consistent(copies), pull)
         return dual_value_of_cone(self.model, copies.agreed[0], self.remainder(copies))
 
+    def dual_of(self, copies: Copies) -> MatrixDual:
+        """Return the dual point of the iterate."""
+        return dual_point_of_cone(self.model, copies.agreed[0], self.remainder(copies))
+
     def remainder(self, copies: Copies) -> Array:
         """Return R = H - G, where G is the multiplier of the cone, at most ηI."""
         (rho,), (cone, columns) = copies.steps, copies.values
-        return rho * (2 * copies.agreed[0] - cone - symmetric_part(columns @ self.vectors))
+        mixed = symmetric_part(double(columns @ self.vectors))
+        return rho * (2 * copies.agreed[0] - cone - mixed)
 
     def consistent(self, copies: Copies) -> Array:
         """Return an Ω̃ moved so that H is nearly G: good for certificates long before convergence.
@@ -229,9 +236,12 @@ class _Candidate:
 
     @classmethod
     def empty(cls, model: ConvexModel) -> _Candidate:
-        xp = array_namespace(model.spectrum.values)
+        values = model.spectrum.values
+        xp = array_namespace(values)
         p, m = model.spectrum.vectors.shape
-        return cls(1.0, xp.zeros((m, m)), xp.zeros(p, dtype=xp.bool))
+        place = {"device": values.device}
+        cone = xp.zeros((m, m), dtype=values.dtype, **place)
+        return cls(1.0, cone, xp.zeros(p, dtype=xp.bool, **place))
 
     @classmethod
     def of(

@@ -1,77 +1,91 @@
 r"""Exact solution of the convex model for many more features than samples.
 
-The p × p unknown is never formed. In rounds,
+The p × p unknown is never formed, and the data are reached through a few products only
+(:mod:`~jointsparse.solvers.wide_data`):
 
-1. a working set of features and an orthonormal basis W of m ≪ p columns are chosen
-   (:mod:`~jointsparse.solvers.wide_basis`);
-2. the model restricted to Ω = W Ω̃ Wᵀ, whose unknown is m × m, is solved by the splitting loop
-   (:mod:`~jointsparse.solvers.convex_splitting` with a rectangular W), from where the last round
-   ended;
-3. a dual point for *all* features is made from its multipliers
-   (:mod:`~jointsparse.solvers.wide_certificate`) and bounds how far the point is from the optimum
-   of the model itself, not of the restricted one;
+1. features that are zero in every optimum are taken out for good
+   (:mod:`~jointsparse.solvers.screening`); of a million features that is often all but a few
+   thousand;
+2. the model on the others is solved in a basis of the few directions that η lets matter
+   (:mod:`~jointsparse.solvers.convex_low_rank`), with a bound that holds for all directions;
+3. where that basis would be too large, or stalls, or η = 0, a basis that holds all of range(Xᵀ)
+   takes over (:mod:`~jointsparse.solvers.wide_rounds`).
 
-until that bound is small enough. Before, features that are zero in every optimum are taken out for
-good (:mod:`~jointsparse.solvers.screening`). Basis and working set are heuristics, the bound is
-not.
+How many directions matter is known from the n × n Gram matrix before anything with p rows is made.
+Where they would not fit into memory, :class:`TooManyDirectionsError` says which η does.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
-from jointsparse.linalg import (
-    Array,
-    Spectrum,
-    array_namespace,
-    column_norms,
-    columns_of,
-    root_of_scatter,
-    sum_of_squares,
-    symmetric_part,
-)
-from jointsparse.solvers.acceleration import Arrays
-from jointsparse.solvers.certificate import relative_gap
-from jointsparse.solvers.convex_model import ConvexModel, factor_scores
-from jointsparse.solvers.screening import gap_safe_screen, static_screen
+from jointsparse.linalg import Array, array_namespace, eigh, root_of_scatter
+from jointsparse.solvers.convex_low_rank import LowRankState, solve_low_rank
+from jointsparse.solvers.low_rank_basis import Basis
+from jointsparse.solvers.scatter_access import FLOOR, LARGEST_GRAM, DataScatter
+from jointsparse.solvers.screening import static_screen
 from jointsparse.solvers.solution import Solution, Trace
-from jointsparse.solvers.splitting import Copies
-from jointsparse.solvers.wide_basis import (
-    RestrictedLoss,
-    build_basis,
-    change_basis,
-    factor_in,
-    sort_columns,
-    without_rows,
-)
-from jointsparse.solvers.wide_certificate import Frame, lower_bound, objective_of_factor, relieved
-from jointsparse.solvers.wide_stationarity import Stationarity, factor_without_sparsity
+from jointsparse.solvers.wide_certificate import SampleDual
+from jointsparse.solvers.wide_data import WideData, as_wide
+from jointsparse.solvers.wide_rounds import solve_in_full_range
 
-FIRST_TOLERANCE = 3e-3  # gap of the restricted problem in the first, poor basis
-RESUMED_TOLERANCE = 1e-4  # … in the first round from an earlier solution
-LATER_TOLERANCE = 0.02  # … and later, as a share of the gap of the last round
-LAST_TOLERANCE = 0.2  # … but not below this share of the tolerance, halved for every slow round
-LONGEST_ROUND = 200  # iterations
-SLOW = 0.2  # a round that leaves more than this share of the gap is slow: see build_basis
-SMALL_NORM = 0.1  # column norms below this share of their median may leave the working set
-COVERED = 0.98  # share of λ that a dual column may need for its feature to leave the working set
+LARGEST_SHARE = 0.5  # columns of the small basis, of the features: the fall-back costs even more
+LARGEST_BYTES = 6 * 2**30  # of arrays with one row for each feature
+MOST_ROUNDS = 8  # in the full range, where a gap above the tolerance will do
+ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
+
+
+class TooManyDirectionsError(ValueError):
+    """The basis would not fit into memory.
+
+    Attributes
+    ----------
+    count : int
+        Number of directions that matter at this η.
+    gigabytes : float
+        Memory that their basis would take.
+    eta : float
+        A penalty, in the units of the data, with which it fits.
+    """
+
+    def __init__(self, count: int, gigabytes: float, eta: float) -> None:
+        super().__init__(
+            f"{count} directions matter at this eta, and a basis of them takes about "
+            f"{gigabytes:.0f} GB; eta={eta:.6g} (in the units of XᵀX) or more needs few enough"
+        )
+        self.count, self.gigabytes, self.eta = count, gigabytes, eta
 
 
 @dataclass(frozen=True)
 class WideState:
-    """Where the last round ended, on its working set, and for which λ."""
+    """Where a run ended, for a similar problem on the same features.
 
-    factor: Array  # U of all features
-    kept: Array  # the working set, among all features
-    basis: Array
-    copies: Copies
-    screened: Array  # features that were proved zero
+    Attributes
+    ----------
+    factor : array of shape (n_features, rank)
+        U.
+    screened : array of shape (n_features,)
+        Features that were proved zero.
+    lam, eta : float
+        Penalties in the units of the data.
+    source, scatter, leading : object, DataScatter, tuple
+        The data, those of the features that were left, and their leading directions; of use again
+        for the very same data and features.
+    """
+
+    factor: Array
+    screened: Array
     lam: float
+    eta: float
+    source: Any
+    scatter: DataScatter
+    leading: tuple[Basis, float] | None
 
 
 def solve_wide(
-    data: Array,
+    data: Array | WideData,
     lam: float,
     eta: float,
     *,
@@ -79,12 +93,13 @@ def solve_wide(
     max_iter: int = 1000,
     start: WideState | None = None,
     keep_state: bool = False,
+    accept: float = 0.0,
 ) -> Solution:
     """Solve the convex model to a certified relative gap without any p × p matrix.
 
     Parameters
     ----------
-    data : array of shape (n_samples, n_features)
+    data : array of shape (n_samples, n_features) or WideData
         X, centred; float64, or float32 to halve the memory.
     lam, eta : float
         Penalties in the units of XᵀX, at least 0.
@@ -95,240 +110,146 @@ def solve_wide(
     start : WideState or None
         ``state`` of a similar problem, for instance of the last point on a path of penalties.
     keep_state : bool
-        Whether to return the state for a later start.
+        Whether to return the state for a later start, and dual points.
+    accept : float
+        A gap above ``tol`` that will do, too, where going on would take many more rounds.
 
     Returns
     -------
     Solution
-        ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out.
+        ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out; ``dual`` is
+        a list of :class:`~jointsparse.solvers.wide_certificate.SampleDual`.
     """
-    xp = array_namespace(data)
     lam, eta = float(lam), float(eta)  # a NumPy float64 would turn float32 arrays into float64
-    if data.shape[0] > data.shape[1]:
-        data = root_of_scatter(data)
-    total = sum_of_squares(data)
+    wide = as_wide(data)
+    if wide.shape[0] > wide.shape[1]:
+        wide = as_wide(root_of_scatter(wide.dense()))
+    xp = array_namespace(wide.empty)
+    total = float(xp.sum(wide.squared_lengths()))
     if lam == 0:
-        factor = factor_without_sparsity(data, eta)
-        value = objective_of_factor(data, factor, total, lam, eta)
-        return _closed_form(factor, value, "closed form: there is no sparsity penalty", None)
-    likely = start.screened if start is not None and start.lam >= lam else None
-    alive = ~static_screen(data, lam, eta, candidates=likely)
+        return _without_sparsity(wide, total, eta)
+    screened = _screened(wide, lam, eta, start)
+    alive = ~screened
     if not bool(xp.any(alive)):
         reason = "the penalty empties the model: every feature is proved to be zero"
-        return _closed_form(data.T[:, :0], total, reason, ~alive)
-    trace = Trace(tol, max_iter, "duality gap", known=total)
-    rounds = Rounds(columns_of(data, alive), lam, eta, total, tol)
+        nothing = xp.zeros(wide.shape[0], dtype=xp.float64, device=wide.empty.device)
+        empty = _closed_form(wide.empty, total, reason, screened)
+        return replace(empty, dual=[SampleDual(1.0, nothing, nothing)])
+    same = start is not None and start.source is data and start.eta == eta
+    if same and bool(xp.all(start.screened == screened)):  # type: ignore[union-attr]
+        assert start is not None
+        scatter, leading = start.scatter, start.leading
+    else:
+        scatter, leading = DataScatter(wide.columns(alive), total), None
+    check_memory(scatter.data, eta)
+    begin = None
     if start is not None:
-        rounds.resume(start, alive)
-    iterations = 0
-    while True:
-        iterations += rounds.solve_restricted(max_iter - iterations)
-        rounds.certify()
-        done = trace.record(iterations, rounds.objective, gap=rounds.gap, measure=rounds.gap)
-        if done or iterations >= max_iter:
-            break
-        rounds.choose_next()
-    factor = xp.zeros((alive.shape[0], rounds.best.shape[1]), dtype=data.dtype, device=data.device)
-    factor[alive, :] = rounds.best
-    solution = _solution(factor, trace, ~alive, rounds.count, rounds.basis.shape[1])
-    if not keep_state:
-        return solution
-    kept = xp.asarray(alive, copy=True)
-    kept[alive] = rounds.kept
-    state = WideState(factor, kept, rounds.basis, rounds.copies, ~alive, lam)
-    return replace(solution, state=state)
-
-
-class Rounds:
-    """State of the rounds, in the units of the data.
-
-    Parameters
-    ----------
-    data : array of shape (n_samples, n_features)
-        Columns of X that may be nonzero.
-    lam, eta : float
-        Penalties; lam positive.
-    total : float
-        tr S over all features, those left out of ``data`` included.
-    tol : float
-        Relative gap to reach.
-    """
-
-    def __init__(self, data: Array, lam: float, eta: float, total: float, tol: float) -> None:
-        xp = array_namespace(data)
-        self.data, self.lam, self.eta, self.total, self.tol = data, lam, eta, total, tol
-        self.trace = sum_of_squares(data)
-        self.kept = xp.ones(data.shape[1], dtype=xp.bool, device=data.device)
-        self.best = data.T[:, :0]  # U of the best point so far; Ω = 0 at first
-        self.objective, self.bound, self.gap = total, 0.0, math.inf
-        self.recorded = total  # objective after the last round: the history must not rise above it
-        self.count, self.slow = 0, 0  # rounds, and those that did not gain enough
-        # of the last round, on its working set:
-        self.basis: Array = None
-        self.copies = Copies((), (), (), ())
-        self.factor: Array = None  # U of the iterate
-        self.multiplier: Array = None  # m × p, in coordinates of the basis
-        self.targets: Arrays | None = None
-        self.resumed = False
-
-    def resume(self, state: WideState, alive: Array) -> None:
-        """Begin where a similar problem ended; ``alive`` are the features of ``data``."""
-        if state.factor.shape[1] == 0:
-            return
-        xp = array_namespace(self.data)
-        factor = state.factor[alive, :]
-        self.kept = self._working_set(factor)
-        self.factor = factor[self.kept, :]
-        # Multipliers of columns are bounded by λ, so they change like it.
-        (cone, columns), (cone_dual, columns_dual) = state.copies.values, state.copies.duals
-        targets = columns + columns_dual * (self.lam / state.lam)
-
-        def here(rows: Array) -> Array:
-            """Take over the rows of the features in both working sets."""
-            shape = (alive.shape[0], rows.shape[1])
-            everywhere = xp.zeros(shape, dtype=rows.dtype, device=rows.device)
-            everywhere[state.kept, :] = rows
-            return everywhere[alive, :][self.kept, :]
-
-        self.basis = here(state.basis)
-        self.targets = (cone + cone_dual, here(targets.T).T)
-        self.copies = Copies((), (), (), state.copies.steps)
-        self.resumed = True
-
-    def solve_restricted(self, budget: int) -> int:
-        """Solve in a new basis on the current working set; return the iterations it took."""
-        self.count += 1
-        values, basis = build_basis(
-            self._working_data(), self.factor, self.multiplier, self.slow, self.lam, self.eta
+        begin = LowRankState(scatter, eta, leading, start.factor[alive, :])
+    limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
+    solution, state = None, None
+    if eta > 0:
+        solution = solve_low_rank(
+            scatter, lam, eta, start=begin, largest_share=LARGEST_SHARE, **limits
         )
-        spectrum = Spectrum(values / self.total, basis, self.total)
-        model = ConvexModel.in_data_units(spectrum, self.lam, self.eta)
-        self.problem = RestrictedLoss(model)
-        if self.targets is not None:
-            self.targets = change_basis(self.targets, self.basis, basis)
-        self.basis, self.multiplier = basis, None  # no two rounds of large arrays at a time
-        aim = FIRST_TOLERANCE if math.isinf(self.gap) else LATER_TOLERANCE * self.gap
-        if math.isinf(self.gap) and self.resumed:
-            aim = RESUMED_TOLERANCE
-        aim = max(aim, LAST_TOLERANCE * self.tol / 2**self.slow)
-        limit = min(LONGEST_ROUND, budget)
-        self.copies, iterations = self.problem.solve(aim, limit, self._pop_start())
-        self.multiplier = (self.copies.steps[0] / model.lam) * self.copies.duals[1]
-        return iterations
+        state = solution.state
+    if solution is None or not (_enough(solution, accept) or solution.n_iter >= max_iter):
+        factor = None if begin is None else begin.factor
+        solution = solve_in_full_range(
+            scatter.data.dense(),
+            lam,
+            eta,
+            total,
+            first=solution,
+            factor=factor,
+            max_rounds=MOST_ROUNDS if accept > 0 else None,
+            **limits,
+        )
+    kept, dual = None, None
+    if keep_state:
+        leading = None if state is None else state.leading
+        everywhere = _on_all(solution.loadings, alive)
+        kept = WideState(everywhere, screened, lam, eta, data, scatter, leading)
+        dual = _duals(solution, scatter.data, screened=bool(xp.any(screened)))
+    return replace(
+        solution,
+        loadings=_on_all(solution.loadings, alive) if kept is None else kept.factor,
+        diagnostics={**solution.diagnostics, "screened": float(xp.sum(screened))},
+        proved_zero=screened,
+        state=kept,
+        dual=dual,
+    )
 
-    def _pop_start(self) -> tuple[Arrays, tuple[float, ...]] | None:
-        """Return where to start, without keeping it."""
-        targets, self.targets = self.targets, None
-        if targets is None:
-            return None if self.factor is None else self.problem.start_at(self.factor)
-        return targets, self.copies.steps
 
-    def certify(self) -> None:
-        """Bound the optimum of the whole problem, and look for a better feasible point.
+def _enough(solution: Solution, accept: float) -> bool:
+    gap = math.inf if solution.gap is None else solution.gap
+    return solution.converged or gap <= accept
 
-        The multiplier of the splitting is free where features vanish, and may leave the basis
-        there; the one that stationarity predicts does not, but is only good near the optimum.
-        """
-        data = self._working_data()
-        self.recorded = self.objective
-        self.factor = factor_in(self.basis, self.copies.values[0])
-        self.certificates: list[tuple] = []  # Ω̃, frame, bound
-        frame = Frame.of(data, self.basis, self.multiplier)
-        smooth = symmetric_part(self.copies.agreed[0])
-        self._bound(frame, [self.problem.consistent(self.copies), smooth])
-        self._compare(data)
-        if self._gap_now() > self.tol and self.factor.shape[1] > 0:
-            stationarity = Stationarity.of(data, self.factor, self.lam, self.eta)
-            frame = Frame.of(data, self.basis, stationarity.multiplier(self.basis))
-            self._bound(frame, [relieved(frame, smooth, self.lam, self.eta)])
-            self._compare(data)
-        before, self.gap = self.gap, self._gap_now()
-        if math.isfinite(before) and self.gap > SLOW * before:
-            self.slow += 1
 
-    def _bound(self, frame: Frame, points: list[Array]) -> None:
-        """Raise the lower bound, if these Ω̃ can, with the multiplier of the frame."""
-        rest = self.data[:, ~self.kept]
-        for rotated in points:
-            found = lower_bound(frame, rotated, rest, self.trace, self.lam, self.eta)
-            self.certificates.append((rotated, frame, found))
-            # Screened features are zero: they add their share of the trace, and nothing else.
-            self.bound = max(self.bound, found.value + self.total - self.trace)
+def _duals(solution: Solution, data: WideData, *, screened: bool) -> list[SampleDual]:
+    """Return the dual points of whichever solver came last, as the samples see them."""
+    if isinstance(solution.dual, list):
+        return solution.dual
+    if solution.dual is None:
+        return []
+    basis, rotated, limit = solution.dual
+    return [SampleDual.of(data.times(basis), rotated, limit, screened=screened)]
 
-    def choose_next(self) -> None:
-        """Choose the next working set and carry the iterate over to it."""
-        xp = array_namespace(self.data)
-        targets = tuple(z + y for z, y in zip(self.copies.values, self.copies.duals, strict=True))
-        norms = factor_scores(self.factor)
-        median = float(xp.sort(norms)[norms.shape[0] // 2])
-        small = self._left_out() | (norms < SMALL_NORM * median)
-        kept = self._working_set(self._on_all(without_rows(self.factor, small)))
-        if bool(xp.any(kept != self.kept)):
-            self.basis, self.factor, columns, multiplier = (
-                self._on_all(rows)[kept, :]
-                for rows in (self.basis, self.factor, targets[1].T, self.multiplier.T)
-            )
-            targets, self.multiplier, self.kept = (targets[0], columns.T), multiplier.T, kept
-        self.targets, self.certificates = targets, []
-        self.copies = replace(self.copies, agreed=(), values=(), duals=())
 
-    def _compare(self, data: Array) -> None:
-        """Keep the iterate if it is better; with fewer features already if it is good enough.
+def check_memory(data: WideData, eta: float) -> None:
+    """Raise :class:`TooManyDirectionsError` where the bases would not fit into memory."""
+    n, p = data.shape
+    xp = array_namespace(data.empty)
+    entry = 8 * ARRAYS_IN_DOUBLE + (4 if data.empty.dtype == xp.float32 else 8) * ARRAYS_STORED
+    most = LARGEST_BYTES // (entry * p)
+    if 2 * n <= most or n > LARGEST_GRAM:
+        return
+    values = xp.linalg.eigvalsh(data.gram())  # ascending
+    count, matter = (int(xp.sum(2 * values > share * eta)) for share in (FLOOR, 1.0))
+    if count + matter <= most:
+        return
+    # With this η half of what fits is leading directions; the other half is left for the solution.
+    fits = 2 * float(values[n - 1 - most // 2]) / FLOOR
+    gigabytes = entry * p * (count + matter) / 1e9
+    raise TooManyDirectionsError(count, gigabytes, fits * (1 + 1e-6))
 
-        A principal submatrix of Ω is positive semidefinite: rows of U may be set to zero.
-        """
-        xp = array_namespace(data)
-        candidates, zero = [self.factor], self._left_out()
-        if bool(xp.any(zero)):
-            candidates.insert(0, sort_columns(without_rows(self.factor, zero)))
-        for factor in candidates:
-            value = objective_of_factor(data, factor, self.total, self.lam, self.eta)
-            done = value <= self.recorded and relative_gap(value, self.bound) <= self.tol
-            if done or value < self.objective:
-                self.best, self.objective = self._on_all(factor), value
-            if done:
-                return
 
-    def _working_set(self, factor: Array) -> Array:
-        """Return the features that the dual point of UUᵀ would not cover (rows of U not zero)."""
-        xp = array_namespace(self.data)
-        kept = ~gap_safe_screen(self.data, factor, 0.0, COVERED * self.lam, self.eta)
-        if not bool(xp.any(kept)):
-            kept[xp.argmax(column_norms(self.data))] = True  # arrays must not be empty
-        return kept
+def _screened(data: WideData, lam: float, eta: float, start: WideState | None) -> Array:
+    """Return the features that are proved zero."""
+    xp = array_namespace(data.empty)
+    if data.shape[0] > LARGEST_GRAM:
+        return xp.zeros(data.shape[1], dtype=xp.bool, device=data.empty.device)
+    likely = start.screened if start is not None and start.lam >= lam else None
+    return static_screen(data, lam, eta, candidates=likely)
 
-    def _left_out(self) -> Array:
-        """Return which features of the working set the columns' copy sets to zero."""
-        return column_norms(self.copies.values[1]) == 0
 
-    def _gap_now(self) -> float:
-        return relative_gap(self.objective, self.bound)
+def _on_all(rows: Array, alive: Array) -> Array:
+    """Add zero rows for the features that were left out."""
+    xp = array_namespace(rows)
+    if bool(xp.all(alive)):
+        return rows
+    result = xp.zeros((alive.shape[0], rows.shape[1]), dtype=rows.dtype, device=rows.device)
+    result[alive, :] = rows
+    return result
 
-    def _working_data(self) -> Array:
-        return columns_of(self.data, self.kept)
 
-    def _on_all(self, rows: Array) -> Array:
-        """Add zero rows for the features outside the working set."""
-        xp = array_namespace(rows)
-        if bool(xp.all(self.kept)):
-            return rows
-        shape = (self.kept.shape[0], rows.shape[1])
-        result = xp.zeros(shape, dtype=rows.dtype, device=rows.device)
-        result[self.kept, :] = rows
-        return result
+def _without_sparsity(data: WideData, total: float, eta: float) -> Solution:
+    """Return the optimum for λ = 0: Ω = Σᵢ (1 - η/(2sᵢ))₊ vᵢvᵢᵀ over the eigenpairs of S."""
+    xp = array_namespace(data.empty)
+    s, vectors = eigh(data.gram())
+    keep = (2 * s > eta) & (s > 1e-13 * s[-1])
+    s, vectors = xp.flip(s[keep]), xp.flip(vectors[:, keep], axis=1)
+    omega = 1 - eta / (2 * s)
+    factor = data.transposed_times(vectors * (xp.sqrt(omega) / xp.sqrt(s)))
+    value = total + float(xp.sum(s * (omega**2 - 2 * omega) + eta * omega))
+    reason = "closed form: there is no sparsity penalty"
+    return _closed_form(xp.astype(factor, data.empty.dtype, copy=False), value, reason, None)
 
 
 def _closed_form(factor: Array, value: float, reason: str, screened: Array | None) -> Solution:
     trace = Trace(0.0, 1, "duality gap")
     trace.record(1, value, gap=0.0, measure=0.0)
-    return replace(_solution(factor, trace, screened, 0, 0), reason=reason)
-
-
-def _solution(
-    factor: Array, trace: Trace, screened: Array | None, rounds: int, size: int
-) -> Solution:
     count = 0 if screened is None else int(array_namespace(screened).sum(screened))
-    numbers = {"rank": factor.shape[1], "screened": count, "rounds": rounds, "basis size": size}
-    diagnostics = {name: float(number) for name, number in numbers.items()}
-    solution = trace.solution(factor, trace.history[-1], trace.gap_history[-1], diagnostics)
-    return replace(solution, proved_zero=screened)
+    diagnostics = {"rank": factor.shape[1], "screened": count, "rounds": 0, "basis size": 0}
+    numbers = {name: float(number) for name, number in diagnostics.items()}
+    solution = trace.solution(factor, value, 0.0, numbers)
+    return replace(solution, converged=True, reason=reason, proved_zero=screened)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointsparse.linalg import Array, array_namespace, symmetric_part
+from jointsparse.linalg import Array, array_namespace, eigh, symmetric_part
 from jointsparse.projections import positive_eigenpairs
 
 GUARDS = 4
@@ -187,7 +187,7 @@ class _Search:
     def rayleigh_ritz(self) -> None:
         """Update the Ritz pairs, their residuals and, where the basis is full, the basis."""
         xp = self.xp
-        values, rotation = xp.linalg.eigh(self.projected)
+        values, rotation = eigh(self.projected)
         values = xp.flip(values)
         self.scale = float(values[0]) if float(values[0]) > 0 else float(xp.max(xp.abs(values)))
         self.n_positive = int(xp.sum(values > self.resolution))

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh, solve
 
@@ -65,6 +66,10 @@ class Gram:
         """
         values, vectors = self._spectrum
         return values, vectors[:, :count].copy()
+
+    def rank(self, found: int) -> int:
+        """Return the rank, given how many eigenvalues above rounding were found."""
+        return found
 
     def leading_scaled(self, factors: FloatArray, count: int) -> FloatArray:
         """Return the first eigenvectors for the features multiplied by factors."""
@@ -219,16 +224,26 @@ class SampleGram(Gram):
         return blocks(width) if self.samples.dtype == np.float32 else iter([slice(0, width)])
 
 
-def gram_of(moments: Moments) -> Gram:
+def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
     """Return the scatter matrix in the cheaper form: through the samples where p > n.
 
     It stays with the moments, and its eigenvectors with it: a path needs them at every point.
+    Sparse samples stay sparse, unless the kernel needs them dense.
     """
-    if "gram" not in moments.cache:
-        wide = moments.has_samples and moments.n_features > moments.n_samples
-        moments.cache["gram"] = SampleGram(moments.centred_data) if wide else Gram(moments.scatter)
-    gram: Gram = moments.cache["gram"]
-    return gram
+    wide = moments.has_samples and moments.n_features > moments.n_samples
+    sparse = sparse and wide and sp.issparse(moments.data)
+    key = "sparse gram" if sparse else "gram"
+    if key not in moments.cache:
+        if sparse:
+            from jointsparse.solvers.sparse_gram import SparseGram  # which builds on this
+
+            live = moments.variances > 0
+            gram: Gram = SparseGram(moments.data.multiply(live), np.where(live, moments.mean, 0.0))
+        else:
+            gram = SampleGram(moments.centred_data) if wide else Gram(moments.scatter)
+        moments.cache[key] = gram
+    cached: Gram = moments.cache[key]
+    return cached
 
 
 def equal_features(gram: Gram) -> list[IntArray]:

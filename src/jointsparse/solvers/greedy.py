@@ -20,16 +20,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.linalg import blocks
+from jointsparse.device import to_host
+from jointsparse.linalg import BLOCK, Array, blocks, column_products, positive_part
 from jointsparse.solvers.columns import Columns, FloatArray
+from jointsparse.solvers.remote_columns import RemoteColumns
+from jointsparse.solvers.sparse_columns import ImplicitKernel, SparseColumns
 
 IntArray = NDArray[np.int64]
 # Either XAᵀ itself (m × q), or what turns a block of rows of X (k × p) into rows of it (k × q).
-Target = FloatArray | Callable[[FloatArray], FloatArray]
+Target = Array | Callable[[Array], Array]
 
 DETERMINED = 1e-9  # share of its variance below which a feature is determined by the picks
 TIE = 1e-8  # relative difference of scores that rounding may make
@@ -77,14 +81,15 @@ class _Residual:
         self.columns = columns
         self.target = target
         self.follow_target = follow_target
-        self._basis = np.empty((8, columns.n_rows))
+        self.xp = columns.xp
+        self._basis = self._empty_rows(8)
         self.size = 0
         self.unexplained = 1.0  # 1 - R²
         self.target_left = 1.0
         self._target_known = 1.0  # its size when the kernel was last computed from the columns
         self._target_unit = self._target_total = 1.0
-        self.g, self.f = columns.squares.copy(), np.zeros(columns.n_features)
-        self._g_known, self._f_known = self.g.copy(), self.f.copy()
+        self.g, self.f = self._copy(columns.squares), self.xp.zeros_like(columns.squares)
+        self._g_known, self._f_known = self._copy(self.g), self._copy(self.f)
         if follow_target:
             self._start()
 
@@ -93,7 +98,7 @@ class _Residual:
         earlier = self.columns.last_start
         if earlier is not None and earlier[0] is self.target:
             _, self.kernel, self._target_unit, self._target_total, f = earlier
-            self.f, self._f_known = f.copy(), f.copy()
+            self.f, self._f_known = self._copy(f), self._copy(f)
             return
         self.kernel = self._target_kernel()
         self.recompute()
@@ -102,105 +107,146 @@ class _Residual:
             self.kernel,
             self._target_unit,
             self._target_total,
-            self.f.copy(),
+            self._copy(self.f),
         )
 
-    @property
-    def span(self) -> FloatArray:
-        """Orthonormal rows that span the picked columns."""
-        return self._basis[: self.size]
+    def _copy(self, array: Array) -> Array:
+        return self.xp.asarray(array, copy=True)
 
-    def off(self, vectors: FloatArray) -> FloatArray:
+    def _empty_rows(self, count: int) -> Array:
+        squares = self.columns.squares
+        shape = (count, self.columns.n_rows)
+        return self.xp.empty(shape, dtype=squares.dtype, device=squares.device)
+
+    @property
+    def span(self) -> Array:
+        """Orthonormal rows that span the picked columns."""
+        return self._basis[: self.size, :]
+
+    def off(self, vectors: Array) -> Array:
         """Take the span of the picks out of some columns; twice, so that none of it stays."""
         for _ in range(2 if self.size else 0):
             vectors = vectors - self.span.T @ (self.span @ vectors)
         return vectors
 
-    def _target_kernel(self) -> FloatArray:
+    def _target_kernel(self) -> Any:
         """Return P X Aᵀ A Xᵀ P, in the unit in which its first trace was 1."""
+        if isinstance(self.columns, SparseColumns):
+            return self._implicit_kernel(self.columns)
         if self.target is None:
             kernel = row_gram(self.columns, self.off)
         else:
             mapped = self._mapped()
             if self.size == 0:  # the squares of a target of any scale must not overflow
-                self._target_unit = float(np.max(np.abs(mapped), initial=0.0)) or 1.0
+                largest = float(self.xp.max(abs(mapped))) if mapped.shape[1] else 0.0
+                self._target_unit = largest or 1.0
             mapped = self.off(mapped / self._target_unit)
             kernel = mapped @ mapped.T
         if self.size == 0:
-            self._target_total = float(np.trace(kernel)) or 1.0
-        return np.asarray(kernel / self._target_total)
+            self._target_total = float(self.xp.linalg.trace(kernel)) or 1.0
+        return kernel / self._target_total
 
-    def _mapped(self) -> FloatArray:
+    def _implicit_kernel(self, columns: SparseColumns) -> ImplicitKernel:
+        factor = None
+        if self.target is not None:
+            mapped = self._mapped()
+            if self.size == 0:
+                self._target_unit = float(np.max(np.abs(mapped), initial=0.0)) or 1.0
+            factor = self.off(mapped / self._target_unit)
+            if self.size == 0:
+                self._target_total = float(np.sum(factor**2)) or 1.0
+        return ImplicitKernel(columns, factor, self._target_total)
+
+    def _mapped(self) -> Array:
         """Return XAᵀ."""
         if callable(self.target):
             return row_products(self.columns, self.target)
-        return np.asarray(self.target)
+        return self.target
 
-    def recompute(self, features: IntArray | None = None) -> None:
+    def recompute(self, features: Array | None = None) -> None:
         """Compute f and g of some features (all by default) from their columns."""
-        for part in blocks(self.g.size if features is None else features.size):
+        if features is None and isinstance(self.columns, RemoteColumns):
+            kernel = self.kernel if self.follow_target else None
+            self.g, self.f = self.columns.left_over(self.span, kernel)
+            self._g_known, self._f_known = self.g.copy(), self.f.copy()
+            return
+        if features is None and isinstance(self.kernel, ImplicitKernel) and self.size == 0:
+            self.f = self.kernel.forms()  # nothing is taken off yet, and g is known
+            self._f_known = self.f.copy()
+            return
+        everyone = self.g.shape[0] if features is None else features.shape[0]
+        step = min(BLOCK, max(1, BLOCK_ENTRIES // self.columns.n_rows))
+        for start in range(0, everyone, step):
+            part = slice(start, min(start + step, everyone))
             chosen = part if features is None else features[part]
             residual = self.off(self.columns.take(chosen))
-            self.g[chosen] = np.einsum("ij,ij->j", residual, residual)
+            self.g[chosen] = column_products(residual, residual)
             if self.follow_target:
-                f = np.einsum("ij,ij->j", residual, self.kernel @ residual)
-                self.f[chosen] = np.maximum(f, 0.0)  # rounding
+                f = column_products(residual, self.kernel @ residual)
+                self.f[chosen] = positive_part(f)  # rounding
             self._g_known[chosen], self._f_known[chosen] = self.g[chosen], self.f[chosen]
 
     def renew_target(self) -> None:
         """Compute the kernel anew where its residual has lost digits against what it was."""
         if self.follow_target and self.target_left < DIGITS * self._target_known:
             self.kernel = self._target_kernel()
-            self.target_left = self._target_known = float(np.trace(self.kernel))
             self.recompute()
+            self.target_left = self._target_known = self._trace()
 
-    def fallen(self, share: float) -> NDArray[np.bool_]:
+    def _trace(self) -> float:
+        if not isinstance(self.kernel, ImplicitKernel):
+            return float(self.xp.linalg.trace(self.kernel))
+        factor = self.kernel.factor
+        return float(self.g.sum() if factor is None else np.sum(factor**2) / self.kernel.unit)
+
+    def fallen(self, share: float) -> Array:
         """Features whose f or g is below a share of what it was when last computed."""
         return (self.f < share * self._f_known) | (self.g < share * self._g_known)
 
     def remove(self, feature: int) -> None:
         """Take a feature out of everything."""
         q = self.off(self.columns.take([feature]))[:, 0]
-        q /= np.linalg.norm(q)
+        q = q / self.xp.linalg.vector_norm(q)
         if self.follow_target:
             image = self.off(self.kernel @ q)
             gain = float(q @ image)
-            v, t = self.columns.project(np.stack([q, image]))
+            both = self.columns.project(self.xp.stack([q, image]))
+            v, t = both[0, :], both[1, :]
             self.f += v * (gain * v - 2 * t)
             self.target_left -= gain
         else:
-            v = self.columns.project(q[None])[0]
+            v = self.columns.project(q[None, :])[0, :]
         self.g -= v * v
         self.unexplained -= float(v @ v)
-        if self.size == len(self._basis):
-            self._basis = np.concatenate([self._basis, np.empty_like(self._basis)])
-        self._basis[self.size] = q
+        if self.size == self._basis.shape[0]:
+            self._basis = self.xp.concat([self._basis, self._empty_rows(self.size)])
+        self._basis[self.size, :] = q
         self.size += 1
 
 
-def row_gram(
-    columns: Columns, off: Callable[[FloatArray], FloatArray] = lambda block: block
-) -> FloatArray:
+def row_gram(columns: Columns, off: Callable[[Array], Array] = lambda block: block) -> Array:
     """Return XXᵀ, with something taken off the columns first."""
-    gram = np.zeros((columns.n_rows, columns.n_rows))
-    for part in blocks(columns.n_features):
-        block = off(columns.take(part))
-        gram += block @ block.T
-    return gram
+    if isinstance(columns, RemoteColumns):
+        return off(off(columns.gram()).T)
+    parts = (off(columns.take(part)) for part in blocks(columns.n_features))
+    return sum(block @ block.T for block in parts)
 
 
-def row_axes(columns: Columns, smallest: float) -> tuple[FloatArray, FloatArray]:
-    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors."""
-    values, axes = np.linalg.eigh(row_gram(columns))
-    large = values > smallest * values[-1]
-    return values[large][::-1], axes[:, large][:, ::-1]
+def row_axes(columns: Columns, smallest: float, count: int | None = None) -> tuple[Array, Array]:
+    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors.
+
+    At least ``count`` of them, where no more are needed; all by default.
+    """
+    values, axes = columns.leading_axes(count)
+    large = values > smallest * values[0]
+    return values[large], axes[:, large]
 
 
-def row_products(columns: Columns, transform: Callable[[FloatArray], FloatArray]) -> FloatArray:
+def row_products(columns: Columns, transform: Callable[[Array], Array]) -> Array:
     """Apply something to all rows of X, block by block."""
     step = max(1, BLOCK_ENTRIES // columns.n_features)
     starts = range(0, columns.n_rows, step)
-    return np.concatenate([transform(columns.rows(slice(k, k + step))) for k in starts])
+    return columns.xp.concat([transform(columns.rows(slice(k, k + step))) for k in starts])
 
 
 def select_greedily(
@@ -250,8 +296,10 @@ def select_greedily(
             break
         run.take(int(feature))
     score = first = run.scores()
-    while len(run.picks) < n_picks and not run.explained >= r2 and score.max(initial=0.0) > 0:
-        best = int(np.argmax(score >= (1 - TIE) * score.max()))
+    while len(run.picks) < n_picks and not run.explained >= r2:
+        best = run.best(score)
+        if best is None:
+            break
         run.take(best)
         score = run.scores()
     exhausted = len(run.picks) < n_picks and not run.explained >= r2
@@ -259,8 +307,8 @@ def select_greedily(
         picks=np.array(run.picks, dtype=np.int64),
         curve=np.array(run.curve),
         gains=np.array(run.gains),
-        first=first,
-        left=score,
+        first=to_host(first),
+        left=to_host(score),
         reason=run.why_exhausted() if exhausted else _why_enough(run.explained >= r2),
         exhausted=exhausted,
     )
@@ -289,8 +337,9 @@ class _Run:
         self.floor = tol * columns.squares
         self.free = columns.squares > 0
         if candidates is not None:
-            self.free &= candidates
-        self.weights = weights
+            self.free &= columns.here(candidates)
+        self.weights = None if weights is None else columns.here(weights)
+        self.xp = columns.xp
         self.picks: list[int] = []
         self.curve: list[float] = []
         self.gains: list[float] = []
@@ -308,42 +357,53 @@ class _Run:
         self.free[feature] = False
         self.picks.append(feature)
         self.gains.append(left - self.residual.target_left)
-        self.curve.append(float(np.clip(1 - self.residual.unexplained, self.explained, 1.0)))
+        self.curve.append(min(max(1 - self.residual.unexplained, self.explained), 1.0))
 
-    def scores(self) -> FloatArray:
+    def best(self, score: Array) -> int | None:
+        """Return the first of the features with the highest score; None where none has any."""
+        top = float(self.xp.max(score))
+        if top <= 0:
+            return None
+        # Counted, because not every library finds the first of several equal truth values.
+        return int(self.xp.argmax(self.xp.astype(score >= (1 - TIE) * top, self.xp.int8)))
+
+    def scores(self) -> Array:
         """Return the scores of all features, computed anew where cancellation has cost digits."""
-        if not np.any(self._left()):
-            return np.zeros(self.squares.size)
+        xp = self.xp
+        if not bool(xp.any(self._left())):
+            return xp.zeros_like(self.squares)
         self.residual.renew_target()
         lost = self._left() & self.residual.fallen(NO_DIGITS)
-        if lost.any():
-            self.residual.recompute(np.flatnonzero(lost))
+        if bool(xp.any(lost)):
+            self.residual.recompute(xp.nonzero(lost)[0])
         score = self._downdated_scores()
         # A score that has lost some digits is wrong by less than half of the best.
-        doubtful = self.residual.fallen(DIGITS) & (score > 0.5 * score.max())
-        while doubtful.any():
-            self.residual.recompute(np.flatnonzero(doubtful))
+        doubtful = self._doubtful(score)
+        while bool(xp.any(doubtful)):
+            self.residual.recompute(xp.nonzero(doubtful)[0])
             score = self._downdated_scores()
-            doubtful = self.residual.fallen(DIGITS) & (score > 0.5 * score.max())
+            doubtful = self._doubtful(score)
         return score
 
-    def _downdated_scores(self) -> FloatArray:
-        score = np.zeros(self.squares.size)
+    def _doubtful(self, score: Array) -> Array:
+        return self.residual.fallen(DIGITS) & (score > 0.5 * self.xp.max(score))
+
+    def _downdated_scores(self) -> Array:
+        xp = self.xp
         if self.by_gain and self.residual.target_left <= EXPLAINED:
-            return score
+            return xp.zeros_like(self.squares)
         left = self._left()
-        if self.by_gain:
-            np.divide(np.maximum(self.residual.f, 0.0), self.residual.g, out=score, where=left)
-        else:
-            np.divide(self.residual.g, self.squares, out=score, where=left)
+        above = positive_part(self.residual.f) if self.by_gain else self.residual.g
+        below = self.residual.g if self.by_gain else self.squares
+        score = xp.where(left, above / xp.where(left, below, 1.0), 0.0)
         return score if self.weights is None else score * self.weights
 
-    def _left(self) -> NDArray[np.bool_]:
+    def _left(self) -> Array:
         return self.free & (self.residual.g > self.floor)
 
     def why_exhausted(self) -> str:
         """Say why there is nothing left to pick."""
         count = len(self.picks)
-        if np.any(self._left()):
+        if bool(self.xp.any(self._left())):
             return f"the first {count} picks explain the target completely"
         return f"the first {count} picks determine every feature that may be picked"

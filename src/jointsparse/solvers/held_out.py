@@ -6,14 +6,22 @@ set about as large as the number of samples would fit their noise, whatever it i
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
+from jointsparse.device import is_device_array, like, to_host
+from jointsparse.linalg import Array, array_namespace, eigh, positive_part, submatrix
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray, row_gram
+from jointsparse.solvers.greedy import IntArray
+from jointsparse.solvers.sparse_columns import leading_pairs
 
+MANY_ROWS, FEW = 1000, 10  # of so many eigenvectors, a tenth is found sooner than all
 RCOND = 1e-5  # directions of the regressors, at unit length, that are shorter are noise
 
 
@@ -71,90 +79,131 @@ class _RowFold(Fold):
     columns: Columns
     train: IntArray
     test: IntArray
-    gram: FloatArray  # of all samples around the mean of the training ones
+    gram: Array  # of all samples around the mean of the training ones
 
     @property
     def total(self) -> float:
-        return float(np.trace(self.gram[np.ix_(self.test, self.test)]))
+        return _trace(submatrix(self.gram, self.test, self.test))
 
     def missed(self, features: IntArray) -> float:
         # The prediction is linear in the training samples, so Gram matrices are enough.
+        xp = self.columns.xp
         block = self.columns.take(features)
-        block = block - block[self.train].mean(axis=0)
+        train = like(self.train, block)
+        block = block - xp.mean(block[train, :], axis=0)
         # Unit length over both halves: a feature that hardly varies in one must not blow up there.
-        lengths = np.linalg.norm(block, axis=0)
+        lengths = xp.linalg.vector_norm(block, axis=0)
         block = block[:, lengths > 0] / lengths[lengths > 0]
-        left, values, right = np.linalg.svd(block[self.train], full_matrices=False)
-        gram = self.gram[np.ix_(self.train, self.train)]
-        seen = np.sum(left * (gram @ left), axis=0)
-        ridge = choose_ridge(values**2, seen, float(np.trace(gram)), self.train.size)
+        left, values, right = xp.linalg.svd(block[train, :], full_matrices=False)
+        gram = submatrix(self.gram, self.train, self.train)
+        seen = xp.sum(left * (gram @ left), axis=0)
+        ridge = choose_ridge(to_host(values) ** 2, to_host(seen), _trace(gram), self.train.size)
         inverse = (right.T * (values / (values**2 + ridge))) @ left.T
-        test = block[self.test]
-        cross = inverse @ self.gram[np.ix_(self.train, self.test)]
+        test = block[like(self.test, block), :]
+        cross = inverse @ submatrix(self.gram, self.train, self.test)
         inner = inverse @ gram @ inverse.T
-        fit = -2 * float(np.sum(test.T * cross)) + float(np.sum((test.T @ test) * inner))
+        fit = -2 * float(xp.sum(test.T * cross)) + float(xp.sum((test.T @ test) * inner))
         return self.total + fit
 
     def missed_by_pca(self, count: int) -> float:
-        values, vectors = np.linalg.eigh(self.gram[np.ix_(self.train, self.train)])
-        large = values > 1e-10 * values[-1]
-        values, vectors = values[large][::-1][:count], vectors[:, large][:, ::-1][:, :count]
-        scores = self.gram[np.ix_(self.test, self.train)] @ (vectors / np.sqrt(values))
-        return self.total - float(np.sum(scores**2))
+        gram = submatrix(self.gram, self.train, self.train)
+        if type(gram) is np.ndarray and len(gram) > MANY_ROWS and FEW * count < len(gram):
+            values, vectors = leading_pairs(len(gram), lambda vectors: gram @ vectors, count)
+        else:
+            values, vectors = eigh(gram)
+            xp = self.columns.xp
+            values, vectors = xp.flip(values)[:count], xp.flip(vectors, axis=1)[:, :count]
+        large = values > 1e-10 * values[0]
+        values, vectors = values[large], vectors[:, large]
+        scores = submatrix(self.gram, self.test, self.train) @ (vectors / values**0.5)
+        return self.total - float((scores**2).sum())
 
 
 @dataclass(frozen=True)
 class _ScatterFold(Fold):
     """Seen through scatter matrices (many samples), both around the training mean."""
 
-    train: FloatArray
-    test: FloatArray
+    train: Array
+    test: Array
     n_train: int
 
     @property
     def total(self) -> float:
-        return float(np.trace(self.test))
+        return _trace(self.test)
 
     def missed(self, features: IntArray) -> float:
-        squares = np.diagonal(self.train) + np.diagonal(self.test)
-        features = features[squares[features] > 0]
-        scale = 1 / np.sqrt(squares[features])
-        inner = self.train[np.ix_(features, features)] * scale * scale[:, None]
-        values, axes = np.linalg.eigh(inner)
-        values = np.clip(values, 0.0, None)
-        image = axes.T @ (self.train[features] * scale[:, None])
+        xp = array_namespace(self.train)
+        squares = xp.linalg.diagonal(self.train) + xp.linalg.diagonal(self.test)
+        features = features[to_host(squares)[features] > 0]
+        index = like(features, squares)
+        scale = 1 / squares[index] ** 0.5
+        inner = self.train[index, :][:, index] * scale * scale[:, None]
+        values, axes = eigh(inner)
+        values = positive_part(values)
+        image = axes.T @ (self.train[index, :] * scale[:, None])
         large = values > RCOND**2 * values[-1]
-        seen = np.sum(image[large] ** 2, axis=1) / values[large]
-        ridge = choose_ridge(values[large], seen, float(np.trace(self.train)), self.n_train)
-        weights = (axes[:, large] / (values[large] + ridge)) @ image[large] * scale[:, None]
-        fit = weights.T @ self.test[np.ix_(features, features)]
-        return self.total + float(np.sum((fit - 2 * self.test[:, features]) * weights.T))
+        values, axes, image = values[large], axes[:, large], image[large, :]
+        seen = to_host(xp.sum(image**2, axis=1) / values)
+        ridge = choose_ridge(to_host(values), seen, _trace(self.train), self.n_train)
+        weights = (axes / (values + ridge)) @ image * scale[:, None]
+        fit = weights.T @ self.test[index, :][:, index]
+        return self.total + float(xp.sum((fit - 2 * self.test[:, index]) * weights.T))
 
     def missed_by_pca(self, count: int) -> float:
-        axes = np.linalg.eigh(self.train)[1][:, ::-1][:, :count]
-        return self.total - float(np.sum(axes * (self.test @ axes)))
+        axes = eigh(self.train)[1]
+        axes = axes[:, max(0, axes.shape[1] - count) :]
+        return self.total - float((axes * (self.test @ axes)).sum())
+
+
+def _trace(matrix: Array) -> float:
+    return float(array_namespace(matrix).linalg.trace(matrix))
 
 
 def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fold, Fold]:
     """Return two folds: fitted to ``one`` and judged on ``other``, and the other way round."""
-    if moments.n_features > one.size + other.size:
-        rows = np.concatenate([one, other])
-        columns = feature_columns(Moments.from_data(moments.data[rows]))
-        gram = row_gram(columns)
-        first, second = np.arange(one.size), np.arange(one.size, rows.size)
-        return _row_fold(columns, gram, first, second), _row_fold(columns, gram, second, first)
-    parts = [Moments.from_data(moments.data[rows]) for rows in (one, other)]
-    unit = moments.total_variance
-    return _scatter_fold(parts[0], parts[1], unit), _scatter_fold(parts[1], parts[0], unit)
+    first, second = cross_validation_folds(moments, [other, one])
+    return first, second
 
 
-def _row_fold(columns: Columns, gram: FloatArray, train: IntArray, test: IntArray) -> _RowFold:
-    mean = gram[:, train].mean(axis=1)
-    around = gram - mean - mean[:, None] + float(mean[train].mean())
+def cross_validation_folds(moments: Moments, parts: Sequence[IntArray]) -> list[Fold]:
+    """Return one fold for each part of the samples: fitted to all other parts, judged on it."""
+    rows = np.concatenate(parts)
+    ends = np.cumsum([part.size for part in parts])
+    if moments.n_features > rows.size:
+        columns = feature_columns(Moments.from_data(_rows(moments.data, rows)))
+        gram = columns.gram()
+        tests = np.split(np.arange(rows.size), ends[:-1])
+        everyone = np.arange(rows.size)
+        return [_row_fold(columns, gram, np.setdiff1d(everyone, test), test) for test in tests]
+    return _scatter_folds([Moments.from_data(_rows(moments.data, part)) for part in parts], moments)
+
+
+def folds_of_halves(moments: Moments) -> list[Fold]:
+    """Return two folds from the moments of two halves, for samples that are not at hand."""
+    assert moments.halves is not None
+    return _scatter_folds(list(moments.halves)[::-1], moments)
+
+
+def _scatter_folds(parts: list[Moments], whole: Moments) -> list[Fold]:
+    return [
+        _scatter_fold(reduce(operator.add, parts[:k] + parts[k + 1 :]), part, whole.total_variance)
+        for k, part in enumerate(parts)
+    ]
+
+
+def _rows(data: Any, rows: IntArray) -> Any:
+    return data[like(rows, data)] if is_device_array(data) else data[rows]
+
+
+def _row_fold(columns: Columns, gram: Array, train: IntArray, test: IntArray) -> _RowFold:
+    inside = like(train, gram)
+    mean = gram[:, inside].mean(axis=1)
+    around = gram - mean - mean[:, None] + float(mean[inside].mean())
     return _RowFold(columns, train, test, around)
 
 
 def _scatter_fold(train: Moments, test: Moments, unit: float) -> _ScatterFold:
-    shift = (test.mean - train.mean) * np.sqrt(test.n_samples / unit)
-    around = test.scatter / unit + np.outer(shift, shift)
-    return _ScatterFold(train.scatter / unit, around, train.n_samples)
+    one, other = train.native, test.native
+    shift = (other.mean - one.mean) * float(np.sqrt(test.n_samples / unit))
+    around = other.scatter / unit + shift[:, None] * shift
+    return _ScatterFold(one.scatter / unit, around, train.n_samples)

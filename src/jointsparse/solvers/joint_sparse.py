@@ -25,8 +25,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.linalg import double
-from jointsparse.moments import BLOCK_ENTRIES
 from jointsparse.projections import polar
 from jointsparse.solvers.gram import (
     FloatArray,
@@ -42,6 +40,7 @@ from jointsparse.solvers.group_regression import (
     share_equally,
 )
 from jointsparse.solvers.solution import Solution, Trace
+from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit
 
 SMOOTHING = 1e-6  # of the typical norm of a residual: its weight stays finite
 FIRST, FINE = 0.3, 1e-10  # accuracy of the regressions, at first and at best
@@ -123,34 +122,24 @@ class SampleLoss:
         self.samples, self.wide, self.shrink = centred, wide, shrink
         self.smoothing = SMOOTHING / np.sqrt(centred.shape[0])
         self.squares = row_squares(centred)
-        self._set(self._norms(self.squares))
+        self._pass()
 
-    def _norms(self, squares: FloatArray) -> FloatArray:
-        return np.sqrt(squares * self.shrink**2 + self.smoothing**2)
-
-    def _set(self, norms: FloatArray) -> None:
-        weights = 0.5 / norms
+    def _pass(self, Q: FloatArray | None = None, P: FloatArray | None = None) -> FloatArray:
+        """Set the weights of the residuals of Q and P; return their norms."""
+        fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
+        sums = ArraySamples(self.samples).weighted_pass(fit, scatter=not self.wide)
+        norms = self.shrink * np.asarray(sums.norms)
         self.gram: Gram
-        if self.wide:
-            self.gram = SampleGram(self.samples, weights, self.squares)
+        if sums.scatter is None:
+            self.gram = SampleGram(self.samples, 0.5 / norms, self.squares)
         else:
-            self.gram = Gram((self.samples * weights[:, None]).T @ self.samples)
+            self.gram = Gram(0.5 / self.shrink * sums.scatter)
         self.trace = self.gram.trace * self.shrink**2
+        return norms
 
     def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Set the weights for Q and P; return the loss there."""
-        count, width = self.samples.shape
-        squares = np.empty(count)
-        step = max(1, BLOCK_ENTRIES // width)
-        for first in range(0, count, step):
-            # The residual itself: differences of squares would lose the digits of small ones.
-            rows = double(self.samples[first : first + step])
-            residual = (rows @ Q) @ P.T
-            residual -= rows
-            squares[first : first + step] = np.einsum("ij,ij->i", residual, residual)
-        norms = self._norms(squares)
-        self._set(norms)
-        return float(np.sum(norms))
+        return float(np.sum(self._pass(Q, P)))
 
     def start(self, count: int) -> FloatArray:
         """Return the leading directions of the weighted samples."""

@@ -37,6 +37,8 @@ class Solution:
         What a later call may start from; None where it was not asked for.
     proved_zero : array of shape (n_features,) or None
         Features that are zero in *every* optimum, where that is known.
+    dual : object or None
+        The dual points behind the gap, where a solver built on top of the kernel needs them.
     """
 
     loadings: Array
@@ -50,6 +52,7 @@ class Solution:
     diagnostics: dict[str, float] = field(default_factory=dict)
     state: Any = None
     proved_zero: Array | None = None
+    dual: Any = None
 
 
 class Trace:

@@ -3,7 +3,7 @@ r"""Bases in which a problem with many more features than samples becomes small,
 For p × m orthonormal W with range(Xᵀ) ⊂ range(W), the model restricted to Ω = W Ω̃ Wᵀ has an m × m
 unknown, and ‖Ωe_j‖ = ‖Ω̃w_j‖ for row w_j of W. The optimum does not lie in range(Xᵀ), but the
 columns of its U are vectors of range(Xᵀ) weighted feature by feature, with weights that the last
-solution predicts (:mod:`~jointsparse.solvers.wide_stationarity`). The basis is Xᵀ and these k
+solution predicts (:mod:`~jointsparse.solvers.stationarity`). The basis is Xᵀ and these k
 columns; features whose multiplier leaves it all the same get their own unit vector.
 
 A basis only limits how good the point can be; that it is good is the certificate's business
@@ -22,6 +22,7 @@ from jointsparse.linalg import (
     blocks,
     column_norms,
     double,
+    eigh,
     long_product,
     positive_part,
     symmetric_part,
@@ -30,9 +31,10 @@ from jointsparse.linalg import (
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import dual_value_of_cone
 from jointsparse.solvers.convex_splitting import INITIAL_STEP, SquaredLoss
+from jointsparse.solvers.orthonormal import orthonormalised, outside
 from jointsparse.solvers.solution import Trace
 from jointsparse.solvers.splitting import Copies, run_splitting
-from jointsparse.solvers.wide_stationarity import Stationarity
+from jointsparse.solvers.stationarity import Stationarity
 
 DENSE_SHARE = 0.6  # a basis of more columns than this share of the features is no saving
 NEGLIGIBLE = 1e-13  # relative eigenvalue of XXᵀ that is rounding
@@ -68,7 +70,8 @@ def build_basis(
         return _diagonalised(data, xp.eye(p, dtype=data.dtype, device=data.device))
     basis = range_basis(data)
     if factor is not None and k > 0:
-        columns = Stationarity.of(data, factor, lam, eta).columns()
+        images = tall_product(data.T, long_product(data, factor))
+        columns = Stationarity.of(factor, images, lam, eta).columns()
         basis = xp.concat([basis, outside(basis, columns)], axis=1)
     if multiplier is not None and slow > 0:
         most = min(FIRST_UNITS * 2 ** (slow - 1), MOST_UNITS)
@@ -76,7 +79,7 @@ def build_basis(
         if basis.shape[1] + features.shape[0] > DENSE_SHARE * p:
             return _diagonalised(data, xp.eye(p, dtype=data.dtype, device=data.device))
         columns = xp.zeros((p, features.shape[0]), dtype=data.dtype, device=data.device)
-        columns[features, xp.arange(features.shape[0])] = 1.0
+        columns[features, xp.arange(features.shape[0], device=features.device)] = 1.0
         basis = xp.concat([basis, outside(basis, columns)], axis=1)
     return _diagonalised(data, basis)
 
@@ -84,24 +87,10 @@ def build_basis(
 def range_basis(data: Array) -> Array:
     """Return an orthonormal basis of range(Xᵀ), from the n × n Gram matrix."""
     xp = array_namespace(data)
-    values, vectors = xp.linalg.eigh(long_product(data, data.T))
+    values, vectors = eigh(long_product(data, data.T))
     keep = values > NEGLIGIBLE * values[-1]
     basis = tall_product(data.T, vectors[:, keep] / xp.sqrt(values[keep]))
-    return _orthonormalised(basis, 0.0)  # the Gram matrix leaves half of the digits: once more
-
-
-def outside(basis: Array, columns: Array) -> Array:
-    """Return an orthonormal basis of the part of range(columns) outside range(basis)."""
-    xp = array_namespace(basis)
-    lengths = xp.sqrt(_column_sums(columns))
-    lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
-    columns = columns / xp.astype(lengths, columns.dtype, copy=False)
-    # Columns that the basis holds already leave rounding behind, which must not become a direction.
-    least = 1e-8 if columns.dtype == xp.float64 else 1e-4
-    for _ in range(2):
-        columns -= tall_product(basis, long_product(basis.T, columns))
-        columns = _orthonormalised(columns, least**2)
-    return columns
+    return orthonormalised(basis)  # the Gram matrix leaves half of the digits: once more
 
 
 def poorly_spanned(basis: Array, multiplier: Array, most: int, least: float) -> Array:
@@ -190,7 +179,7 @@ def change_basis(targets: Arrays, old: Array, new: Array) -> Arrays:
 def factor_in(basis: Array, cone: Array) -> Array:
     """Return U with UUᵀ = W Z Wᵀ, columns orthogonal, the longest first."""
     xp = array_namespace(cone)
-    values, vectors = xp.linalg.eigh(cone)
+    values, vectors = eigh(cone)
     keep = values > NEGLIGIBLE_LENGTH * float(xp.max(xp.abs(values)))
     columns = vectors[:, keep] * xp.sqrt(values[keep])
     return tall_product(basis, xp.flip(columns, axis=1))
@@ -199,7 +188,7 @@ def factor_in(basis: Array, cone: Array) -> Array:
 def sort_columns(factor: Array) -> Array:
     """Rotate U so that its columns are orthogonal, the longest first."""
     xp = array_namespace(factor)
-    values, vectors = xp.linalg.eigh(long_product(factor.T, factor))
+    values, vectors = eigh(long_product(factor.T, factor))
     keep = values > NEGLIGIBLE_LENGTH * float(xp.max(values)) if values.shape[0] else values > 0
     return tall_product(factor, xp.flip(vectors[:, keep], axis=1))
 
@@ -212,26 +201,9 @@ def without_rows(factor: Array, zero: Array) -> Array:
 
 def _diagonalised(data: Array, basis: Array) -> tuple[Array, Array]:
     """Rotate W so that WᵀSW is diagonal."""
-    xp = array_namespace(data)
     image = long_product(data, basis)
-    values, rotation = xp.linalg.eigh(image.T @ image)
+    values, rotation = eigh(image.T @ image)
     return positive_part(values), tall_product(basis, rotation)
-
-
-def _orthonormalised(columns: Array, least: float) -> Array:
-    """Orthonormal basis of range(columns), without directions of squared length below ``least``."""
-    xp = array_namespace(columns)
-    values, rotation = xp.linalg.eigh(long_product(columns.T, columns))
-    keep = values > least
-    return tall_product(columns, rotation[:, keep] / xp.sqrt(values[keep]))
-
-
-def _column_sums(columns: Array) -> Array:
-    xp = array_namespace(columns)
-    total = xp.zeros(columns.shape[1], dtype=xp.float64, device=columns.device)
-    for part in _parts(columns):
-        total += xp.sum(double(columns[part, :]) ** 2, axis=0)
-    return total
 
 
 def _parts(rows: Array) -> list[slice]:

@@ -37,6 +37,7 @@ from jointsparse.linalg import (
     array_namespace,
     blocks,
     double,
+    eigh,
     largest_eigenvalue,
     long_product,
     positive_part,
@@ -49,12 +50,37 @@ RAISE = 1e-3  # added to eigenvalues of S before a division by them, in units of
 
 
 class Bound(NamedTuple):
-    """A lower bound and the dual point that gives it."""
+    """A lower bound and the dual point that gives it; c could be as large as ``limit``."""
 
     value: float
     c: float
     t: float
     theta: float
+    limit: float = 0.0
+
+
+class SampleDual(NamedTuple):
+    """A dual point as the samples see it: P = 2c(X - XΩ) for any c from 0 to ``limit``.
+
+    ``linear`` and ``quadratic`` are x_iᵀΩx_i and ‖Ωx_i‖², which give the norm of every row of P.
+    """
+
+    limit: float
+    linear: Array
+    quadratic: Array
+
+    @classmethod
+    def of(cls, image: Array, rotated: Array, limit: float, *, screened: bool) -> SampleDual:
+        """Take Ω = W Ω̃ Wᵀ, given XW; ``screened``: whether features left beforehand.
+
+        Those are covered for any Ω between 0 and 4I (see :mod:`~jointsparse.solvers.screening`).
+        """
+        xp = array_namespace(rotated)
+        if screened and rotated.shape[0] > 0:
+            values = xp.linalg.eigvalsh(rotated)
+            limit = limit / (1 + max(0.0, -float(values[0]), float(values[-1]) - 4) / 2)
+        mapped = image @ rotated
+        return cls(limit, xp.sum(mapped * image, axis=1), xp.sum(mapped**2, axis=1))
 
 
 @dataclass(frozen=True)
@@ -131,7 +157,7 @@ class Dropped:
         gram = long_product(data, data.T)
         pull = _pull(frame, rotated)
         cross = 4 * (pull.T @ pull + 4 * frame.missed)
-        values, vectors = xp.linalg.eigh(gram)
+        values, vectors = eigh(gram)
         excess = positive_part(2 * values - eta)
         weights = excess / xp.where(excess > 0, values, xp.ones_like(values))
         return cls(
@@ -177,9 +203,9 @@ def lower_bound(
         if rest.shape[1] > 0:
             squares = xp.concat([squares, dropped.squares])
             diagonal = xp.concat([diagonal, dropped.diagonal])
-        c, t = best_scale(top, squares, diagonal, lam, eta)
-        c = max(0.0, min(c, a / (2 * b)) if b > 0 else c)  # a smaller c stays feasible
-        best = max(best, Bound(c * a - c * c * b, c, t, theta))
+        limit, t = best_scale(top, squares, diagonal, lam, eta)
+        c = max(0.0, min(limit, a / (2 * b)) if b > 0 else limit)  # a smaller c stays feasible
+        best = max(best, Bound(c * a - c * c * b, c, t, theta, limit))
     return best
 
 
@@ -254,7 +280,7 @@ def _largest(inside: Array, escaped: Array, coupling: float) -> float:
     xp = array_namespace(inside)
     if coupling == 0:
         return largest_eigenvalue(inside)
-    values, vectors = xp.linalg.eigh(escaped)
+    values, vectors = eigh(escaped)
     root = (vectors * xp.sqrt(positive_part(values))) @ vectors.T
     off = -coupling * root
     upper = xp.concat([inside, off], axis=1)
@@ -264,5 +290,5 @@ def _largest(inside: Array, escaped: Array, coupling: float) -> float:
 
 def _inverse_root(gram: Array) -> Array:
     xp = array_namespace(gram)
-    values, vectors = xp.linalg.eigh(gram)
+    values, vectors = eigh(gram)
     return (vectors / xp.sqrt(values)) @ vectors.T

@@ -1,4 +1,4 @@
-"""Choosing parameters: the regularisation path."""
+"""The regularisation path: solutions for a whole sequence of penalties."""
 
 from __future__ import annotations
 
@@ -84,6 +84,24 @@ class RegularizationPath:
     def n_features(self) -> NDArray[np.int64]:
         """Number of nonzero features at each point."""
         return np.count_nonzero(self.feature_scores, axis=1)
+
+    def _repr_html_(self) -> str:
+        """Show the points as a small table in a notebook."""
+        rows = [
+            f"<tr><td>{alpha:.3g}</td><td>{penalty:.4g}</td><td>{count}</td><td>{gap:.1e}</td></tr>"
+            for alpha, penalty, count, gap in zip(
+                self.alphas, self.penalties, self.n_features, self.duality_gaps, strict=True
+            )
+        ]
+        if len(rows) > 20:  # both ends are enough to see where it leads
+            rows[10:-10] = ["<tr><td>…</td><td>…</td><td>…</td><td>…</td></tr>"]
+        titles = ("alpha (share)", "penalty", "features", "proven gap")
+        header = "".join(f"<th>{title}</th>" for title in titles)
+        return (
+            f"<table><caption>Path of {self.alphas.size} penalties, {self.feature_scores.shape[1]} "
+            f"features</caption><thead><tr>{header}</tr></thead><tbody>{''.join(rows)}</tbody>"
+            "</table>"
+        )
 
 
 def regularization_path(

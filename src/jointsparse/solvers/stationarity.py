@@ -1,4 +1,4 @@
-r"""What stationarity says about the optimum when there are many more features than samples.
+r"""What stationarity says about the optimum of the convex model: one secular equation per feature.
 
 With Ω = UUᵀ, UᵀU = diag(g), d_j = ‖Ωe_j‖ and A = S + (λ/2) diag(1/d), on the support
 
@@ -8,14 +8,14 @@ Let τ and Q be the eigenvalues and eigenvectors of g^(-1/2)(UᵀAU + ηI)g^(-1/
 of E = U g^(-1/2) Q (orthonormal columns), column j of Ω is E f_j with
 
 .. math:: F = U g^{1/2} Q = \operatorname{diag}(d)\,Z,\qquad
-          Z_{ji} = \frac{(X^\top c_i)_j}{\lambda/2 + \tau_i d_j},\qquad
-          c = X U\,(2 g^{-1/2} - g^{1/2})\,Q .
+          Z_{ji} = \frac{b_{ji}}{\lambda/2 + \tau_i d_j},\qquad
+          b = S U\,(2 g^{-1/2} - g^{1/2})\,Q .
 
-So the columns of F are vectors of range(Xᵀ) weighted feature by feature, and the multiplier of
-feature j is v_j = Ez_j. Given c and τ, the norms d follow from ‖z_j‖ = 1, a secular equation for
-each feature; it has no positive solution exactly for the features that vanish, and those get
-z_j = (2/λ)(Xᵀc)_j, which is at most 1 long. This predicts norms, support and multipliers of a
-better solution from those of a good one. Nothing here is a proof.
+So the columns of F are columns of SU weighted feature by feature, and the multiplier of feature j
+is v_j = Ez_j. Given b and τ, the norms d follow from ‖z_j‖ = 1, a secular equation for each
+feature; it has no positive solution exactly for the features that vanish, and those get
+z_j = (2/λ)b_j, which is at most 1 long. This predicts norms, support and multipliers of a better
+solution from those of a good one. Nothing here is a proof.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ from jointsparse.linalg import (
     array_namespace,
     blocks,
     double,
+    eigh,
     long_product,
     positive_part,
+    symmetric_part,
     tall_product,
 )
 
-FLOOR = 1e-6  # smallest norm for the weights of a basis, relative to the largest
+FAINTEST = 1e-6  # smallest d_j for the weights of a basis, as a share of the largest
 NEGLIGIBLE = 1e-7  # relative squared length of a column of U that is left out
+MOST_STEPS = 12  # of Newton's method; where the τ_i differ by up to 1000, six leave errors of 1e-6
+EXACT = 1e-10  # relative step after which the next one would be rounding
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Stationarity:
     Attributes
     ----------
     pull : array of shape (n_features, rank)
-        Xᵀc.
+        b.
     tau : array of shape (rank,)
         Eigenvalues τ.
     norms : array of shape (n_features,)
@@ -62,18 +66,18 @@ class Stationarity:
     half_lam: float
 
     @classmethod
-    def of(cls, data: Array, factor: Array, lam: float, eta: float) -> Stationarity:
-        """Predict from U (n_features × rank, not empty)."""
-        xp = array_namespace(data)
-        squares, rotation = xp.linalg.eigh(long_product(factor.T, factor))
+    def of(cls, factor: Array, images: Array, lam: float, eta: float) -> Stationarity:
+        """Predict from U (n_features × rank, not empty) and SU; lam is positive."""
+        xp = array_namespace(factor)
+        squares, rotation = eigh(long_product(factor.T, factor))
         keep = squares > NEGLIGIBLE * squares[-1]
-        lengths, factor = xp.sqrt(squares[keep]), tall_product(factor, rotation[:, keep])
-        image = long_product(data, factor)
-        pencil = image.T @ image + lam / 2 * _weighted_gram(factor, lengths)
-        add_to_diagonal(pencil, eta)
-        tau, rotation = xp.linalg.eigh(pencil / (lengths[:, None] * lengths[None, :]))
+        lengths, rotation = xp.sqrt(squares[keep]), rotation[:, keep]
+        factor, images = tall_product(factor, rotation), tall_product(images, rotation)
+        pencil = long_product(factor.T, images) + lam / 2 * _weighted_gram(factor, lengths)
+        pencil = add_to_diagonal(symmetric_part(pencil), eta)
+        tau, rotation = eigh(pencil / (lengths[:, None] * lengths[None, :]))
         axes = rotation / lengths[:, None]
-        pull = tall_product(data.T, 2 * image @ axes - image @ (rotation * lengths[:, None]))
+        pull = tall_product(images, 2 * axes - rotation * lengths[:, None])
         norms = xp.concat(
             [secular_norms(double(pull[part, :]) ** 2, tau, lam / 2) for part in _parts(pull)]
         )
@@ -82,7 +86,7 @@ class Stationarity:
     def columns(self) -> Array:
         """Return F for a basis: no feature is quite without weight."""
         xp = array_namespace(self.pull)
-        norms = xp.clip(self.norms, FLOOR * float(xp.max(self.norms)), None)
+        norms = xp.clip(self.norms, FAINTEST * float(xp.max(self.norms)), None)
         return self._weighted(norms, norms)
 
     def multiplier(self, basis: Array) -> Array:
@@ -109,33 +113,30 @@ def secular_norms(squares: Array, tau: Array, half_lam: float) -> Array:
     """
     xp = array_namespace(squares)
     norms = xp.zeros(squares.shape[0], dtype=squares.dtype, device=squares.device)
-    for _ in range(12):
-        inverse = 1 / (half_lam + tau[None, :] * norms[:, None])
+    alive = xp.sum(squares, axis=1) > half_lam**2
+    if not bool(xp.any(alive)):
+        return norms
+    squares, found = squares[alive, :], norms[alive]
+    for _ in range(MOST_STEPS):
+        inverse = 1 / (half_lam + tau[None, :] * found[:, None])
         terms = squares * inverse**2
-        total = xp.clip(xp.sum(terms, axis=1), 1e-300, None)
-        slope = xp.sum(terms * inverse * tau, axis=1) * total**-1.5
-        step = (1 - total**-0.5) / xp.clip(slope, 1e-300, None)
-        norms = positive_part(norms + step)
+        total = xp.sum(terms, axis=1)
+        step = (total**1.5 - total) / xp.sum(terms * inverse * tau, axis=1)
+        found = positive_part(found + step)
+        if float(xp.max(xp.abs(step))) <= EXACT * float(xp.max(found)):
+            break
+    norms[alive] = found
     return norms
-
-
-def factor_without_sparsity(data: Array, eta: float) -> Array:
-    """Return U of the optimum for λ = 0: Ω = Σᵢ (1 - η/(2sᵢ))₊ vᵢvᵢᵀ over the eigenpairs of S."""
-    xp = array_namespace(data)
-    s, vectors = xp.linalg.eigh(long_product(data, data.T))
-    keep = (2 * s > eta) & (s > 1e-13 * s[-1])
-    s, vectors = xp.flip(s[keep]), xp.flip(vectors[:, keep], axis=1)
-    return tall_product(data.T, vectors * (xp.sqrt(1 - eta / (2 * s)) / xp.sqrt(s)))
 
 
 def _weighted_gram(factor: Array, lengths: Array) -> Array:
     """UᵀD⁻¹U with d_j = ‖Ωe_j‖, for U with orthogonal columns of these lengths."""
     xp = array_namespace(factor)
+    total = xp.zeros((lengths.shape[0],) * 2, dtype=xp.float64, device=factor.device)
     norms = xp.concat(
         [xp.linalg.vector_norm(double(factor[b, :]) * lengths, axis=1) for b in _parts(factor)]
     )
     norms = xp.clip(norms, 1e-9 * float(xp.max(norms)), None)
-    total = xp.zeros((lengths.shape[0],) * 2, dtype=xp.float64, device=factor.device)
     for part in _parts(factor):
         block = double(factor[part, :])
         total += (block / norms[part, None]).T @ block

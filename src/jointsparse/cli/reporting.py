@@ -1,0 +1,259 @@
+"""``--report``: what ``select`` found as an HTML file, with the model's path through penalties."""
+
+import re
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jointsparse.cli.console import error_console
+from jointsparse.cli.errors import CommandError
+from jointsparse.cli.fitting import Scale, Selection
+from jointsparse.cli.streaming import StreamedTable
+
+if TYPE_CHECKING:
+    from jointsparse.model_selection import RegularizationPath
+
+PATH_POINTS = 24
+PATH_SECONDS = 60.0  # by default a path that would take longer is left out, or cut short
+_FIRST_POINTS = 8
+_STRONGEST, _WEAKEST = 0.95, 1e-3
+_SHAPE = re.compile(r"(\d+)\s*[x×,]\s*(\d+)")
+_SCALERS = {Scale.STANDARD: "StandardScaler", Scale.ROBUST: "RobustScaler"}
+
+
+def parse_image_shape(text: str | None) -> tuple[int, int] | None:
+    """Read ``--image-shape``: height and width, such as 28x28."""
+    if text is None:
+        return None
+    found = _SHAPE.fullmatch(text.strip())
+    if found is None or not int(found[1]) * int(found[2]):
+        raise CommandError(f"--image-shape takes height and width, such as 28x28, not '{text}'")
+    return int(found[1]), int(found[2])
+
+
+def check_report(
+    report: Path | None, others: list[Path | None], image_shape: tuple[int, int] | None
+) -> None:
+    """Make sure, before any work, that the report will have a place to go."""
+    if report is None:
+        if image_shape is not None:
+            raise CommandError("--image-shape is for the pictures of a report: give --report too")
+        return
+    check_page_target(report, "--report")
+    if report.resolve() in {path.resolve() for path in others if path is not None}:
+        raise CommandError(f"{report} would replace the data or another result")
+
+
+def check_page_target(page: Path, option: str) -> None:
+    """Refuse a place where an HTML page cannot be written."""
+    import os
+
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise CommandError(f"{option} writes HTML, so {page} must end in .html")
+    if not page.resolve().parent.is_dir():
+        raise CommandError(f"{page} cannot be written: there is no directory {page.parent}")
+    if page.is_dir() or not os.access(page if page.exists() else page.resolve().parent, os.W_OK):
+        raise CommandError(f"{page} cannot be written: it is a directory or read-only")
+
+
+def check_pixels(image_shape: tuple[int, int] | None, n_features: int) -> None:
+    """Refuse a picture that has not as many pixels as the table has features."""
+    if image_shape is not None and image_shape[0] * image_shape[1] != n_features:
+        size = "x".join(map(str, image_shape))
+        raise CommandError(
+            f"--image-shape {size} has {image_shape[0] * image_shape[1]} pixels, but the table has "
+            f"{n_features} features"
+        )
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line says about a report.
+
+    Attributes
+    ----------
+    target : Path
+        Where it goes.
+    source, label : str or None
+        Text of DATA and of ``--label``.
+    image_shape : (int, int) or None
+        Height and width, where the features are pixels.
+    points : int or None
+        Points of the regularisation path; 0 for none, None for as many as there is time for.
+    reading : dict
+        Other options of ``read_table``.
+    show_progress : bool
+        Whether to say on a terminal what is being done.
+    """
+
+    target: Path
+    source: str | None
+    label: str | None
+    image_shape: tuple[int, int] | None
+    points: int | None
+    reading: dict[str, Any]
+    show_progress: bool
+
+
+def write_report(request: Request, selection: Selection, values: Any) -> None:
+    """Write the report of a finished selection; ``values`` are the data of the fit, scaled."""
+    from jointsparse.report import Report
+
+    table, shape = selection.table, request.image_shape
+    console = error_console()
+    spinner: AbstractContextManager[Any] = nullcontext()
+    if request.show_progress and console.is_terminal:
+        spinner = console.status("following the model through penalties, for the report")
+    with spinner:
+        path, note = _path(selection, values, request.points)
+    if isinstance(table, StreamedTable):  # then the values are moments, and there are no samples
+        samples, labels, mean = None, None, values.mean
+    else:
+        samples, labels, mean = values, table.labels, table.values.mean(axis=0)
+    report = Report.from_estimator(
+        selection.estimator,
+        samples,
+        labels,
+        path=path,
+        title=f"Which features matter: {selection.data}",
+        feature_names=table.names,
+        image_shape=shape,
+        background=None if shape is None else mean,
+        data=selection.data,
+        scaling=selection.scaling,
+        seconds=selection.seconds,
+        code=_code(selection, request),
+        notes=[*selection.notes, *([note] if note else [])],
+        warnings=selection.warnings,
+    )
+    report.save(request.target)
+
+
+def _path(
+    selection: Selection, values: Any, points: int | None
+) -> "tuple[RegularizationPath | None, str]":
+    """Return the path and a note on what is missing of it."""
+    model = selection.model
+    if points == 0 or not hasattr(model, "emptying_penalty"):
+        return None, ""
+    if getattr(model, "solver", "") == "published":
+        return None, "no regularisation path: the published solver has no exact zeros"
+    if points is None and _FIRST_POINTS * selection.seconds > PATH_SECONDS:
+        return None, (
+            f"no regularisation path: the fit took {selection.seconds:.0f} s, and a path takes one "
+            f"for each point; --path-points {PATH_POINTS} asks for it all the same"
+        )
+    try:
+        return followed(model, values, points), ""
+    except ValueError as error:  # a method whose parameters leave no penalty to follow
+        return None, f"no regularisation path: {error}"
+
+
+def followed(estimator: Any, values: Any, points: int | None) -> "RegularizationPath":
+    """Return a path with most of its points where features enter or leave.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One that ``regularization_path`` takes; its other parameters are used.
+    values : array, sparse matrix or Moments
+        Samples, or their moments.
+    points : int or None
+        How many; None: up to 24, while there is time.
+    """
+    import numpy as np
+
+    from jointsparse.model_selection import regularization_path
+    from jointsparse.moments import Moments
+
+    started = time.perf_counter()
+    moments = values if isinstance(values, Moments) else estimator.moments_of(values)
+    total = PATH_POINTS if points is None else points
+    first = min(_FIRST_POINTS, total)
+    path = regularization_path(estimator, moments, alphas=np.geomspace(_STRONGEST, _WEAKEST, first))
+    while path.alphas.size < total:
+        if points is None and 2 * (time.perf_counter() - started) > PATH_SECONDS:
+            break
+        wanted = min(total - path.alphas.size, 8)
+        more = regularization_path(estimator, moments, alphas=_between(path, wanted))
+        path = _merged(path, more)
+    return path
+
+
+def _between(path: "RegularizationPath", count: int) -> "list[float]":
+    """Return new penalties in the intervals in which most features enter or leave."""
+    import numpy as np
+
+    changes = np.sum(path.supports[1:] != path.supports[:-1], axis=1).astype(float)
+    # Where no feature comes or goes any more, the widest intervals are next.
+    changes += 1e-3 * np.abs(np.diff(np.log(path.alphas)))
+    parts = np.ones(changes.size, dtype=int)
+    for _ in range(count):
+        parts[np.argmax(changes / parts)] += 1
+    return [
+        float(alpha)
+        for high, low, n in zip(path.alphas[:-1], path.alphas[1:], parts, strict=True)
+        for alpha in np.geomspace(high, low, n + 1)[1:-1]
+    ]
+
+
+def _merged(one: "RegularizationPath", other: "RegularizationPath") -> "RegularizationPath":
+    import numpy as np
+
+    order = np.argsort(-np.concatenate([one.alphas, other.alphas]))
+    parts = {field.name: getattr(one, field.name) for field in fields(one)}
+    for name, part in parts.items():
+        if name != "feature_names" and part is not None:
+            parts[name] = np.concatenate([part, getattr(other, name)])[order]
+    return type(one)(**parts)
+
+
+def _code(selection: Selection, request: Request) -> str:
+    """Return the Python that does the same; file and column names are quoted as Python does."""
+    from jointsparse.report.words import fit_line, import_lines
+
+    imports = import_lines(selection.estimator)
+    table = "load_breast_cancer_table()"
+    home = "from jointsparse.datasets import load_breast_cancer_table"
+    if request.source is not None:
+        options = {"label": request.label, **request.reading}
+        given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
+        table = f"read_table({request.source!r}{given})"
+        home = "from jointsparse.io import read_table"
+    imports.append(home)
+    fit = fit_line(selection.estimator)
+    if isinstance(selection.table, StreamedTable):
+        return _streamed_code(selection, request, imports[:-1])
+    values = "table.values"
+    if selection.scale in _SCALERS:
+        scaler = _SCALERS[selection.scale]
+        imports.append(f"from sklearn.preprocessing import {scaler}")
+        sparse = not hasattr(selection.table.values, "ravel")
+        values = f"{scaler}({'with_mean=False' if sparse else ''}).fit_transform(table.values)"
+    lines = [*sorted(imports), "", f"table = {table}", f"X = {values}", fit]
+    return "\n".join([*lines, "print([table.names[j] for j in model.get_support(indices=True)])"])
+
+
+def _streamed_code(selection: Selection, request: Request, imports: list[str]) -> str:
+    """Return the Python that does the same without holding the table."""
+    from jointsparse.report.words import fit_line
+
+    given = "".join(
+        f", {name}={value!r}"
+        for name, value in {"label": request.label, **request.reading}.items()
+        if value and name != "impute"
+    )
+    standardised = ".standardised()" if selection.scale is not Scale.NONE else ""
+    fit = fit_line(selection.estimator).replace(".fit(X)", ".fit_moments(moments)")
+    imports = [*imports, "from jointsparse import Moments, open_source"]
+    lines = [
+        *sorted(imports),
+        "",
+        f"samples = open_source({request.source!r}{given})",
+        f"moments = Moments.from_data(samples){standardised}",
+        fit,
+        "print([samples.feature_names[j] for j in model.get_support(indices=True)])",
+    ]
+    return "\n".join(lines)

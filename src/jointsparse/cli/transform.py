@@ -1,0 +1,229 @@
+"""``jointsparse transform``: apply a saved model to another table."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from jointsparse.cli.console import Glyphs, output_console, print_json, print_warning, visible
+from jointsparse.cli.errors import CommandError
+from jointsparse.cli.rendering import counted
+
+if TYPE_CHECKING:
+    from jointsparse.io import Table
+
+HELP = "Keep the features of a saved model in another table."
+_LISTED = 5  # names in a sentence
+
+
+def transform(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="File of select --save.", show_default=False)
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="Table with the columns that the model was fitted to, in any order.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", metavar="FILE", help="Where the result goes; any format that select reads."
+        ),
+    ],
+    label: Annotated[
+        str | None,
+        typer.Option("--label", metavar="COLUMN", help="Column to carry over as it is."),
+    ] = None,
+    scaled: Annotated[
+        bool,
+        typer.Option(
+            "--scaled", help="Write values as the model sees them, not the original ones."
+        ),
+    ] = False,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial", help="Columns that the model does not keep need not be in the table."
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of text.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only warnings and errors (and --json).")
+    ] = False,
+) -> None:
+    """Load, match the columns, write."""
+    from jointsparse.io import TableError, check_writable_format, read_table, write_table
+    from jointsparse.persistence import ModelError, load_model
+
+    if output.resolve() in (Path(data).resolve(), model.resolve()):
+        raise CommandError(f"{output} would replace the data or the model")
+    try:
+        check_writable_format(output)
+        fitted = load_model(model)
+        table = read_table(data, label=label, drop_text=True, impute="keep", least_rows=1)
+        result, notes = _applied(fitted, table, data, scaled=scaled, partial=partial)
+        write_table(output, result)
+    except (ModelError, TableError, OSError) as error:
+        raise CommandError(str(error)) from error
+    if as_json:
+        print_json(
+            {
+                "model": str(model),
+                "data": data,
+                "n_samples": result.values.shape[0],
+                "columns": result.names,
+                "scaled": scaled,
+                "notes": notes,
+                "output": str(output),
+            }
+        )
+    elif not quiet:
+        _print(result, table, notes, output)
+    else:
+        for note in notes:
+            print_warning(note)
+
+
+def _print(result: "Table", table: "Table", notes: list[str], output: Path) -> None:
+    console = output_console()
+    glyphs = Glyphs.for_console(console)
+    for note in notes:
+        console.print(Text(f"note: {visible(note)}", "dim"))
+    rows, columns = result.values.shape
+    shape = f"{counted(rows, 'sample')} {glyphs.times} {counted(columns, 'column')}"
+    console.print(Text(f"{shape}, of {table.values.shape[1]} in the table", "bold"))
+    console.print(Text(f"wrote {output}"), soft_wrap=True)
+
+
+def _applied(
+    model: Any, table: "Table", data: str, *, scaled: bool, partial: bool
+) -> "tuple[Table, list[str]]":
+    """Return what the model makes of a table, and notes about what was ignored."""
+    import numpy as np
+    from sklearn.feature_selection import SelectorMixin
+    from sklearn.pipeline import Pipeline
+
+    last = model[-1] if isinstance(model, Pipeline) else model
+    selects = isinstance(last, SelectorMixin)
+    kept = np.flatnonzero(last.get_support()) if selects else None
+    matched, notes, absent = _matched(model, table, data, kept if partial else None)
+    values = _filled(model, matched, kept, data)
+    if selects and not scaled:
+        assert kept is not None
+        names = [matched.names[j] for j in kept]
+        return _table(values[:, kept], names, table), notes
+    if absent:
+        # Their values have no part in what is kept; scaling needs some number there.
+        values = np.nan_to_num(values, nan=0.0)
+    out = _quietly(model, values)
+    if selects:
+        assert kept is not None
+        return _table(out, [matched.names[j] for j in kept], table), notes
+    names = [str(name) for name in last.get_feature_names_out()]
+    return _table(out, names, table), notes
+
+
+def _matched(
+    model: Any, table: "Table", data: str, needed: Any
+) -> "tuple[Table, list[str], list[str]]":
+    """Return the model's columns in the model's order; missing ones, where allowed, as NaN."""
+    import numpy as np
+
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        count, there = int(model.n_features_in_), table.values.shape[1]
+        if count != there:
+            raise CommandError(f"the model was fitted to {count} columns; {data} has {there}")
+        return table, [], []
+    wanted = [str(name) for name in names]
+    place = {name: j for j, name in enumerate(table.names)}
+    absent = [name for name in wanted if name not in place]
+    must = absent
+    if needed is not None:
+        must = [wanted[j] for j in needed if wanted[j] not in place]
+    if must:
+        raise CommandError(_absent_message(model, table, data, wanted, must, needed is None))
+    extra = [name for name in table.names if name not in set(wanted)]
+    notes = [*table.notes]
+    if extra:
+        notes.append(f"ignored {counted(len(extra), 'column')} that the model does not know")
+        notes[-1] += f": {_listed(extra)}"
+    present = [name for name in wanted if name in place]
+    order = [place[name] for name in present]
+    if order != sorted(order):
+        notes.append("the columns were put into the order of the model")
+    part = table.select(order)
+    if not absent:
+        return part, notes, []
+    notes.append(f"{counted(len(absent), 'column')} that the model does not keep are not there")
+    values = np.full((part.values.shape[0], len(wanted)), np.nan)
+    dense = part.values if isinstance(part.values, np.ndarray) else part.values.toarray()
+    values[:, [wanted.index(name) for name in present]] = dense
+    return _table(values, wanted, table), notes, absent
+
+
+def _absent_message(
+    model: Any, table: "Table", data: str, wanted: list[str], absent: list[str], all_needed: bool
+) -> str:
+    text = next((f" ({note})" for note in table.notes if "text column" in note), "")
+    message = (
+        f"{data} lacks {len(absent)} of the {len(wanted)} columns that the model was fitted to: "
+        f"{_listed(absent)}{text}"
+    )
+    last = model[-1] if hasattr(model, "steps") else model
+    if all_needed and hasattr(last, "get_support"):
+        kept = {wanted[j] for j in last.get_support(indices=True)}
+        if not kept & set(absent):
+            message += "; the model keeps none of these, so --partial will do"
+    return message
+
+
+def _filled(model: Any, table: "Table", kept: Any, data: str) -> Any:
+    """Return the values without missing ones where it matters."""
+    import numpy as np
+
+    values = table.values
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
+        return values
+    first = model[0] if hasattr(model, "steps") else model
+    filling = getattr(first, "statistics_", None)
+    if filling is not None:
+        return np.where(np.isnan(values), filling, values)
+    columns = np.arange(values.shape[1]) if kept is None else kept
+    holed = [table.names[j] for j in columns if np.isnan(values[:, j]).any()]
+    if holed:
+        raise CommandError(
+            f"{data} has missing values in {counted(len(holed), 'column')} ({_listed(holed)}), and "
+            "the model was saved without --impute"
+        )
+    return values
+
+
+def _quietly(model: Any, values: Any) -> Any:
+    import warnings
+
+    with warnings.catch_warnings():
+        # The columns were matched by name above; an array has none to check again.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        try:
+            return model.transform(values)
+        except (ValueError, AttributeError) as error:
+            raise CommandError(f"the model cannot be applied: {error}") from error
+
+
+def _table(values: Any, names: list[str], like: "Table") -> "Table":
+    from jointsparse.io import Table
+
+    return Table(values, names, like.labels, like.label_name, [])
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(visible(name)[:60] for name in names[:_LISTED]) + more

@@ -1,0 +1,126 @@
+"""Arrays that live on a device: what they are, the way to the host and back, and their checks.
+
+A PyTorch tensor or a CuPy array stays where it is: moments and the kernels of the convex family are
+computed on its device. What a method keeps after a fit is NumPy. No library is imported here that
+the caller has not imported already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_cupy_array,
+    is_numpy_array,
+    is_torch_array,
+    to_device,
+)
+from numpy.typing import NDArray
+
+Array = Any  # an array of any namespace
+
+
+def is_device_array(array: Any) -> bool:
+    """Whether something is a PyTorch tensor or a CuPy array, on whatever device."""
+    return bool(is_torch_array(array) or is_cupy_array(array))
+
+
+def on_accelerator(array: Any) -> bool:
+    """Whether an array is kept by something else than the processor that runs Python."""
+    if is_torch_array(array):
+        return bool(array.device.type != "cpu")
+    return bool(is_cupy_array(array))
+
+
+def to_host(array: Array) -> NDArray[Any]:
+    """Return the array as a NumPy one; itself where it is."""
+    if is_numpy_array(array):
+        return np.asarray(array)
+    return np.asarray(to_device(array, "cpu") if is_device_array(array) else array)
+
+
+def like(array: Any, model: Array) -> Array:
+    """Return a NumPy array (or numbers) in the namespace and on the device of another array."""
+    host = np.asarray(array)
+    if is_numpy_array(model):
+        return host
+    if min(host.strides, default=0) < 0:
+        host = host.copy()  # PyTorch does not walk backwards
+    return array_namespace(model).asarray(host, device=device(model))
+
+
+@contextmanager
+def errors_raised(array: Array) -> Iterator[None]:
+    """Have linear algebra on this kind of array raise its errors, as NumPy and PyTorch do.
+
+    CuPy does not look, by default, whether a factorisation succeeded.
+    """
+    if not is_cupy_array(array):
+        yield
+        return
+    import cupyx
+
+    with cupyx.errstate(linalg="raise"):
+        yield
+
+
+def checked_samples(X: Array, *, n_features: int | None = None, min_samples: int = 1) -> Array:
+    """Return samples on a device, cut off from gradients, or say what is wrong with them.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        PyTorch tensor or CuPy array.
+    n_features : int or None
+        Number of columns expected.
+    min_samples : int
+        Number of rows needed.
+    """
+    if is_torch_array(X):
+        X = X.detach() if X.requires_grad else X  # the same object where possible
+    if X.ndim != 2:
+        raise ValueError(
+            f"X must have two dimensions, samples × features; its shape is {_shape(X)}"
+        )
+    if X.shape[0] < min_samples or X.shape[1] < 1:
+        # scikit-learn's words, which its own checks look for
+        what, need = ("sample", min_samples) if X.shape[0] < min_samples else ("feature", 1)
+        raise ValueError(
+            f"Found array with {X.shape[what == 'feature']} {what}(s) (shape={_shape(X)}) while a "
+            f"minimum of {need} is required"
+        )
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(f"X has {X.shape[1]} features, but {n_features} were seen in fit")
+    _check_numbers(X)
+    return X
+
+
+def _check_numbers(X: Array) -> None:
+    xp = array_namespace(X)
+    if not xp.isdtype(X.dtype, ("real floating", "integral", "bool")):
+        raise ValueError(f"X must hold real numbers, not {X.dtype}")
+    if is_torch_array(X) and X.device.type == "mps":
+        raise ValueError(
+            "the device mps has no float64, in which spectra and certificates are computed: move "
+            "the samples to the processor with X.cpu()"
+        )
+    if not xp.isdtype(X.dtype, "real floating"):
+        return
+    # One pass without a temporary array; only where it fails is the place looked for.
+    if np.isfinite(float(xp.sum(X, dtype=xp.float64))):
+        return
+    bad = xp.nonzero(~xp.isfinite(X))
+    if bad[0].shape[0]:
+        raise ValueError(
+            f"X has {bad[0].shape[0]} values that are NaN or infinite, the first in row "
+            f"{int(bad[0][0])}, column {int(bad[1][0])}; replace them, or leave these rows out"
+        )
+
+
+def _shape(X: Array) -> tuple[int, ...]:
+    return tuple(int(length) for length in X.shape)

@@ -1,0 +1,20 @@
+"""Tables in and out: CSV, Parquet, Arrow, NumPy and Matrix Market files.
+
+What a user can mend is a `TableError` of one sentence; nothing is unpickled; files appear whole.
+"""
+
+from jointsparse.io.errors import StrPath, TableError
+from jointsparse.io.reading import read_table
+from jointsparse.io.table import Table
+from jointsparse.io.writing import atomic_path, check_writable_format, write_rows, write_table
+
+__all__ = [
+    "StrPath",
+    "Table",
+    "TableError",
+    "atomic_path",
+    "check_writable_format",
+    "read_table",
+    "write_rows",
+    "write_table",
+]

@@ -1,0 +1,67 @@
+"""What a user can mend, told in one sentence."""
+
+from __future__ import annotations
+
+import csv
+import os
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+StrPath = str | os.PathLike[str]
+READ_FAILURES = {
+    FileNotFoundError: "does not exist.",
+    IsADirectoryError: "is a directory; name a file in it.",
+    PermissionError: "cannot be read: permission denied.",
+    UnicodeDecodeError: "is not UTF-8 text; save it with UTF-8 encoding.",
+    MemoryError: "does not fit in memory.",
+}
+# What the readers raise, between them, on a damaged file.
+_READ_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, TypeError, LookupError)
+_READ_ERRORS += (MemoryError, RuntimeError, SyntaxError, ArithmeticError)
+_READ_ERRORS += (csv.Error, zlib.error, zipfile.BadZipFile, tokenize.TokenError)
+
+
+class TableError(ValueError):
+    """An input the user can mend, told in one sentence."""
+
+
+def shown(text: str, limit: int = 60) -> str:
+    """Return a text for a message: short and on one line."""
+    text = text if len(text) <= limit else f"{text[:limit]}…"
+    return text if text.isprintable() and text.strip() == text != "" else repr(text)
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(shown(name) for name in names[:most]) or "none") + more
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def table_error(path: StrPath, sentence: str) -> TableError:
+    """Return the error of a file; the sentence goes on after its name."""
+    # Paths and the readers' own messages may span lines.
+    return TableError(" ".join(f"{path} {sentence}".split()))
+
+
+@contextmanager
+def reading(path: Path, *also: type[Exception]) -> Iterator[None]:
+    """Turn what a reader raises into one sentence."""
+    try:
+        yield
+    except (*_READ_ERRORS, *also) as error:
+        if isinstance(error, TableError):
+            raise
+        sentence = f"is damaged, truncated or not what its suffix says: {str(error)[:160]}."
+        if "Object arrays" in str(error):
+            sentence = "holds Python objects, which are never loaded; save numbers instead."
+        plain = (text for kind, text in READ_FAILURES.items() if isinstance(error, kind))
+        raise table_error(path, next(plain, sentence)) from error

@@ -1,0 +1,53 @@
+"""Which file formats there are, and how their bytes are opened."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from jointsparse.io.errors import table_error
+
+_KINDS = {f".{kind}": kind for kind in ("csv", "tsv", "txt", "parquet", "npy", "npz", "mtx")}
+_KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
+_GZIP_KINDS = ("csv", "tsv", "txt", "npy", "mtx")
+# The first delimiter that splits the header is read, the first of all is written.
+DELIMITERS = {"csv": ",;\t", "tsv": "\t", "txt": "\t,;"}
+MISSING = ["", "NA", "NaN", "nan", "null", "NULL", "N/A", "?"]
+MISSING += [f" {marker}" for marker in MISSING]
+NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
+
+
+def kind_of(path: Path) -> str:
+    """Return the format that the suffix names."""
+    name = path.name.lower()
+    kind = _KINDS.get(Path(name.removesuffix(".gz")).suffix)
+    if kind is None or (name.endswith(".gz") and kind not in _GZIP_KINDS):
+        known = " ".join([*_KINDS, *(f".{name}.gz" for name in _GZIP_KINDS)])
+        raise table_error(path, f"has no supported suffix; the supported ones are {known}.")
+    return kind
+
+
+def formula_safe(text: str) -> str:
+    """Return the text with an apostrophe where a spreadsheet would run it as a formula."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+
+
+def open_input(path: Path) -> Any:
+    """Open for reading, unpacking .gz."""
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+@contextmanager
+def open_output(path: Path) -> Iterator[Any]:
+    """Open for writing, packing .gz."""
+    with path.open("wb") as stream:
+        if path.suffix.lower() == ".gz":
+            # Without name and time in it, the same table always gives the same bytes.
+            with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed:
+                yield packed
+        else:
+            yield stream

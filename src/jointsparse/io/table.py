@@ -1,0 +1,120 @@
+"""A numeric table with names, and what is asked of it before anything is computed."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jointsparse.io.errors import counted, listed, shown, table_error
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A numeric table with column names and, where known, labels kept aside.
+
+    Parameters
+    ----------
+    values : ndarray or scipy.sparse.csr_array of shape (n_samples, n_columns)
+        Finite numbers.
+    names : list of str
+        One name per column, as in the file.
+    labels, label_name : ndarray of shape (n_samples,) and str, optional
+        Numbers, or text in which a missing label is the empty string; where they came from.
+    notes : list of str
+        Sentences about what reading changed.
+    """
+
+    values: np.ndarray | sparse.csr_array
+    names: list[str]
+    labels: np.ndarray | None = None
+    label_name: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of samples and of columns."""
+        rows, columns = self.values.shape
+        return int(rows), int(columns)
+
+    def select(self, columns: Sequence[int] | np.ndarray) -> Table:
+        """Keep the columns of these integer indices, in the given order, with the labels."""
+        # operator.index refuses a mask, which would name other columns than it selects.
+        indices = np.array([operator.index(j) for j in columns], dtype=np.intp)
+        names = [self.names[j] for j in indices]
+        return Table(self.values[:, indices], names, self.labels, self.label_name, list(self.notes))
+
+
+def distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the names with repeated ones numbered (a, a.2, a.3), and notes that say so."""
+    distinct, notes = dict[str, None](), list[str]()
+    for name in names:
+        fresh, numbers = name, itertools.count(2)
+        while fresh in distinct or (fresh != name and fresh in names):
+            fresh = f"{name}.{next(numbers)}"
+        if fresh != name:
+            notes.append(f"renamed a repeated column {shown(name)} to {shown(fresh)}")
+        distinct[fresh] = None
+    return list(distinct), notes
+
+
+def find_label(path: Path, label: str, names: Sequence[str], *, wanted_for: str = "--label") -> int:
+    """Return the place of the label column, or say which columns there are."""
+    if label in names:
+        return list(names).index(label)
+    close = difflib.get_close_matches(label, names, n=3)
+    hint = f"did you mean {listed(close)}" if close else f"it has {listed(names)}"
+    raise table_error(path, f"has no column {shown(label)} for {wanted_for}; {hint}.")
+
+
+def check_shape(path: Path, rows: int, columns: int, least_rows: int = 1) -> None:
+    """Refuse a table with fewer samples than these or without a column."""
+    if rows < least_rows:
+        count = "one row" if rows else "no rows"
+        raise table_error(path, f"has {count} of data; at least two samples are needed.")
+    if columns == 0:
+        raise table_error(path, "has no numeric columns.")
+
+
+def complete(path: Path, table: Table, impute: str | None) -> None:
+    """Refuse infinities, and refuse or fill (in place) the missing values of a dense table."""
+    values, names = table.values, table.names
+    dense = isinstance(values, np.ndarray)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # A finite sum has finite terms: the common case needs no mask.
+        if values.dtype.kind != "f" or np.isfinite(values.sum() if dense else values.data).all():
+            return
+        # Times zero, a sparse matrix keeps what is not finite and nothing else.
+        rows, columns = np.nonzero(np.isinf(values)) if dense else (values * 0).nonzero()
+    if rows.size:
+        value = f"{'infinite' if dense else 'non-finite'} value {values[rows[0], columns[0]]}"
+        where = f"column {shown(names[columns[0]])}, data row {rows[0] + 1}"
+        raise table_error(
+            path, f"holds the {value} in {where}; replace it in the file, no option does."
+        )
+    if impute == "keep":
+        return
+    missing = np.isnan(values)
+    counts = missing.sum(axis=0)
+    if empty := [names[j] for j in np.flatnonzero(counts == len(values))]:
+        count = f"{counted(len(empty), 'column')} without a single value ({listed(empty)})"
+        raise table_error(path, f"has {count}, which --impute cannot fill; drop them in the file.")
+    if not (holed := np.flatnonzero(counts)).size:
+        return
+    where = f"{counted(int(counts.sum()), 'missing value')} in {counted(holed.size, 'column')}"
+    if impute is None:
+        where += f" ({listed([names[j] for j in holed])})"
+        raise table_error(path, f"has {where}; fill with --impute median (or mean).")
+    statistic = np.median if impute == "median" else np.mean
+    for j in holed:
+        values[missing[:, j], j] = statistic(values[~missing[:, j], j])
+    table.notes.append(f"imputed {where} by the {impute}")

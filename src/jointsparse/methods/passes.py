@@ -1,0 +1,67 @@
+"""The robust convex methods on samples that are only ever passed over."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.device import to_host
+from jointsparse.linalg import Spectrum, double
+from jointsparse.moments import Moments
+from jointsparse.solvers.convex_published import factor_of_scatter
+from jointsparse.solvers.convex_reweighted import solve_reweighted
+from jointsparse.solvers.location import geometric_median
+from jointsparse.solvers.samples_streamed import StreamedModel
+from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.source_samples import SourceSamples, median_by_passes, slope_by_passes
+from jointsparse.sources import Source
+
+FloatArray = NDArray[np.float64]
+
+
+def moments_with_passes(source: Source) -> Moments:
+    """Return moments that know where their samples are, for one pass in every iteration."""
+    source = source.persist()
+    moments = Moments.from_source(source)
+    scale = float(np.sqrt(moments.total_variance / moments.n_samples))
+    samples = SourceSamples(source, moments.mean, moments.variances > 0, scale)
+    moments.cache["samples"] = samples
+    return moments
+
+
+def samples_of(moments: Moments) -> SourceSamples | None:
+    """Return the samples to pass over; None where they are in memory."""
+    found: SourceSamples | None = moments.cache.get("samples")
+    return found
+
+
+def median_of(moments: Moments) -> FloatArray:
+    """Return the geometric median of the samples, about their mean."""
+    samples = samples_of(moments)
+    if samples is None:
+        return to_host(geometric_median(double(moments.native.centred_data)))
+    if "median" not in moments.cache:
+        moments.cache["median"] = median_by_passes(samples)
+    median: FloatArray = moments.cache["median"]
+    return median
+
+
+def root_of_slope(samples: SourceSamples, moments: Moments, *, free_mean: bool) -> FloatArray:
+    """Return F with FᵀF = Q, the slope of the loss at Ω = 0."""
+    centre = median_of(moments) if free_mean else np.zeros(moments.n_features)
+    slope = slope_by_passes(samples, centre, samples.scale)
+    return np.asarray(factor_of_scatter(Spectrum.of((slope + slope.T) / 2)))
+
+
+def solve_by_passes(
+    samples: SourceSamples,
+    lam: float,
+    eta: float,
+    *,
+    free_mean: bool = False,
+    tol: float,
+    max_iter: int,
+) -> Solution:
+    """Solve CSPCA-PSD or AW-SPCA-PSD, one pass over the samples for each weighting."""
+    model = StreamedModel(samples, lam, eta, free_mean=free_mean, scale=samples.scale)
+    return solve_reweighted(model, tol=tol, max_iter=max_iter)

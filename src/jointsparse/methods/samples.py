@@ -1,0 +1,91 @@
+"""The check of samples on their way into a method, and columns on their way out of a selector."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from jointsparse.device import checked_samples, is_device_array, like
+
+
+def valid_samples(estimator: Any, X: Any, *, fitting: bool, **options: Any) -> Any:
+    """Return samples that were checked, and in ``fit`` note their columns in the estimator.
+
+    scikit-learn checks what it knows; tensors are checked where they are and stay there.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose samples these are.
+    X : array-like, data frame, sparse matrix or tensor of shape (n_samples, n_features)
+        Samples, one per row.
+    fitting : bool
+        Whether the columns may be any (two samples at least), or must be those of ``fit``.
+    **options
+        More of what scikit-learn's ``validate_data`` takes.
+    """
+    least = 2 if fitting else 1
+    if not is_device_array(X):
+        options = {"accept_sparse": ("csr", "csc"), "dtype": "numeric", **options}
+        return validate_data(estimator, X, reset=fitting, ensure_min_samples=least, **options)
+    if not fitting:
+        return checked_samples(X, n_features=estimator.n_features_in_)
+    X = checked_samples(X, min_samples=least)
+    estimator.n_features_in_ = int(X.shape[1])
+    estimator.__dict__.pop("feature_names_in_", None)  # tensors have no names
+    return X
+
+
+class ColumnSelector(SelectorMixin):
+    """scikit-learn's selector, which also takes tensors and leaves them on their device."""
+
+    def transform(self, X: Any) -> Any:
+        """Return the kept columns.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sparse matrix or tensor of shape (n_samples, n_features)
+            Samples, one per row.
+
+        Returns
+        -------
+        ndarray, data frame, sparse matrix or tensor of shape (n_samples, n_kept)
+            A tensor for a tensor, on the same device.
+        """
+        if not is_device_array(X):
+            return super().transform(X)
+        check_is_fitted(self)
+        X = valid_samples(self, X, fitting=False)
+        kept = self.get_support(indices=True)
+        if kept.size == 0:
+            warnings.warn(
+                "no feature was kept: the result has no column", UserWarning, stacklevel=2
+            )
+        return X[:, like(kept, X)]
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Put kept columns back in their places, with columns of zeros for the others.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor of shape (n_samples, n_kept)
+            The kept columns.
+
+        Returns
+        -------
+        ndarray, sparse matrix or tensor of shape (n_samples, n_features)
+            A tensor for a tensor, on the same device.
+        """
+        if not is_device_array(X):
+            return super().inverse_transform(X)
+        support = self.get_support()
+        X = checked_samples(X, n_features=int(np.count_nonzero(support)))
+        xp = array_namespace(X)
+        full = xp.zeros((X.shape[0], support.size), dtype=X.dtype, device=X.device)
+        full[:, like(np.flatnonzero(support), X)] = X
+        return full

@@ -1,0 +1,280 @@
+"""Several methods side by side: what each keeps, what that is worth, how much they agree."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from jointsparse.methods.select_features import SelectFeatures
+from jointsparse.metrics import clustering_scores, selection_stability
+from jointsparse.model_selection.grid import as_moments, fit_to
+from jointsparse.model_selection.stability import complementary_pairs, support_on
+from jointsparse.moments import Moments
+from jointsparse.selection import is_number
+from jointsparse.solvers.held_out import Fold, held_out_folds
+
+N_RANDOM = 5  # random sets for each half of the samples
+Interval = tuple[float, float, float]  # value, lower and upper end
+MeanAndSpread = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What one method kept, and what that is worth.
+
+    Attributes
+    ----------
+    name : str
+        Name of the method.
+    kept : tuple of int
+        The kept features, best first; empty where the method failed.
+    seconds : float
+        Time of the fit to all samples.
+    r2 : tuple of float
+        Share of the variance of all features that the kept ones explain on held-out samples, mean
+        and standard deviation: features *and* regression from one half, judged on the other.
+    stability : tuple of float
+        Nogueira's index of the selections on the halves, and its 95 % confidence interval.
+    scores : dict or None
+        Accuracy, NMI and ARI of K-means on the kept features against the labels: mean and standard
+        deviation over the runs. None without labels.
+    warnings : tuple of str
+        What the method said during the fit to all samples.
+    error : str
+        Why it failed; empty where it did not.
+    """
+
+    name: str
+    kept: tuple[int, ...] = ()
+    seconds: float = np.nan
+    r2: MeanAndSpread = (np.nan, np.nan)
+    stability: Interval = (np.nan, np.nan, np.nan)
+    scores: dict[str, MeanAndSpread] | None = None
+    warnings: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What :func:`compare_methods` found; plain data, for tables, figures and pages.
+
+    Attributes
+    ----------
+    results : tuple of MethodResult
+        One for each method, in the order given.
+    feature_names : tuple of str
+        Names of the features.
+    n_samples, n_features, n_kept : int
+        Size of the data, and the number of features asked for.
+    n_subsamples : int
+        Halves of the samples on which each method selected again.
+    pca_r2, random_r2 : tuple of float
+        What as many principal components and as many random features explain, as ``r2``.
+    scores_of_all : dict or None
+        Scores of K-means on all features.
+    """
+
+    results: tuple[MethodResult, ...]
+    feature_names: tuple[str, ...]
+    n_samples: int
+    n_features: int
+    n_kept: int
+    n_subsamples: int
+    pca_r2: MeanAndSpread
+    random_r2: MeanAndSpread
+    scores_of_all: dict[str, MeanAndSpread] | None
+
+    @property
+    def jaccard(self) -> NDArray[np.float64]:
+        """Overlap of every two selections: features in both over features in either."""
+        sets = [set(result.kept) for result in self.results]
+        return np.array([[_overlap(one, other) for other in sets] for one in sets])
+
+    @property
+    def votes(self) -> NDArray[np.int64]:
+        """By how many methods each feature is kept."""
+        counts = np.zeros(self.n_features, dtype=np.int64)
+        for result in self.results:
+            counts[list(result.kept)] += 1
+        return counts
+
+
+def _overlap(one: set[int], other: set[int]) -> float:
+    return len(one & other) / len(one | other) if one and other else np.nan
+
+
+def compare_methods(
+    estimators: Mapping[str, Any],
+    X: Any,
+    y: Any = None,
+    *,
+    n_features_to_select: int,
+    n_subsamples: int = 10,
+    n_repeats: int = 10,
+    random_state: int = 0,
+    feature_names: Sequence[str] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Comparison:
+    """Run several methods on the same data and measure what each selection is worth.
+
+    Every method keeps the same number of features. It is fitted to all samples, and again to both
+    halves of random pairs of halves: how much the selections on halves agree is its stability, and
+    what the features chosen on one half explain of the other half is its held-out R².
+
+    Parameters
+    ----------
+    estimators : dict
+        Unfitted estimators by name. Methods with components are wrapped in
+        :class:`SelectFeatures`.
+    X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
+        Samples.
+    y : array-like of shape (n_samples,) or None, default=None
+        Labels, for cluster scores only; no method sees them.
+    n_features_to_select : int
+        How many features each method keeps.
+    n_subsamples : int, default=10
+        Halves of the samples; even.
+    n_repeats : int, default=10
+        Runs of K-means, where there are labels.
+    random_state : int, default=0
+        Seed of the halves and of K-means.
+    feature_names : sequence of str or None, default=None
+        Names of the features, where X has none.
+    on_progress : callable or None, default=None
+        Called with the name of a method, the number of methods done and that of all.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from jointsparse import GreedySelector, LaplacianScore, compare_methods
+    >>> X = StandardScaler().fit_transform(load_breast_cancer().data)
+    >>> methods = {"greedy": GreedySelector(), "Laplacian score": LaplacianScore()}
+    >>> found = compare_methods(methods, X, n_features_to_select=5, n_subsamples=4)
+    >>> [len(result.kept) for result in found.results], found.jaccard.shape
+    ([5, 5], (2, 2))
+    """
+    if not estimators:
+        raise ValueError("estimators is empty: give at least one method")
+    if not is_number(n_subsamples, Integral) or n_subsamples < 2 or n_subsamples % 2:
+        raise ValueError(f"n_subsamples={n_subsamples!r} is not an even number of at least 2")
+    methods = {name: _selector(e, n_features_to_select) for name, e in estimators.items()}
+    moments = as_moments(next(iter(methods.values())), X)
+    count = min(int(n_features_to_select), moments.n_features)
+    pairs = complementary_pairs(moments.n_samples, n_subsamples // 2, 0.5, random_state)
+    judge = _Judge(moments, y, pairs, n_repeats, random_state)
+    results = []
+    for number, (name, estimator) in enumerate(methods.items()):
+        if on_progress is not None:
+            on_progress(name, number, len(methods))
+        results.append(judge.result(name, estimator))
+    names = moments.feature_names if feature_names is None else feature_names
+    if names is None:
+        names = [f"feature {j}" for j in range(moments.n_features)]
+    return Comparison(
+        results=tuple(results),
+        feature_names=tuple(map(str, names)),
+        n_samples=moments.n_samples,
+        n_features=moments.n_features,
+        n_kept=count,
+        n_subsamples=int(n_subsamples),
+        pca_r2=_mean_and_spread([fold.r2_of_pca(count) for fold in judge.folds]),
+        random_r2=judge.random(count),
+        scores_of_all=judge.scores(np.arange(moments.n_features)),
+    )
+
+
+def _selector(estimator: Any, count: int) -> Any:
+    if "n_features_to_select" in estimator.get_params():
+        return clone(estimator).set_params(n_features_to_select=count)
+    return SelectFeatures(estimator, n_features_to_select=count)
+
+
+class _Judge:
+    """Measures the selections of one method after the other on the same halves."""
+
+    def __init__(
+        self,
+        moments: Moments,
+        y: Any,
+        pairs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+        n_repeats: int,
+        seed: int,
+    ) -> None:
+        self.moments, self.y, self.n_repeats, self.seed = moments, y, n_repeats, seed
+        self.halves = [half for pair in pairs for half in pair]
+        # Fold k is fitted to half k and judged on the other half of its pair.
+        self.folds: list[Fold] = [f for pair in pairs for f in held_out_folds(moments, *pair)]
+
+    def result(self, name: str, estimator: Any) -> MethodResult:
+        """Fit to all samples and to the halves; a method that refuses says why."""
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                start = time.perf_counter()
+                # Moments of its own, so that no method profits from what another has computed.
+                fitted = fit_to(clone(estimator), Moments.from_data(self.moments.data))
+                seconds = time.perf_counter() - start
+                kept = _best_first(fitted)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                supports = [support_on(estimator, self.moments, half) for half in self.halves]
+        except ValueError as error:
+            return MethodResult(name, error=str(error))
+        r2 = [
+            fold.r2(np.flatnonzero(support)) if support.any() else 0.0
+            for fold, support in zip(self.folds, supports, strict=True)
+        ]
+        return MethodResult(
+            name=name,
+            kept=tuple(kept.tolist()),
+            seconds=seconds,
+            r2=_mean_and_spread(r2),
+            stability=selection_stability(np.array(supports)),
+            scores=self.scores(kept),
+            warnings=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
+        )
+
+    def scores(self, kept: NDArray[np.int64]) -> dict[str, MeanAndSpread] | None:
+        """Return the cluster scores of some features."""
+        if self.y is None or kept.size == 0:
+            return None
+        part = self.moments.data[:, kept]
+        values = part.toarray() if hasattr(part, "toarray") else part
+        found = clustering_scores(values, self.y, n_repeats=self.n_repeats, random_state=self.seed)
+        return found.summary()
+
+    def random(self, count: int) -> MeanAndSpread:
+        """Return what random features explain."""
+        varying = np.flatnonzero(self.moments.variances > 0)
+        rng = np.random.default_rng(self.seed)
+        size = min(count, varying.size)
+        return _mean_and_spread(
+            [
+                fold.r2(rng.choice(varying, size, replace=False))
+                for fold in self.folds
+                for _ in range(N_RANDOM)
+            ]
+        )
+
+
+def _best_first(fitted: Any) -> NDArray[np.int64]:
+    kept = np.flatnonzero(fitted.get_support())
+    ranking = getattr(fitted, "ranking_", None)
+    return kept if ranking is None else kept[np.argsort(np.asarray(ranking)[kept], kind="stable")]
+
+
+def _mean_and_spread(values: Sequence[float]) -> MeanAndSpread:
+    return float(np.mean(values)), float(np.std(values, ddof=1))

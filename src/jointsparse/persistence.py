@@ -1,0 +1,148 @@
+"""Models in files. Loading one executes nothing that the file brings along.
+
+A pickle is a program: whoever opens one runs it. A skops file is a list of the types and values
+that a model is made of; it is loaded only where every type is one of those below: the estimators of
+this library, what they keep, and what skops itself knows to be harmless (estimators of
+scikit-learn, arrays of NumPy and SciPy).
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from jointsparse.io import atomic_path
+
+SUFFIX = ".skops"
+
+
+class ModelError(ValueError):
+    """A model that cannot be saved or loaded, told in one sentence."""
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write an estimator or pipeline to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; of this library, of scikit-learn, or a pipeline of both.
+    path : path-like
+        File to write; its name ends in ``.skops``.
+
+    See Also
+    --------
+    load_model : Reads it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from jointsparse import GreedySelector, load_model, save_model
+    >>> X, _ = load_iris(return_X_y=True)
+    >>> selector = GreedySelector(n_features_to_select=2).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(selector, Path(folder) / "model.skops")
+    ...     loaded = load_model(Path(folder) / "model.skops")
+    >>> loaded.get_support().tolist() == selector.get_support().tolist()
+    True
+    """
+    import skops.io  # imports all of scikit-learn, so only where it is needed
+
+    check_model_path(path)
+    if not isinstance(model, BaseEstimator):
+        raise ModelError(f"only estimators can be saved, not {type(model).__name__}")
+    content = skops.io.dumps(model)
+    foreign = _foreign(skops.io.get_untrusted_types(data=content))
+    if foreign:
+        raise ModelError(
+            f"the model cannot be saved so that it could be loaded again: it holds {foreign}"
+        )
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator or pipeline that :func:`save_model` wrote.
+
+    Nothing in the file is executed: files with types that are neither of this library nor plain
+    ones of NumPy, SciPy and scikit-learn are refused, and so are pickles.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    estimator
+        The fitted estimator.
+
+    See Also
+    --------
+    save_model : Writes it; has an example.
+    """
+    import skops.io
+
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not zipfile.is_zipfile(path):
+        pickled = content[:1] == b"\x80"  # every protocol since the second begins with this byte
+        what = "a pickle, which could run any program" if pickled else "not a skops file"
+        raise ModelError(f"{path} was not loaded: it is {what}")
+    # A file made to do harm can fail in any way; whatever it is, the model is not loaded.
+    try:
+        foreign = _foreign(skops.io.get_untrusted_types(data=content))
+    except Exception as error:
+        raise _damaged(path, error) from error
+    if foreign:
+        raise ModelError(f"{path} was not loaded: it holds {foreign}, which no model here needs")
+    try:
+        model = skops.io.loads(content, trusted=_trusted())
+    except Exception as error:
+        raise _damaged(path, error) from error
+    if not isinstance(model, BaseEstimator):
+        raise ModelError(f"{path} holds no model but {type(model).__name__}")
+    return model
+
+
+def check_model_path(path: str | os.PathLike[str]) -> None:
+    """Refuse, before a long fit, a file name that :func:`save_model` would refuse."""
+    if Path(path).suffix.lower() != SUFFIX:
+        raise ModelError(f"a model is saved as {SUFFIX}, so {path} must end in that")
+
+
+def _foreign(types: list[str]) -> str:
+    """Return in words the types that are not trusted; nothing where all are."""
+    foreign = [name for name in types if name not in set(_trusted())]
+    more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+    return f"the type {', '.join(foreign[:3])}{more}" if foreign else ""
+
+
+def _trusted() -> list[str]:
+    """Return the full names of the types that a file may hold besides those skops knows."""
+    import numpy as np
+    from scipy import sparse
+
+    from jointsparse.methods import registry
+    from jointsparse.methods.kernel_fssl import KernelFSSL
+    from jointsparse.methods.select_features import SelectFeatures
+    from jointsparse.selection_report import SelectionReport, StandIns
+
+    estimators = {type(method.make()) for method in registry.methods().values()}
+    kept = {KernelFSSL, SelectFeatures, SelectionReport, StandIns}
+    plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
+    return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in estimators | kept | plain)
+
+
+def _damaged(path: Path, error: Exception) -> ModelError:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:160]
+    return ModelError(f"{path} is damaged or was saved by another version ({reason})")

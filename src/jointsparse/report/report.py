@@ -1,0 +1,282 @@
+"""Report: what a fit found, as one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from numbers import Real
+from pathlib import Path
+from platform import python_version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from jointsparse.io import StrPath, atomic_path
+from jointsparse.report.findings import Findings, FloatArray, PathPoints, PixelMaps
+from jointsparse.report.gather import Fitted, worth_of
+from jointsparse.report.words import reproducing_code, wanted_words
+from jointsparse.text import visible
+
+if TYPE_CHECKING:
+    from jointsparse.model_selection import RegularizationPath
+
+_PACKAGES = ("jointsparse", "numpy", "scipy", "scikit-learn")
+
+
+class Report:
+    """What a fit found, as one HTML file that needs no network.
+
+    The page says in plain words what was asked and found; names every feature that was kept or
+    dropped, with the reason; shows what the kept ones are worth beside PCA and random features,
+    the regularisation path, the convergence and the certificate; and ends with the Python that
+    makes the fit again. It is bounded in size, however many features there are. Make it with
+    :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    findings : Findings
+        All that the page tells.
+
+    Attributes
+    ----------
+    html : str
+        The page.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from jointsparse import SPCAPSD, Report
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> model = make_pipeline(StandardScaler(), SPCAPSD(n_features_to_select=5)).fit(X)
+    >>> report = Report.from_estimator(model, X, y, title="Five measurements")
+    >>> report
+    <Report 'Five measurements': 5 of 30 features kept>
+    >>> path = report.save("report.html")  # doctest: +SKIP
+    """
+
+    def __init__(self, findings: Findings) -> None:
+        self.findings = findings
+        self._page: str | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        path: RegularizationPath | None = None,
+        title: str | None = None,
+        feature_names: Sequence[str] | None = None,
+        image_shape: tuple[int, int] | None = None,
+        background: Any = None,
+        data: str = "",
+        scaling: str = "",
+        seconds: float | None = None,
+        code: str | None = None,
+        notes: Sequence[str] = (),
+        warnings: Sequence[str] = (),
+    ) -> Report:
+        """Make a report of a fitted estimator.
+
+        Nothing is fitted again. What the kept features are worth, and cluster scores, are measured.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted: a selector or component method of this library, any estimator with
+            ``feature_scores_`` or ``components_``, or a pipeline that ends with one.
+        X : array-like of shape (n_samples, n_features), optional
+            The samples of fit, for what has to be measured on them. Without them the report has
+            what the estimator still knows.
+        y : array-like of shape (n_samples,), optional
+            Classes, for cluster scores.
+        path : RegularizationPath, optional
+            Solutions for other penalties, from :func:`~jointsparse.regularization_path`.
+        title : str, optional
+            Heading of the page.
+        feature_names : sequence of str, optional
+            Names; by default those seen in fit.
+        image_shape : (int, int), optional
+            Height and width, where the features are the pixels of pictures, row by row.
+        background : array-like of shape (n_features,), optional
+            Picture under the kept pixels; the mean of X by default.
+        data, scaling : str
+            Name of the table; what was done to its columns, in words.
+        seconds : float, optional
+            Duration of the fit.
+        code : str, optional
+            Python that makes the fit again; by default made from the estimator.
+        notes, warnings : sequence of str
+            What else the reader should know.
+
+        Returns
+        -------
+        Report
+        """
+        fitted = Fitted(estimator, X, feature_names)
+        if image_shape is not None:
+            _check_shape(image_shape, fitted.scores.size)
+        if image_shape is not None and fitted.names is None:
+            fitted.names = [f"pixel ({i}, {j})" for i, j in np.ndindex(*image_shape)]
+        worth = fitted.worth()
+        features = fitted.features(worth)
+        notes = [*notes]
+        clusters = None if y is None else fitted.clusters(y)
+        if isinstance(clusters, str):
+            notes.append(clusters)
+            clusters = None
+        wanted = getattr(fitted.selector, "n_features_to_select", None)
+        method, summary, source = _about(fitted.model)
+        return cls(
+            Findings(
+                title=visible(title or f"Which features matter{': ' if data else ''}{data}"),
+                features=features,
+                data=visible(data),
+                n_samples=None if fitted.values is None else int(fitted.values.shape[0]),
+                scaling=scaling,
+                method=method,
+                summary=summary,
+                source=source,
+                asked=wanted_words(wanted),
+                supervised=getattr(fitted.model, "graph", "") == "lda",
+                parameters=_parameters(estimator),
+                worth=worth_of(worth),
+                curves=fitted.curves(worth),
+                components=fitted.components(),
+                run=fitted.solver_run(seconds),
+                clusters=clusters,
+                path=None if path is None else _points(path, features.columns, fitted.model),
+                pixels=_pixels(fitted, image_shape, background, X, worth),
+                notes=[visible(note) for note in notes],
+                warnings=[visible(text) for text in [*warnings, *fitted.warnings]],
+                code=reproducing_code(estimator) if code is None else code,
+                made=versions(),
+            )
+        )
+
+    @property
+    def html(self) -> str:
+        """The page."""
+        if self._page is None:
+            from jointsparse.report.page import render
+
+            self._page = render(self.findings)
+        return self._page
+
+    def save(self, path: StrPath) -> Path:
+        """Write the page, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to; an existing file is replaced.
+
+        Returns
+        -------
+        Path
+            Where it is.
+        """
+        page = self.html.encode("utf-8")
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(page)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook, in a frame of its own."""
+        return (
+            '<iframe sandbox="allow-scripts" width="100%" height="800" title="Report" '
+            f'srcdoc="{escape(self.html, quote=True)}"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        features = self.findings.features
+        kept = f"{features.n_kept} of {len(features)} features kept"
+        return f"<Report {self.findings.title!r}: {kept}>"
+
+
+def versions() -> dict[str, str]:
+    """Return when a report is made, and with what."""
+    made = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "Python": python_version()}
+    for package in _PACKAGES:
+        try:
+            made[package] = version(package)
+        except PackageNotFoundError:  # run from a source tree
+            continue
+    return made
+
+
+def _about(model: Any) -> tuple[str, str, str]:
+    """Return name, summary and source of a method; the name of its class where it is unknown."""
+    from jointsparse.methods import registry
+
+    for method in registry.methods().values():
+        if getattr(method.make, "func", method.make) is not type(model):
+            continue
+        fixed = getattr(method.make, "keywords", {})
+        if all(getattr(model, name, None) == value for name, value in fixed.items()) and (
+            fixed or getattr(model, "psd", True)
+        ):
+            return f"{type(model).__name__} ({method.name})", method.summary, method.source
+    return type(model).__name__, "", ""
+
+
+def _parameters(estimator: Any) -> dict[str, str]:
+    """Return all parameters that are no estimators themselves, as text."""
+    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    return {
+        visible(str(name)): visible(repr(value))[:500]
+        for name, value in sorted(parameters.items())
+        if not hasattr(value, "get_params") and name not in ("steps", "memory", "verbose")
+    }
+
+
+def _points(path: RegularizationPath, columns: Any, model: Any) -> PathPoints:
+    used = getattr(model, "alpha_", None)
+    empties = float(path.penalties[0] / path.alphas[0])
+    if path.feature_scores.shape[1] != columns.size:
+        raise ValueError(
+            f"the path has {path.feature_scores.shape[1]} features, the estimator {columns.size}"
+        )
+    return PathPoints(
+        alphas=path.alphas,
+        penalties=path.penalties,
+        scores=path.feature_scores[:, columns],
+        gaps=path.duality_gaps,
+        used=float(used) / empties if isinstance(used, Real) else None,
+    )
+
+
+def _check_shape(shape: tuple[int, int], size: int) -> None:
+    height, width = shape
+    if height * width != size:
+        raise ValueError(
+            f"image_shape={height}x{width} has {height * width} pixels, but there are "
+            f"{size} features"
+        )
+
+
+def _pixels(
+    fitted: Fitted, shape: tuple[int, int] | None, background: Any, X: Any, worth: Any
+) -> PixelMaps | None:
+    if shape is None:
+        return None
+    size = fitted.scores.size
+    if background is None and X is not None:
+        background = check_array(X, accept_sparse=("csr", "csc")).mean(axis=0)
+    picture: FloatArray | None = None
+    if background is not None:
+        picture = np.asarray(background, dtype=np.float64).ravel()
+        # A table that was centred has a mean without a picture in it.
+        if np.ptp(picture) <= 1e-9 * (1 + np.abs(picture).max()):
+            picture = None
+    explained = None
+    if worth is not None:
+        explained = np.ones(size)
+        explained[worth.stand_ins.dropped] = worth.stand_ins.r2_all
+    return PixelMaps((int(shape[0]), int(shape[1])), picture, fitted.scores, fitted.kept, explained)

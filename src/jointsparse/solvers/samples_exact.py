@@ -1,0 +1,85 @@
+"""Which solver for the losses that sum over samples, on the cone, for which shape.
+
+Measured at η = 10 % and λ = 20 % of what empties the model, to a gap of 1e-4:
+
+* η > 0: reweighting (:mod:`~jointsparse.solvers.convex_reweighted`) takes 1/7 to 1/19 of the time
+  of splitting with p × p matrices (:mod:`~jointsparse.solvers.convex_samples`) on four datasets of
+  256 to 617 features, and for more features than samples never forms such a matrix.
+* η = 0: the optimum has nearly full rank, and reweighting pays only where p × p matrices would be
+  large, or for very many features to a sample (10 s against minutes on 62 × 1 000).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from jointsparse.linalg import Array, Spectrum, double, sum_of_squares
+from jointsparse.solvers.convex_reweighted import solve_reweighted
+from jointsparse.solvers.convex_samples import solve_samples
+from jointsparse.solvers.samples_streamed import StreamedModel
+from jointsparse.solvers.samples_wide import WideModel
+from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.weighted_pass import ArraySamples
+from jointsparse.solvers.wide_data import DenseWide
+
+SMALL = 2**15  # entries of the data, below which splitting takes no time
+# For η = 0: features, and features to a sample, beyond which not to split
+FEW_FEATURES, MANY_TO_A_SAMPLE = 500, 10
+MANY_FEATURES, SOME_TO_A_SAMPLE = 1500, 4
+
+
+def reweighting_pays(n_samples: int, n_features: int, eta: float) -> bool:
+    """Whether to reweight rather than to split."""
+    if eta > 0:
+        return n_samples * n_features > SMALL
+    if n_features > MANY_FEATURES:
+        return n_features > SOME_TO_A_SAMPLE * n_samples
+    return n_features > max(FEW_FEATURES, MANY_TO_A_SAMPLE * n_samples)
+
+
+def solve_samples_on_cone(
+    data: Array | DenseWide,
+    lam: float,
+    eta: float,
+    *,
+    spectrum: Callable[[], Spectrum],
+    free_mean: bool = False,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+) -> Solution:
+    """Solve CSPCA-PSD or AW-SPCA-PSD to a certified relative gap.
+
+    Parameters
+    ----------
+    data : array of shape (n_samples, n_features) or DenseWide
+        X, centred.
+    lam, eta : float
+        Penalties in the units of the data; lam positive, eta at least 0.
+    spectrum : callable
+        Returns the eigendecomposition of XᵀX; called only where p × p matrices are used.
+    free_mean : bool
+        Whether v is free.
+    tol, max_iter : float, int
+        Relative duality gap to reach, and iteration limit.
+
+    Returns
+    -------
+    Solution
+        As from :func:`~jointsparse.solvers.convex_samples.solve_samples`.
+    """
+    n, p = data.shape
+    wide = data if isinstance(data, DenseWide) else None
+    if not reweighting_pays(n, p, eta):
+        dense = double(data if wide is None else wide.dense())
+        return solve_samples(
+            dense, spectrum(), lam, eta, free_mean=free_mean, tol=tol, max_iter=max_iter
+        )
+    model: WideModel | StreamedModel
+    if p > n:
+        model = WideModel(data, lam, eta, free_mean=free_mean)
+    else:
+        rows = data if wide is None else wide.dense()
+        scale = math.sqrt(sum_of_squares(rows) / n)
+        model = StreamedModel(ArraySamples(rows), lam, eta, free_mean=free_mean, scale=scale)
+    return solve_reweighted(model, tol=tol, max_iter=max_iter)

@@ -1,0 +1,194 @@
+"""Anything that holds samples becomes a source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from jointsparse.io.errors import StrPath, listed, reading, table_error
+from jointsparse.io.formats import kind_of
+from jointsparse.sources.arrow import ArrowSource
+from jointsparse.sources.base import Source
+from jointsparse.sources.budget import parse_size
+from jointsparse.sources.dask import DaskSource, is_dask
+from jointsparse.sources.dask_blocks import is_frame
+from jointsparse.sources.in_memory import ArraySource, ChunkedSource
+
+_HDF5 = (".h5", ".hdf5", ".he5")
+_STORED = ("zarr", "h5py")  # packages whose arrays are read chunk by chunk
+
+
+def open_source(
+    path: StrPath,
+    *,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+    drop_text: bool = False,
+    dataset: str | None = None,
+    memory: int | str | None = None,
+) -> Source:
+    """Open samples that need not fit in memory.
+
+    Parameters
+    ----------
+    path : path-like
+        A Parquet, Arrow, CSV or TSV file (text also .gz), a folder of such files, an .npy file, a
+        Zarr array (a folder .zarr) or an HDF5 file.
+    columns : sequence of str, optional
+        Columns to read, of a table; all that are there by default.
+    label : str, optional
+        Column to keep out.
+    drop_text : bool, default=False
+        Leave columns that are not numbers out instead of refusing them.
+    dataset : str, optional
+        Name of the array within an HDF5 file or a Zarr group; needed where there are several.
+    memory : int or str, optional
+        How much a computation may take, in bytes or as "1GB"; half of what is free by default.
+
+    Returns
+    -------
+    Source
+        Estimators take it in place of an array.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, pathlib
+    >>> from jointsparse import GreedySelector, open_source
+    >>> X = np.random.default_rng(0).standard_normal((1000, 5)) * [1, 2, 3, 4, 5]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(pathlib.Path(folder) / "big.npy", X)
+    ...     samples = open_source(pathlib.Path(folder) / "big.npy", memory="100MB")
+    ...     GreedySelector(n_features_to_select=2).fit(samples).get_support().tolist()
+    [False, False, False, True, True]
+    """
+    path = Path(path)
+    if not path.exists():
+        raise table_error(path, "does not exist.")
+    source = _open_array(path, dataset)
+    if source is None:
+        files, kind = _files(path)
+        source = ArrowSource(
+            files, kind, str(path), columns=columns, label=label, drop_text=drop_text
+        )
+    elif columns is not None or label is not None:
+        raise table_error(path, "has no column names, so no column can be named.")
+    source.memory = None if memory is None else parse_size(memory)
+    return source
+
+
+def as_source(X: Any) -> Source:
+    """Return samples of any kind as a source.
+
+    Parameters
+    ----------
+    X : array-like, data frame, sparse matrix, memmap, Dask collection, path, stored array or Source
+        Arrays are checked, not copied; paths are opened; a source is returned as it is.
+    """
+    if isinstance(X, Source):
+        return X
+    if isinstance(X, str | os.PathLike):
+        return open_source(X)
+    if _is_stored(X):
+        return ChunkedSource(X)
+    if is_dask(X):
+        return DaskSource(X, column_names(X) if is_frame(X) else None)
+    names = column_names(X)
+    return ArraySource(check_array(X, accept_sparse=("csr", "csc"), dtype="numeric"), names)
+
+
+def is_streamed(X: Any) -> bool:
+    """Whether samples come from a source (or what becomes one), not from an array."""
+    return isinstance(X, Source | str | os.PathLike) or _is_stored(X) or is_dask(X)
+
+
+def column_names(X: Any) -> Any:
+    """Return the column names of a pandas or polars data frame, or None where there are none."""
+    columns = getattr(X, "columns", None)
+    if columns is None:
+        return None
+    names = np.asarray(columns, dtype=object)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def _is_stored(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] in _STORED
+
+
+def _files(path: Path) -> tuple[list[Path], str]:
+    """Return the files of a table, in the order of their names, and their kind."""
+    if path.is_dir():
+        inside = sorted(path.rglob("*"))
+        # Marks and indexes that writers leave beside the data begin so.
+        files = [file for file in inside if file.is_file() and file.name[0] not in "._"]
+        if not files:
+            raise table_error(path, "is a folder without a file in it.")
+    else:
+        files = [path]
+    kinds = {kind_of(file): file.name for file in files}
+    if len(kinds) > 1:
+        raise table_error(path, f"holds files of several kinds: {listed(list(kinds.values()))}.")
+    kind = next(iter(kinds))
+    if kind in ("npz", "mtx", "npy"):
+        what = "a folder of arrays" if path.is_dir() else "a format that is read as a whole"
+        raise table_error(path, f"is {what}; only tables and .npy files are read in blocks.")
+    return files, kind
+
+
+def _open_array(path: Path, dataset: str | None) -> Source | None:
+    """Open a bare array; None where the path is a table."""
+    if path.suffix.lower() in _HDF5:
+        return _open_hdf5(path, dataset)
+    if path.suffix.lower() == ".zarr" or (path / "zarr.json").exists() or _old_zarr(path):
+        return _open_zarr(path, dataset)
+    if path.suffix.lower() != ".npy":
+        return None
+    with reading(path):
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    return ChunkedSource(values, str(path))
+
+
+def _old_zarr(path: Path) -> bool:
+    return (path / ".zarray").exists() or (path / ".zgroup").exists()
+
+
+def _open_hdf5(path: Path, dataset: str | None) -> Source:
+    try:
+        import h5py
+    except ImportError:
+        raise table_error(path, "needs h5py: pip install 'jointsparse[hdf5]'.") from None
+    with reading(path):
+        file = h5py.File(path, "r")
+    found: list[str] = []
+    file.visititems(lambda name, item: found.append(name) if _is_matrix(item) else None)
+    return ChunkedSource(file[_chosen(path, dataset, found)], str(path))
+
+
+def _open_zarr(path: Path, dataset: str | None) -> Source:
+    try:
+        import zarr
+    except ImportError:
+        raise table_error(path, "needs zarr: pip install 'jointsparse[zarr]'.") from None
+    with reading(path):
+        opened = zarr.open(path, mode="r")
+    if isinstance(opened, zarr.Array):
+        return ChunkedSource(opened, str(path))
+    found = [name for name, item in opened.arrays() if _is_matrix(item)]
+    return ChunkedSource(opened[_chosen(path, dataset, found)], str(path))
+
+
+def _is_matrix(item: Any) -> bool:
+    return len(getattr(item, "shape", ())) == 2
+
+
+def _chosen(path: Path, dataset: str | None, found: Sequence[str]) -> str:
+    if dataset is None and len(found) == 1:
+        return found[0]
+    if dataset not in found:
+        wanted = "" if dataset is None else f" none of them is {dataset};"
+        raise table_error(path, f"holds the matrices {listed(found)};{wanted} name one as dataset.")
+    return str(dataset)

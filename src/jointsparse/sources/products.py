@@ -1,0 +1,64 @@
+"""Products with the centred samples of a source, each in one pass."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from jointsparse.sources.base import Block, Source
+
+FloatArray = NDArray[np.float64]
+
+
+def weighted_scatter(source: Source, weights: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return Σ_i w_i (x_i - c)(x_i - c)ᵀ."""
+    found = source.reduce(partial(_fold_weighted, centre=centre), np.add, weights)
+    return np.zeros((source.n_features,) * 2) if found is None else np.asarray(found)
+
+
+def _fold_weighted(
+    state: Any, block: Block, start: int, weights: FloatArray, centre: FloatArray
+) -> FloatArray:
+    if sp.issparse(block):
+        values = block.astype(np.float64)
+        mixed = values.T @ weights
+        scatter = (values.T @ sp.diags_array(weights) @ values).toarray()
+        scatter -= np.outer(mixed, centre) + np.outer(centre, mixed)
+        scatter += weights.sum() * np.outer(centre, centre)
+    else:
+        rows = np.subtract(block, centre, dtype=np.float64)
+        scatter = rows.T @ (rows * weights[:, None])
+    return scatter if state is None else state + scatter
+
+
+def times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return (X - 1cᵀ) matrix: one row for each sample."""
+    return source.collect(partial(centred_product, matrix=matrix, centre=centre))
+
+
+def centred_product(block: Block, matrix: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return (X - 1cᵀ) matrix for some rows, in float64."""
+    if sp.issparse(block):
+        return np.asarray(block @ matrix - centre @ matrix)
+    # Centred before the product: a large mean must not cancel digits.
+    return np.asarray(np.subtract(block, centre, dtype=np.float64) @ matrix)
+
+
+def transposed_times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return (X - 1cᵀ)ᵀ matrix, where the matrix has a row for each sample."""
+    found = source.reduce(partial(_fold_transposed, centre=centre), np.add, matrix)
+    return np.zeros((source.n_features, matrix.shape[1])) if found is None else np.asarray(found)
+
+
+def _fold_transposed(
+    state: Any, block: Block, start: int, part: FloatArray, centre: FloatArray
+) -> FloatArray:
+    if sp.issparse(block):
+        product = block.T @ part - np.outer(centre, part.sum(axis=0))
+    else:
+        product = np.subtract(block, centre, dtype=np.float64).T @ part
+    return product if state is None else state + product

@@ -1,0 +1,43 @@
+"""Names as text that can be shown: nothing hidden in them, not too long."""
+
+from __future__ import annotations
+
+import unicodedata
+
+# Control and format characters, lone surrogates, line and paragraph separators.
+_INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_ZERO_WIDTH_JOINER = "\u200d"  # part of many emoji, harmless
+
+
+def visible(text: str) -> str:
+    r"""Replace characters that move the cursor or hide by their escapes.
+
+    Examples
+    --------
+    >>> from jointsparse.text import visible
+    >>> visible("left\u202eright")
+    'left\\u202eright'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode("ascii")
+        if unicodedata.category(character) in _INVISIBLE and character != _ZERO_WIDTH_JOINER
+        else character
+        for character in text
+    )
+
+
+def cut_middle(text: str, most: int) -> str:
+    """Return at most that many characters: both ends, since long names often share a beginning.
+
+    Examples
+    --------
+    >>> from jointsparse.text import cut_middle
+    >>> cut_middle("a very long name", 9)
+    'a ve…name'
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 2
+    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"

@@ -1,0 +1,290 @@
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import sample_loss_optimum
+
+from jointsparse.linalg import Spectrum
+from jointsparse.solvers.convex_model import largest_eta, largest_lam
+from jointsparse.solvers.convex_reweighted import LARGEST_FACTOR, mixture_of, solve_reweighted
+from jointsparse.solvers.convex_samples import emptying_data, solve_samples
+from jointsparse.solvers.samples_exact import reweighting_pays, solve_samples_on_cone
+from jointsparse.solvers.samples_streamed import StreamedModel
+from jointsparse.solvers.samples_wide import WeightedRows, WideModel
+from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit, block_sums, summed
+from jointsparse.solvers.wide_data import DenseWide
+
+
+def sample(seed, n, p):
+    rng = np.random.default_rng(seed)
+    X = 0.3 * rng.standard_normal((n, p))
+    X += rng.standard_normal((n, 2)) @ rng.standard_normal((2, p))
+    return X - X.mean(axis=0)
+
+
+def penalties(X, e, a, free_mean):
+    slope = emptying_data(X, free_mean=free_mean)
+    spectrum = Spectrum.of(slope.T @ slope)
+    eta = 0.0 if free_mean else e * largest_eta(spectrum, 1.0)
+    return a * largest_lam(spectrum, eta, 1.0), eta
+
+
+def streamed(X, lam, eta, free_mean, source=ArraySamples):
+    scale = math.sqrt(np.sum(X**2) / len(X))
+    return StreamedModel(source(X), lam, eta, free_mean=free_mean, scale=scale)
+
+
+def wide(X, lam, eta, free_mean):
+    return WideModel(X, lam, eta, free_mean=free_mean)
+
+
+def objective(X, solution, lam, eta):
+    """Objective of the returned matrix and offset, term by term."""
+    omega = solution.loadings @ solution.loadings.T
+    offset = 0.0 if solution.state.offset is None else solution.state.offset
+    value = np.linalg.norm(X - X @ omega - offset, axis=1).sum()
+    return value + lam * np.linalg.norm(omega, axis=0).sum() + eta * np.trace(omega)
+
+
+@pytest.mark.parametrize("free_mean", [False, True], ids=["cspca-psd", "aw-spca-psd"])
+@pytest.mark.parametrize(
+    ("make", "n", "p"), [(streamed, 15, 7), (streamed, 6, 9), (wide, 6, 11)], ids=str
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_interior_point_optimum(make, n, p, seed, free_mean):
+    X = sample(seed, n, p)
+    rng = np.random.default_rng(seed)
+    lam, eta = penalties(X, rng.uniform(0.02, 0.4), rng.uniform(0.05, 0.6), free_mean)
+    optimum, _ = sample_loss_optimum(X, lam, eta, psd=True, free_mean=free_mean)
+    solution = solve_reweighted(make(X, lam, eta, free_mean), tol=1e-5)
+    assert solution.converged
+    assert solution.gap <= 1e-5
+    assert solution.objective == pytest.approx(optimum, rel=1e-5)
+    assert solution.objective == pytest.approx(objective(X, solution, lam, eta), rel=1e-8)
+    history, gaps = np.asarray(solution.history), np.asarray(solution.gap_history)
+    assert np.all(history * gaps >= history - optimum - 1e-6 * optimum)
+    assert np.all(np.diff(history) <= 0)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), free_mean=st.booleans(), spread=st.floats(0, 3))
+def test_any_weights_give_a_valid_bound(seed, free_mean, spread):
+    """However bad the weights, bound ≤ optimum ≤ objective; zero and repeated samples included."""
+    rng = np.random.default_rng(seed)
+    X = sample(seed, 6, 9)
+    X[1] = X[0]
+    X[2] = 0
+    X -= X.mean(axis=0)
+    lam, eta = penalties(X, rng.uniform(0.02, 0.4), rng.uniform(0.1, 0.7), free_mean)
+    optimum, _ = sample_loss_optimum(X, lam, eta, psd=True, free_mean=free_mean)
+    model = wide(X, lam, eta, free_mean)
+    weights = np.exp(spread * rng.standard_normal(6)) / model.norms
+    step = model.solve([1.0], weights, 10.0 ** rng.uniform(-6, -1), 200)
+    assert 0 <= step.bound <= optimum * (1 + 1e-6)
+    assert step.objective >= optimum * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "make"), [(400, 160, streamed), (200, 40, streamed), (60, 200, wide)]
+)
+def test_equals_splitting_and_needs_few_weighted_models(n, p, make):
+    X = sample(5, n, p)
+    lam, eta = penalties(X, 0.2, 0.3, False)
+    ours = solve_reweighted(make(X, lam, eta, False))
+    assert ours.gap <= 1e-4
+    assert ours.n_iter <= 20
+    other = solve_samples(X, Spectrum.of(X.T @ X), lam, eta)
+    assert ours.objective == pytest.approx(other.objective, rel=2e-4)
+    bounds = np.asarray(ours.history) * (1 - np.asarray(ours.gap_history))
+    assert np.all(bounds <= other.objective)
+    assert ours.objective == pytest.approx(objective(X, ours, lam, eta), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "free_mean", "reweighted"),
+    [
+        (10, 20, False, False),
+        (300, 150, False, True),
+        (30, 1200, False, True),
+        (30, 200, True, False),
+    ],
+)
+def test_the_solver_is_chosen_by_shape(n, p, free_mean, reweighted):
+    X = sample(5, n, p)
+    lam, eta = penalties(X, 0.2, 0.3, free_mean)
+    asked = []
+
+    def spectrum():
+        asked.append(True)
+        return Spectrum.of(X.T @ X)
+
+    solution = solve_samples_on_cone(X, lam, eta, free_mean=free_mean, spectrum=spectrum, tol=1e-2)
+    assert reweighting_pays(n, p, eta) == reweighted == (not asked)
+    assert ("iterations within" in solution.diagnostics) == reweighted
+    assert solution.gap <= 1e-2
+
+
+def test_a_gap_that_stays_ends_the_run():
+    """Weighted models that are never solved cannot be certified: the run says so."""
+    X = sample(0, 6, 20)
+    model = wide(X, *penalties(X, 0.1, 0.1, False), False)
+    step = model.solve([1.0], 1 / model.norms, 1e-1, 1)
+    model.solve = lambda *_: step
+    solution = solve_reweighted(model, tol=1e-9)
+    assert not solution.converged
+    assert solution.gap > 1e-9
+    assert "did not lower the duality gap" in solution.reason
+
+
+def test_outliers_zero_rows_and_units_do_not_matter():
+    X = sample(3, 80, 500)
+    X[0] *= 1e4
+    X[1] = 0
+    X -= np.median(X, axis=0)
+    lam, eta = penalties(X, 0.2, 0.2, False)
+    one = solve_reweighted(wide(X, lam, eta, False))
+    other = solve_reweighted(wide(1e5 * X, 1e5 * lam, 1e5 * eta, False))
+    assert one.gap <= 1e-4
+    assert other.objective == pytest.approx(1e5 * one.objective, rel=2e-4)
+
+
+def test_an_emptying_penalty_gives_nothing():
+    for X, make in ((sample(0, 30, 200), wide), (sample(0, 300, 20), streamed)):
+        lam, eta = penalties(X, 0.1, 1.01, False)
+        solution = solve_reweighted(make(X, lam, eta, False), tol=1e-6)
+        assert solution.loadings.shape[1] == 0 or not solution.loadings.any()
+        assert solution.gap <= 1e-6
+        assert solution.objective == pytest.approx(np.linalg.norm(X, axis=1).sum())
+
+
+def test_many_features_need_no_square_matrix():
+    rng = np.random.default_rng(0)
+    n, p = 40, 8_000  # p × p would be 512 MB
+    X = rng.standard_normal((n, p)).astype(np.float32)
+    X[:, :50] += 20 * rng.standard_normal((n, 3)) @ rng.standard_normal((3, 50))
+    X -= X.mean(axis=0)
+    norms = np.linalg.norm(X, axis=1)
+    rows = X / np.sqrt(norms)[:, None]
+    spectrum = Spectrum.thin(rows)
+    eta = 0.2 * largest_eta(spectrum, 1.0)
+    lam = 0.1 * largest_lam(spectrum, eta, 1.0)
+    tracemalloc.start()
+    solution = solve_reweighted(wide(X, lam, eta, False), tol=1e-3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert solution.gap <= 1e-3
+    assert solution.loadings.dtype == np.float32
+    assert np.flatnonzero(solution.loadings.any(axis=1)).tolist() == list(range(50))
+    assert peak < 50e6
+
+
+class Blocks:
+    """A source that hands out a few rows at a time and counts how often it is read."""
+
+    def __init__(self, X):
+        self.X, self.passes = X, 0
+
+    def weighted_pass(self, fit, *, scatter=True):
+        self.passes += 1
+        parts = np.array_split(self.X, 7)
+        return summed(block_sums(part, fit, scatter=scatter) for part in parts)
+
+
+@pytest.mark.parametrize("free_mean", [False, True])
+def test_one_pass_over_the_blocks_for_each_weighted_model(free_mean):
+    X = sample(1, 200, 12)
+    lam, eta = penalties(X, 0.1, 0.2, free_mean)
+    model = streamed(X, lam, eta, free_mean, Blocks)
+    solution = solve_reweighted(model)
+    assert model.samples.passes == 1 + solution.n_iter
+    whole = solve_reweighted(streamed(X, lam, eta, free_mean))
+    assert solution.objective == pytest.approx(whole.objective, rel=1e-9)
+    np.testing.assert_allclose(
+        solution.loadings @ solution.loadings.T, whole.loadings @ whole.loadings.T, atol=1e-6
+    )
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 8))
+def test_weighted_sums_are_those_of_the_residuals(seed, n, p):
+    rng = np.random.default_rng(seed)
+    X, mean = rng.standard_normal((n, p)), rng.standard_normal(p)
+    Q, P, B = (rng.standard_normal((p, k)) for k in (2, 2, 3))
+    R = rng.standard_normal((3, 3))
+    fit = LinearFit(Q, P, mean=mean, smoothing=0.1, second=(B, R + R.T))
+    residuals = (X - mean) @ (np.eye(p) - Q @ P.T)
+    norms = np.sqrt((residuals**2).sum(axis=1) + 0.01)
+    for source in (ArraySamples(X), Blocks(X) if n >= 7 else ArraySamples(X)):
+        sums = source.weighted_pass(fit)
+        np.testing.assert_allclose(sums.norms, norms)
+        np.testing.assert_allclose(sums.scatter, (X / norms[:, None]).T @ X, atol=1e-10)
+        np.testing.assert_allclose(sums.first, X.T @ (1 / norms), atol=1e-10)
+        assert sums.weight == pytest.approx((1 / norms).sum())
+        other = np.linalg.norm((X - mean) @ (np.eye(p) - B @ (R + R.T) @ B.T), axis=1)
+        np.testing.assert_allclose(sums.second_norms, other)
+    assert ArraySamples(X).weighted_pass(fit, scatter=False).scatter is None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("free_mean", [False, True])
+def test_weighted_rows_are_products(dtype, free_mean):
+    rng = np.random.default_rng(0)
+    X = sample(0, 7, 30).astype(dtype)
+    weights = rng.uniform(0.5, 2, 7)
+    mean = weights @ X.astype(float) / weights.sum() if free_mean else None
+    rows = (X.astype(float) - (0 if mean is None else mean)) * np.sqrt(weights / 2)[:, None]
+    ours = WeightedRows(DenseWide(X), weights, mean)
+    U, V = rng.standard_normal((30, 3)), rng.standard_normal((7, 2))
+    np.testing.assert_allclose(ours.gram(), rows @ rows.T, atol=1e-10)
+    np.testing.assert_allclose(ours.times(U), rows @ U, atol=1e-10)
+    np.testing.assert_allclose(ours.transposed_times(V), rows.T @ V, atol=1e-10)
+    np.testing.assert_allclose(ours.squared_lengths(), (rows**2).sum(axis=0), atol=1e-10)
+    some = rng.uniform(size=30) < 0.4
+    np.testing.assert_allclose(ours.columns(some).dense(), rows[:, some], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(ours.dense(), rows, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 9))
+def test_mixtures_stay_near_the_newest_weights(seed, count, n):
+    rng = np.random.default_rng(seed)
+    wanted = [np.exp(rng.standard_normal(n)) for _ in range(count)]
+    changes = [rng.standard_normal(n) for _ in range(count)]
+    mixture = mixture_of(wanted, changes)
+    assert sum(mixture) == pytest.approx(1)
+    ratio = sum(c * w for c, w in zip(mixture, wanted, strict=True)) / wanted[-1]
+    assert np.all(ratio * LARGEST_FACTOR > 1)
+    assert np.all(ratio < LARGEST_FACTOR)
+
+
+@pytest.mark.parametrize(("n", "p"), [(30, 200), (300, 40)])
+def test_tensors_give_the_same(n, p):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    X = sample(2, n, p)
+    lam, eta = penalties(X, 0.2, 0.2, False)
+    make = wide if p > n else streamed
+    ours = solve_reweighted(make(X, lam, eta, False))
+    scale = math.sqrt(np.sum(X**2) / n)
+    tensor = torch.as_tensor(X)
+    model = (
+        WideModel(tensor, lam, eta, free_mean=False)
+        if p > n
+        else StreamedModel(ArraySamples(tensor), lam, eta, free_mean=False, scale=scale)
+    )
+    theirs = solve_reweighted(model)
+    assert isinstance(theirs.loadings, torch.Tensor)
+    assert theirs.objective == pytest.approx(ours.objective, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["colon", "tox171", "allaml", "orlraws10p"])
+def test_wide_data_are_certified(benchmark_data, name):
+    X = benchmark_data(name)
+    X = X - X.mean(axis=0)
+    spectrum = Spectrum.thin(emptying_data(X, free_mean=False))
+    eta = 0.1 * largest_eta(spectrum, 1.0)
+    lam = 0.2 * largest_lam(spectrum, eta, 1.0)
+    assert solve_reweighted(wide(X, lam, eta, False)).gap <= 1e-4

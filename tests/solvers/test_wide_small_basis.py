@@ -1,0 +1,192 @@
+"""Many features through products only: the small basis, its proof, sparse data, the fall-back."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from oracles import spca_psd_objective
+
+from jointsparse.linalg import Spectrum
+from jointsparse.solvers import convex_low_rank, convex_wide, scatter_access, wide_penalties
+from jointsparse.solvers.convex_low_rank import RestrictedLoss
+from jointsparse.solvers.convex_model import factor_scores, largest_eta, largest_lam
+from jointsparse.solvers.convex_splitting import solve_splitting
+from jointsparse.solvers.convex_wide import TooManyDirectionsError, check_memory, solve_wide
+from jointsparse.solvers.scatter_access import DataScatter
+from jointsparse.solvers.wide_data import DenseWide, SparseWide
+from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
+from jointsparse.solvers.wide_rounds import solve_in_full_range
+
+
+def wide_data(seed, n, p, planted):
+    """X of trace 1 with a rank-3 signal on some of the features."""
+    rng = np.random.default_rng(seed)
+    X = 0.3 * rng.standard_normal((n, p)) * 10 ** rng.uniform(-0.7, 0.0, p)
+    X[:, :planted] += rng.standard_normal((n, 3)) @ rng.standard_normal((3, planted))
+    X -= X.mean(axis=0)
+    return X / np.linalg.norm(X)
+
+
+def test_dual_points_are_feasible_for_all_features(monkeypatch):
+    """Written out with p × p matrices; what was screened is put back as the docstring says."""
+    X = wide_data(0, 12, 90, 40)
+    lam, eta = 0.02, 0.05
+    points = []
+    original = RestrictedLoss.dual_point
+
+    def spy(self, copies):
+        point = original(self, copies)
+        points.append((self, self.consistent(copies), point.certificate()))
+        return point
+
+    monkeypatch.setattr(RestrictedLoss, "dual_point", spy)
+    solution = solve_wide(X, lam, eta, tol=1e-6)
+    assert solution.gap <= 1e-6
+    alive = ~solution.proved_zero
+    assert 0 < alive.sum() < 90
+    kept = X[:, alive]
+    assert any(loss.vectors.shape[1] < alive.sum() for loss, _, _ in points)
+    for loss, rotated, found in points:
+        omega = loss.vectors @ rotated @ loss.vectors.T
+        P = 2 * found.scale * (kept - kept @ omega)
+        pull = found.scale * loss.vectors @ found.inside
+        assert np.linalg.norm(pull, axis=0).max() <= lam * (1 + 1e-9)
+        matrix = P.T @ kept - pull
+        assert np.linalg.eigvalsh((matrix + matrix.T) / 2)[-1] <= eta * (1 + 1e-9)
+        reduced = np.sum(P * kept) - np.sum(P**2) / 4
+        # features that are zero in every optimum add their variance, and the bound no more
+        assert found.value <= reduced + 1 - np.sum(kept**2) + 1e-10
+
+
+@pytest.mark.parametrize("n_limit", [6000, 3])
+def test_what_lies_outside_the_basis_is_proved(monkeypatch, n_limit):
+    monkeypatch.setattr(scatter_access, "LARGEST_GRAM", n_limit)
+    X = wide_data(1, 30, 200, 100)
+    basis, beta = DataScatter(DenseWide(X), 1.0).leading(0.05, 200)
+    W = basis.vectors
+    rest = X - X @ W @ W.T
+    top = 2 * np.linalg.norm(rest, 2) ** 2
+    assert top <= beta < 0.05
+    if n_limit == 6000:
+        assert beta == pytest.approx(top, rel=1e-6, abs=1e-12)
+    np.testing.assert_allclose(W.T @ W, np.eye(basis.size), atol=1e-12)
+    np.testing.assert_allclose(basis.images, X.T @ (X @ W), atol=1e-12)
+    assert DataScatter(DenseWide(X), 1.0).leading(0.05, 1) is None
+    assert DataScatter(DenseWide(X), 1.0).proved_bound(basis, 0.5 * top) is None
+
+
+@pytest.mark.parametrize("n_limit", [6000, 3])
+def test_sparse_data_give_what_dense_data_give(monkeypatch, n_limit):
+    for module in (scatter_access, convex_wide, wide_penalties):
+        monkeypatch.setattr(module, "LARGEST_GRAM", n_limit)
+    rng = np.random.default_rng(2)
+    R = rng.poisson(0.3, (25, 150)) * 1.0
+    R[:, :30] += np.outer(rng.poisson(2.0, 25), rng.random(30) < 0.7)
+    X = R - R.mean(axis=0)
+    data = SparseWide(sp.csr_array(R), R.mean(axis=0))
+    spectrum = Spectrum.of(X.T @ X)
+    eta = 0.1 * largest_eta(spectrum)
+    assert 2 * leading_eigenvalues(data, 1)[0] == pytest.approx(largest_eta(spectrum), rel=1e-5)
+    assert largest_lam_wide(data, eta) == pytest.approx(largest_lam(spectrum, eta), rel=1e-3)
+    lam = 0.1 * largest_lam(spectrum, eta)
+    exact = solve_splitting(spectrum, lam, eta, tol=1e-7)
+    solution = solve_wide(data, lam, eta, tol=1e-6)
+    assert solution.gap <= 1e-6
+    assert solution.objective == pytest.approx(exact.objective, rel=2e-6)
+    assert solution.objective * (1 - solution.gap) <= exact.objective * (1 + 1e-12)
+    np.testing.assert_allclose(
+        factor_scores(solution.loadings), factor_scores(exact.loadings), atol=0.02
+    )
+
+
+def test_eigenvalues_from_products_alone(monkeypatch):
+    X = wide_data(3, 60, 300, 200)
+    expected = np.linalg.svd(X, compute_uv=False) ** 2
+    np.testing.assert_allclose(leading_eigenvalues(DenseWide(X), 4), expected[:4])
+    monkeypatch.setattr(wide_penalties, "LARGEST_GRAM", 3)
+    np.testing.assert_allclose(leading_eigenvalues(DenseWide(X), 4), expected[:4], rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_full_range_takes_over_where_the_small_basis_stalls(monkeypatch, dtype):
+    X = wide_data(4, 10, 80, 50).astype(dtype)
+    exact = X.astype(float)
+    optimum = solve_splitting(Spectrum.of(exact.T @ exact), 0.01, 0.02, tol=1e-8).objective
+    monkeypatch.setattr(convex_low_rank, "MOST_ROUNDS", 1)
+    asked = []
+
+    def spy(*args, first, **kwargs):
+        asked.append(first)
+        return solve_in_full_range(*args, first=first, **kwargs)
+
+    monkeypatch.setattr(convex_wide, "solve_in_full_range", spy)
+    solution = solve_wide(X, 0.01, 0.02, tol=1e-5, keep_state=True)
+    assert len(asked) == 1
+    assert not asked[0].converged
+    assert solution.gap <= 1e-5
+    assert solution.n_iter == len(solution.history) > asked[0].n_iter
+    assert np.all(np.diff(solution.history) <= 1e-9)
+    assert solution.objective == pytest.approx(optimum, rel=1.1e-5)
+    # the state of such a run serves as well
+    monkeypatch.undo()
+    warm = solve_wide(X, 0.009, 0.02, start=solution.state)
+    assert warm.gap <= 1e-4
+
+
+def test_full_range_alone():
+    X = wide_data(5, 8, 60, 30)
+    optimum = solve_splitting(Spectrum.of(X.T @ X), 0.02, 0.05, tol=1e-8).objective
+    solution = solve_in_full_range(X, 0.02, 0.05, 1.0, tol=1e-5, max_iter=1000)
+    assert solution.gap <= 1e-5
+    assert solution.objective == pytest.approx(optimum, rel=1.1e-5)
+    U = solution.loadings
+    value = spca_psd_objective(X.T @ X, U @ U.T, 0.02, 0.05)
+    assert solution.objective == pytest.approx(value, rel=1e-9)
+
+
+def test_too_many_directions_are_refused_before_anything_is_made(monkeypatch):
+    X = wide_data(6, 40, 400, 200)
+    data = DenseWide(X)
+    eta = 1e-5
+    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", 40 * 400 * 128)  # 40 columns
+    with pytest.raises(TooManyDirectionsError, match="directions matter") as raised:
+        check_memory(data, eta)
+    assert raised.value.count == 39  # all there are of centred data
+    assert raised.value.eta > eta
+    check_memory(data, raised.value.eta)  # the advice is good …
+    with pytest.raises(TooManyDirectionsError):
+        check_memory(data, 0.2 * raised.value.eta)  # … and not far from what is needed
+    with pytest.raises(TooManyDirectionsError):
+        solve_wide(X, 1e-6, eta)
+    # what screening takes out does not count
+    lam = 0.5 * largest_lam(Spectrum.of(X.T @ X), eta)
+    assert solve_wide(X, lam, eta).gap <= 1e-4
+
+
+def test_the_same_data_are_not_decomposed_twice(monkeypatch):
+    X = wide_data(7, 20, 150, 150)
+    first = solve_wide(X, 1e-3, 0.05, keep_state=True)
+    assert not first.proved_zero.any()
+    calls = []
+    original = DataScatter.leading
+    monkeypatch.setattr(DataScatter, "leading", lambda *args: calls.append(1) or original(*args))
+    warm = solve_wide(X, 9e-4, 0.05, start=first.state, keep_state=True)
+    assert warm.gap <= 1e-4
+    assert not calls
+    assert solve_wide(2 * X, 3.6e-3, 0.2, start=warm.state).gap <= 1e-4
+    assert calls
+
+
+def test_other_array_libraries():
+    torch = pytest.importorskip("torch")
+    X = wide_data(8, 15, 120, 40)
+    expected = solve_wide(X, 0.01, 0.05)
+    for dtype in (torch.float64, torch.float32):
+        tensor = torch.asarray(X, dtype=dtype)
+        found = solve_wide(tensor, 0.01, 0.05, keep_state=True)
+        assert isinstance(found.loadings, torch.Tensor)
+        assert found.loadings.dtype == dtype
+        assert found.gap <= 1e-4
+        assert found.objective == pytest.approx(expected.objective, rel=1e-4)
+        again = solve_wide(tensor, 0.009, 0.05, start=found.state)
+        assert again.gap <= 1e-4
+    assert solve_wide(torch.asarray(X), 0.01, 0.0).gap <= 1e-4

@@ -1,0 +1,239 @@
+"""The report in headless Chromium: it works, logs nothing, asks for nothing, and is quick."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from browser import chromium
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.preprocessing import StandardScaler
+
+from jointsparse import SPCAPSD, GreedySelector, RegularizationPath, Report, regularization_path
+
+pytestmark = pytest.mark.slow
+
+HOSTILE = [
+    "<script>window.hacked = 1; alert(1)</script>",
+    "</script><script>window.hacked = 2</script>",
+    '"><img src=x onerror="window.hacked = 3">',
+    "<!-- <script>",
+    "{{ 7 * 7 }} ${7 * 7}",
+    "=cmd()|'/c calc'!A0",
+    "naïve 🧬 家 \u2028 line \u202e turned",
+    "x" * 5000,
+    "same name",
+    "same name",
+]
+
+
+FIND = "document.getElementById('query').dispatchEvent(new Event('input', {bubbles: true}))"
+ROWS = "return Array.from(document.querySelectorAll('#rows th'), e => e.textContent)"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with chromium(tmp_path_factory.mktemp("chromium")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def cancer(tmp_path_factory):
+    """A report with a path, and the path."""
+    data = load_breast_cancer(as_frame=True)
+    X = pd.DataFrame(StandardScaler().fit_transform(data.data), columns=data.data.columns)
+    model = SPCAPSD(n_features_to_select=8).fit(X)
+    path = regularization_path(model, X, alphas=[0.9, 0.75, 0.7, 0.6, 0.3, 0.1, 0.01])
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    Report.from_estimator(model, X, data.target, path=path).save(file)
+    return file, path
+
+
+def text_of(browser, element):
+    return browser.run("return document.getElementById(arguments[0]).textContent", element)
+
+
+def assert_quiet(browser, file):
+    assert browser.errors() == []
+    asked = [address for address in browser.requests() if not address.startswith("data:")]
+    assert set(asked) == {file.resolve().as_uri()}  # the page itself, and so the log works
+
+
+def test_slider_shows_what_enters(browser, cancer):
+    file, path = cancer
+    browser.open(file)
+    before = None
+    for point in range(path.alphas.size):
+        browser.move("path-slider", point)
+        count = int(path.n_features[point])
+        assert f"{count} of 30 features are in the model" in text_of(browser, "path-count")
+        inside = path.supports[point]
+        new = np.flatnonzero(inside & ~before) if before is not None else np.flatnonzero(inside)
+        shown = text_of(browser, "path-entered")
+        assert all(path.feature_names[j] in shown for j in new)
+        assert browser.run("return document.getElementById('path-entered').hidden") == (
+            not new.size
+        )
+        before = inside
+    places = []
+    for point in (0, 3):
+        browser.move("path-slider", point)
+        places.append(
+            browser.run("return document.getElementById('path-cursor').getAttribute('x1')")
+        )
+    assert float(places[0]) < float(places[1])
+    assert_quiet(browser, file)
+
+
+def test_arrow_keys_move_the_slider(browser, cancer):
+    file, _ = cancer
+    browser.open(file)
+    browser.move("path-slider", 0)
+    found = browser.call("POST", "/element", using="css selector", value="#path-slider")
+    key = next(iter(found.values()))
+    browser.call("POST", f"/element/{key}/value", text="\ue014\ue014")  # right arrow, twice
+    assert browser.run("return document.getElementById('path-slider').value") == "2"
+    assert "0.7 of the one" in text_of(browser, "path-count")
+
+
+def test_number_of_features_slider(browser, cancer):
+    file, _ = cancer
+    browser.open(file)
+    browser.move("curve-slider", 1)
+    assert text_of(browser, "curve-readout").startswith("1 feature explains")
+    browser.move("curve-slider", 3)
+    assert "worst texture" in text_of(browser, "curve-readout")
+
+
+def test_search_and_filter(browser, cancer):
+    file, _ = cancer
+    browser.open(file)
+    rows = "return Array.from(document.querySelectorAll('#rows th .name'), e => e.textContent)"
+    everything = browser.run(rows)
+    assert len(everything) == 30
+    reasons = "return Array.from(document.querySelectorAll('#rows .why'), e => e.textContent)"
+    by_python = browser.run(reasons)
+    browser.run(FIND)
+    # The script draws the very rows that came with the page.
+    assert browser.run(rows) == everything
+    assert browser.run(reasons) == by_python
+    browser.run(f"document.getElementById('query').value = 'TEXTURE'; {FIND}")
+    assert sorted(browser.run(rows)) == ["mean texture", "texture error", "worst texture"]
+    browser.run(
+        "document.getElementById('which').value = 'kept';"
+        "document.getElementById('which').dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    assert browser.run(rows) == ["worst texture"]
+    assert_quiet(browser, file)
+
+
+def test_no_sideways_scrolling_on_a_phone(browser, cancer):
+    file, _ = cancer
+    browser.open(file)
+    browser.phone(360)
+    wide, visible = browser.run(
+        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    browser.phone(0)
+    assert wide <= visible == 360
+
+
+def test_hostile_names_are_shown_and_never_run(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3)) @ rng.standard_normal((3, len(HOSTILE)))
+    X += 0.3 * rng.standard_normal(X.shape)
+    model = SPCAPSD(n_features_to_select=4).fit(X)
+    path = regularization_path(model, X, alphas=[0.9, 0.5, 0.1])
+    report = Report.from_estimator(
+        model, X, path=path, feature_names=HOSTILE, title=HOSTILE[0], data=HOSTILE[1]
+    )
+    file = report.save(tmp_path / "hostile.html")
+    browser.open(file)
+    for point in (0, 1, 2):
+        browser.move("path-slider", point)
+    browser.move("curve-slider", 1)
+    for redraw in (False, True):
+        if redraw:
+            browser.run(FIND)
+        shown = "\n".join(browser.run(ROWS))
+        for name in HOSTILE:
+            literal = name.replace("\u2028", "\\u2028").replace("\u202e", "\\u202e")
+            assert literal in shown
+        assert shown.count("same name (column") == 2
+    assert browser.run("return window.hacked === undefined")
+    assert browser.run("return document.title") == HOSTILE[0]
+    assert browser.run("return document.querySelectorAll('script').length") == 2
+    assert browser.run("return document.querySelectorAll('img').length") == 0
+    assert_quiet(browser, file)
+
+
+def test_policy_stops_other_scripts(browser, cancer):
+    file, _ = cancer
+    browser.open(file)
+    browser.run(
+        "const s = document.createElement('script'); s.textContent = 'window.hacked = 4';"
+        "document.body.append(s); new Image().src = 'https://example.org/x.png';"
+    )
+    assert browser.run("return window.hacked === undefined")
+    assert any("Content Security Policy" in message for message in browser.errors())
+    browser.log("performance")
+
+
+def test_pixels_follow_the_slider(browser, tmp_path):
+    X = load_digits().data
+    model = SPCAPSD(n_features_to_select=12).fit(X)
+    path = regularization_path(model, X, alphas=[0.9, 0.7, 0.2, 0.01])
+    file = Report.from_estimator(model, X, path=path, image_shape=(8, 8)).save(tmp_path / "p.html")
+    browser.open(file)
+    pixels = (
+        "const c = document.getElementById('path-map');"
+        "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+        "const out = []; for (let i = 0; i < d.length; i += 4) out.push(d[i] < 255); return out"
+    )
+    browser.move("path-slider", 1)
+    assert_quiet(browser, file)  # here: Chromium remarks on the reading of pixels below
+    for point in range(4):
+        browser.move("path-slider", point)
+        assert browser.run(pixels) == path.supports[point].tolist()
+    sizes = browser.run("return Array.from(document.images, i => i.naturalWidth)")
+    assert sizes == [8, 8, 8]
+
+
+def test_a_hundred_thousand_features(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    n, p = 40, 100_000
+    X = rng.standard_normal((n, 12)) @ rng.standard_normal((12, p)) * rng.random(p) ** 2
+    X += 0.3 * rng.standard_normal((n, p))
+    names = [f"ENSG{j:011d} probe {j % 7}" for j in range(p)]
+    model = GreedySelector(n_features_to_select=50).fit(X)
+    alphas = np.geomspace(0.95, 0.01, 24)
+    strength = rng.random(p) ** 4
+    scores = np.maximum(strength - alphas[:, None], 0)
+    path = RegularizationPath(
+        alphas=alphas,
+        penalties=alphas,
+        feature_scores=scores,
+        objectives=alphas,
+        duality_gaps=1e-6 * alphas,
+        n_iter=np.ones(24, dtype=int),
+        converged=np.ones(24, dtype=bool),
+        feature_names=None,
+    )
+    report = Report.from_estimator(model, X, path=path, feature_names=names)
+    file = report.save(tmp_path / "wide.html")
+    assert file.stat().st_size < 10e6
+    started = time.perf_counter()
+    browser.open(file)  # returns when the page is loaded and its script has run
+    assert time.perf_counter() - started < 3
+    browser.move("path-slider", 10)
+    count = f"{np.count_nonzero(scores[10]):,}".replace(",", "\u202f")
+    assert f"{count} of 100\u202f000 features" in text_of(browser, "path-count")
+    last = names[int(np.flatnonzero(model.ranking_ == p)[0])]
+    started = time.perf_counter()
+    browser.run(
+        f"document.getElementById('query').value = arguments[0]; {FIND}",
+        last,
+    )
+    assert time.perf_counter() - started < 3
+    assert last in text_of(browser, "rows")
+    assert_quiet(browser, file)
