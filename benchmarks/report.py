@@ -29,8 +29,10 @@ def write(path, store, tasks):
     measured = [(task, store.outcomes(task.suite, task.name)) for task in tasks]
     measured = [(task, outcomes) for task, outcomes in measured if outcomes]
     bars = [(task, bar) for task, outcomes in measured for bar in task.bars(outcomes)]
-    parts = [HEAD.format(about=line), bar_table(bars), summary(measured)]
+    # What lies between the two marks is shown on the page of the documentation.
+    parts = [HEAD.format(about=line), "<!-- promises -->", bar_table(bars), summary(measured)]
     parts += [slope_table(task, outcomes) for task, outcomes in measured if task.sizes]
+    parts += ["<!-- end -->"]
     parts += ["## Problem by problem", *(details(task, rows) for task, rows in measured)]
     path.write_text("\n\n".join(part.rstrip() for part in parts) + "\n", encoding="utf-8")
     return bars
