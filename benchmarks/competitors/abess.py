@@ -15,15 +15,19 @@ class SparsePCA:
         n, p = data["X"].shape
         if p >= n:
             return "p ≥ n"
-        return None if "counts" in params else "the leader did not finish"
+        if 0 in params.get("counts", [0]):
+            return "the leader did not finish, or has an empty component"
+        return None
 
     def set_objective(self, data, params):
         from abess.decomposition import SparsePCA
 
         self.X, self.k = data["X"], params["k"]
-        # One size for all components: at least as many nonzeros as the leader has in all.
-        size = int(np.ceil(np.mean(params["counts"])))
-        self.model = SparsePCA(support_size=size, thread=1)
+        # Its way to say how many nonzeros each component shall have; one number for several
+        # components ends in std::bad_alloc.
+        sizes = np.zeros((max(params["counts"]), self.k), dtype=int)
+        sizes[np.array(params["counts"]) - 1, np.arange(self.k)] = 1
+        self.model = SparsePCA(support_size=sizes, thread=1)
 
     def run(self):
         self.model.fit(self.X, number=self.k)
