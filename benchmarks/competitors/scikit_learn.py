@@ -82,7 +82,7 @@ class MultiTaskLasso:
 
         self.X, self.Y = data["X"] - data["X"].mean(axis=0), np.array(params["targets"])
         mu = params["absolute_mu"]
-        for tol in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+        for tol in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
             self.model = MultiTaskLasso(
                 1 / (2 * len(self.X) * mu), fit_intercept=False, tol=tol, max_iter=100_000
             )
