@@ -27,15 +27,28 @@ def write(path, store, tasks):
     if about["quick"]:
         line += " **Quick sizes: they say that everything runs, not how fast.**"
     measured = [(task, store.outcomes(task.suite, task.name)) for task in tasks]
+    left = missing(measured, quick=about["quick"])
     measured = [(task, outcomes) for task, outcomes in measured if outcomes]
     bars = [(task, bar) for task, outcomes in measured for bar in task.bars(outcomes)]
     # What lies between the two marks is shown on the page of the documentation.
     parts = [HEAD.format(about=line), "<!-- promises -->", bar_table(bars), summary(measured)]
     parts += [slope_table(task, outcomes) for task, outcomes in measured if task.sizes]
-    parts += ["<!-- end -->"]
+    parts += [left, "<!-- end -->"]
     parts += ["## Problem by problem", *(details(task, rows) for task, rows in measured)]
     path.write_text("\n\n".join(part.rstrip() for part in parts) + "\n", encoding="utf-8")
     return bars
+
+
+def missing(measured, *, quick):
+    """What belongs to the suites and has not been measured in this run."""
+    lines = ["## Not measured in this run", ""]
+    for task, outcomes in measured:
+        names = [problem.name for problem in task.problems(quick)]
+        left = [name for name in names if name not in outcomes]
+        if left:
+            what = "everything" if len(left) == len(names) else "; ".join(left)
+            lines.append(f"- {task.title}: {what}")
+    return "\n".join(lines if len(lines) > 2 else [*lines, "Nothing: the run is complete."])
 
 
 def bar_table(bars):

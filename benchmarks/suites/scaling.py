@@ -107,7 +107,7 @@ TASKS = (
     scaling(
         "features",
         "Time against features (100 samples)",
-        (500, 1_000, 2_000, 4_000, 8_000, 16_000),
+        (500, 1_000, 2_000, 4_000, 8_000),
         (150, 300, 600),
         "Forms for p ≫ n are at most linear in p (exponent at most 1.1)",
         1.1,
