@@ -37,6 +37,8 @@ def arguments(words):
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
     parser.add_argument("--store", type=Path, default=None, help="the SQLite file")
     parser.add_argument("--output", type=Path, default=None, help="folder for RESULTS.md")
+    parser.add_argument("--note", default="", help="what a reader of RESULTS.md must know")
+    parser.add_argument("--tables-only", action="store_true", help="measure nothing more")
     parser.add_argument("--figures", type=Path, default=None, help="folder for the figures")
     return parser.parse_args(words)
 
@@ -72,6 +74,7 @@ def main(words=None):
     options = arguments(words)
     chosen = options.suite or ["all"]
     suites = SUITES if "all" in chosen else [name for name in SUITES if name in chosen]
+    suites = () if options.tables_only else suites
     output = options.output or (ROOT / "benchmarks" if not options.quick else Path.cwd())
     environments = Environments(options.environments, make=not options.no_install)
     name = "quick.sqlite" if options.quick else "results.sqlite"
@@ -95,7 +98,7 @@ def main(words=None):
         print("\nstopped; the same command goes on from here", file=sys.stderr)
     every = [task for suite in SUITES for task in tasks(suite)]
     target = output / ("RESULTS-quick.md" if options.quick else "RESULTS.md")
-    bars = report.write(target, store, every)
+    bars = report.write(target, store, every, options.note)
     print(f"\n{target}")
     for _, bar in bars:
         word = {True: "ok", False: "MISSED", None: "not measured"}[bar.met]

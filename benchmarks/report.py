@@ -19,7 +19,7 @@ theirs over ours. Ranges are over the problems, whose number stands in front.
 CONTEXT = ("PCA, h components (no subset)", "scikit-learn PCA (not sparse)", "bare Python")
 
 
-def write(path, store, tasks):
+def write(path, store, tasks, note=""):
     """Write the results of a store as Markdown; return the bars with their verdicts."""
     about = store.about
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
@@ -31,11 +31,11 @@ def write(path, store, tasks):
     measured = [(task, outcomes) for task, outcomes in measured if outcomes]
     bars = [(task, bar) for task, outcomes in measured for bar in task.bars(outcomes)]
     # What lies between the two marks is shown on the page of the documentation.
-    parts = [HEAD.format(about=line), "<!-- promises -->", bar_table(bars), summary(measured)]
+    parts = [HEAD.format(about=line), "<!-- promises -->", note, bar_table(bars), summary(measured)]
     parts += [slope_table(task, outcomes) for task, outcomes in measured if task.sizes]
     parts += [left, "<!-- end -->"]
     parts += ["## Problem by problem", *(details(task, rows) for task, rows in measured)]
-    path.write_text("\n\n".join(part.rstrip() for part in parts) + "\n", encoding="utf-8")
+    path.write_text("\n\n".join(part.rstrip() for part in parts if part) + "\n", encoding="utf-8")
     return bars
 
 
