@@ -27,11 +27,17 @@ def write(path, store, tasks, note=""):
     if about["quick"]:
         line += " **Quick sizes: they say that everything runs, not how fast.**"
     measured = [(task, store.outcomes(task.suite, task.name)) for task in tasks]
-    left = missing(measured, quick=about["quick"])
+    left, incomplete = missing(measured, quick=about["quick"])
     measured = [(task, outcomes) for task, outcomes in measured if outcomes]
     bars = [(task, bar) for task, outcomes in measured for bar in task.bars(outcomes)]
     # What lies between the two marks is shown on the page of the documentation.
-    parts = [HEAD.format(about=line), "<!-- promises -->", note, bar_table(bars), summary(measured)]
+    parts = [
+        HEAD.format(about=line),
+        "<!-- promises -->",
+        note,
+        bar_table(bars, incomplete),
+        summary(measured),
+    ]
     parts += [slope_table(task, outcomes) for task, outcomes in measured if task.sizes]
     parts += [left, "<!-- end -->"]
     parts += ["## Problem by problem", *(details(task, rows) for task, rows in measured)]
@@ -41,21 +47,25 @@ def write(path, store, tasks, note=""):
 
 def missing(measured, *, quick):
     """What belongs to the suites and has not been measured in this run."""
-    lines = ["## Not measured in this run", ""]
+    lines, incomplete = ["## Not measured in this run", ""], set()
     for task, outcomes in measured:
         names = [problem.name for problem in task.problems(quick)]
         left = [name for name in names if name not in outcomes]
         if left:
+            incomplete.add(task.name)
             what = "everything" if len(left) == len(names) else "; ".join(left)
             lines.append(f"- {task.title}: {what}")
-    return "\n".join(lines if len(lines) > 2 else [*lines, "Nothing: the run is complete."])
+    lines += [] if incomplete else ["Nothing: the run is complete."]
+    return "\n".join(lines), incomplete
 
 
-def bar_table(bars):
+def bar_table(bars, incomplete=()):
     """What was promised, and whether it holds."""
     lines = ["## Promises", "", "| promise | found | |", "|---|---|---|"]
     words = {True: "met", False: "**MISSED**", None: "not measured"}
-    lines += [f"| {bar.promise} | {bar.found} | {words[bar.met]} |" for _, bar in bars]
+    for task, bar in bars:
+        part = ", on what was measured" if bar.met and task.name in incomplete else ""
+        lines.append(f"| {bar.promise} | {bar.found} | {words[bar.met]}{part} |")
     return "\n".join(lines)
 
 
