@@ -170,6 +170,23 @@ def test_on_a_cluster_every_scatter_only_method_agrees_with_an_array(X, client, 
         np.testing.assert_allclose(scores, expected.transform(X), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cspca-psd", "aw-spca-psd", "jspca"])
+def test_losses_over_samples_pass_over_the_blocks_on_a_cluster(client, name, monkeypatch):
+    generator = np.random.default_rng(1)
+    signal = generator.standard_normal((2000, 3)) @ generator.standard_normal((3, 20))
+    X = 2 + signal + generator.uniform(0.5, 1.5, 20) * generator.standard_normal((2000, 20))
+    samples = da.from_array(X, chunks=(300, 9))
+    expected = fitted(name, X)
+    monkeypatch.setattr("jointsparse.sources.dask.DaskSource.read", None)  # nothing is collected
+    model = fitted(name, samples[samples[:, 0] > -np.inf])
+    if name == "aw-spca-psd":  # another solver for data in memory: both are certified
+        assert max(model.duality_gap_, expected.duality_gap_) <= 1e-4
+        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-4)
+    else:
+        assert_same(model, expected)
+
+
 LOAD = """
 import os
 import time

@@ -77,6 +77,24 @@ def hdf5_file(X, folder):
     return folder / "x.h5"
 
 
+def dask_array(X, folder):
+    """Chunks in both directions."""
+    da = pytest.importorskip("dask.array")
+    return da.from_array(X, chunks=(13, min(3, X.shape[1])))
+
+
+def dask_of_unknown_lengths(X, folder):
+    """Blocks that stay as they are, since Dask does not know how long they are."""
+    array = dask_array(X, folder)
+    return array[array[:, 0] > -np.inf]
+
+
+def dask_frame(X, folder):
+    dd, pd = pytest.importorskip("dask.dataframe"), pytest.importorskip("pandas")
+    frame = pd.DataFrame(X, columns=[NAMES.format(j) for j in range(X.shape[1])])
+    return dd.from_pandas(frame, npartitions=3)
+
+
 # name: what makes it out of an array and an empty folder
 WAYS_IN = {
     "Fortran": lambda X, folder: np.asfortranarray(X),
@@ -90,8 +108,12 @@ WAYS_IN = {
     "npy file": npy_file,
     "Zarr": zarr_array,
     "HDF5": hdf5_file,
+    "Dask array": dask_array,
+    "Dask of unknown lengths": dask_of_unknown_lengths,
+    "Dask DataFrame": dask_frame,
 }
-OPTIONAL = {"Zarr": "zarr", "HDF5": "h5py"}  # package that a way in needs
+# package that a way in needs
+OPTIONAL = {"Zarr": "zarr", "HDF5": "h5py"} | {name: "dask" for name in WAYS_IN if "Dask" in name}
 
 
 def ways_in(*names):

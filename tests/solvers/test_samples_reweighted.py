@@ -51,7 +51,9 @@ def objective(X, solution, lam, eta):
 
 @pytest.mark.parametrize("free_mean", [False, True], ids=["cspca-psd", "aw-spca-psd"])
 @pytest.mark.parametrize(
-    ("make", "n", "p"), [(streamed, 15, 7), (streamed, 6, 9), (wide, 6, 11)], ids=str
+    ("make", "n", "p"),
+    [(streamed, 15, 7), (streamed, 6, 9), (wide, 6, 11)],
+    ids=["streamed-15-7", "streamed-6-9", "wide-6-11"],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_the_interior_point_optimum(make, n, p, seed, free_mean):

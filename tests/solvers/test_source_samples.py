@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from jointsparse import AWSPCA, CSPCA
+from jointsparse import AWSPCA, CSPCA, JSPCA
 from jointsparse.solvers.convex_samples import emptying_data
 from jointsparse.solvers.location import geometric_median
 from jointsparse.solvers.source_samples import SourceSamples, median_by_passes, slope_by_passes
 from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit
-from jointsparse.sources import as_source, open_source
+from jointsparse.sources import open_source
 
 
 @pytest.fixture(scope="module", name="X")
@@ -32,7 +32,7 @@ def test_a_pass_is_that_over_the_array(X, streamed):
     centred = X - mean
     centred[:, 7] = 0
     assert len(list(streamed.blocks())) > 3
-    blocks = SourceSamples(streamed, mean, X.std(axis=0) > 1e-6, 1.0)
+    blocks = SourceSamples(streamed, mean, X.std(axis=0) > 1e-6, 3000, 1.0)
     generator = np.random.default_rng(1)
     thin = generator.standard_normal((20, 2)) / 5
     for second in (None, (thin, np.eye(2))):
@@ -51,7 +51,7 @@ def test_median_and_slope_are_those_of_the_array(X, streamed):
     mean = X.mean(axis=0)
     centred = X - mean
     centred[:, 7] = 0
-    blocks = SourceSamples(streamed, mean, X.std(axis=0) > 1e-6, 5.0)
+    blocks = SourceSamples(streamed, mean, X.std(axis=0) > 1e-6, 3000, 5.0)
     median = median_by_passes(blocks)
     np.testing.assert_allclose(median, geometric_median(centred), atol=1e-7)
     for centre, free_mean in ((np.zeros(20), False), (geometric_median(centred), True)):
@@ -73,4 +73,12 @@ def test_methods_on_samples_beyond_memory_reach_the_same_optimum(X, streamed, me
     np.testing.assert_array_equal(far.support_, near.support_)
     if method is AWSPCA:
         np.testing.assert_allclose(far.mean_, near.mean_, atol=0.02)
-    assert as_source(X[:, :3]).remote is False
+
+
+def test_jspca_beyond_memory_agrees_with_the_array(X, streamed):
+    streamed.memory = 300_000
+    far, near = (JSPCA(n_components=3).fit(samples) for samples in (streamed, X))
+    assert far.n_iter_ > 2
+    for key in ("components_", "reconstruction_", "mean_", "alpha_", "objective_"):
+        expected = getattr(near, key)
+        np.testing.assert_allclose(getattr(far, key), expected, rtol=1e-8, atol=1e-8, err_msg=key)

@@ -10,6 +10,7 @@ import numpy as np
 from jointsparse.linalg import double
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, regression
+from jointsparse.methods.passes import samples_of
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
 from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram, gram_of
@@ -22,6 +23,7 @@ from jointsparse.solvers.joint_sparse import (
     emptying_joint_penalty,
     solve_joint,
 )
+from jointsparse.solvers.passed_sample_loss import PassedSampleLoss
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.sparse_gram import SparseGram
 from jointsparse.solvers.sparse_sample_loss import SparseSampleLoss
@@ -180,6 +182,9 @@ class JSPCA(ComponentsMethod):
     def _needs_samples(self) -> bool:
         return self.loss == "samples"
 
+    def _takes_passes(self) -> bool:
+        return self.solver == "exact"
+
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
         loss, start = self._begun(moments, gram)
@@ -243,6 +248,9 @@ class JSPCA(ComponentsMethod):
             return FrobeniusLoss(gram)
         if self.loss == "features":
             return FeatureLoss(gram)
+        elsewhere = samples_of(moments)
+        if elsewhere is not None:
+            return PassedSampleLoss(elsewhere.divided(float(np.sqrt(gram.trace))))
         if isinstance(gram, SparseGram):
             return SparseSampleLoss(gram)
         wide = isinstance(gram, SampleGram)

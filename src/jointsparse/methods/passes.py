@@ -1,4 +1,4 @@
-"""The robust convex methods on samples that are only ever passed over."""
+"""The methods with losses over samples, on samples that are only ever passed over."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def moments_with_passes(source: Source) -> Moments:
     source = source.persist()
     moments = Moments.from_source(source)
     scale = float(np.sqrt(moments.total_variance / moments.n_samples))
-    samples = SourceSamples(source, moments.mean, moments.variances > 0, scale)
-    moments.cache["samples"] = samples
+    live = moments.variances > 0
+    moments.cache["samples"] = SourceSamples(source, moments.mean, live, moments.n_samples, scale)
     return moments
 
 

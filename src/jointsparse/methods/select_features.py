@@ -163,6 +163,9 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
         needs = getattr(self.estimator, "_needs_samples", None)
         return needs is None or needs()
 
+    def _takes_passes(self) -> bool:
+        return bool(getattr(self.estimator, "_takes_passes", bool)())
+
     def _check_wanted(self) -> Wanted:
         check_rule(self.rule)
         return wanted_features(self.n_features_to_select, self.n_features_in_)

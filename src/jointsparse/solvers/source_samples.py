@@ -29,8 +29,12 @@ class SourceSamples:
         What is taken off every sample: their mean.
     live : ndarray of bool of shape (n_features,)
         Features that vary; the others are exactly zero.
+    n_samples : int
+        How many there are.
     scale : float
         Typical distance of a sample from the centre.
+    unit : float
+        What the samples are divided by.
 
     Examples
     --------
@@ -39,19 +43,34 @@ class SourceSamples:
     >>> from jointsparse.solvers.weighted_pass import LinearFit
     >>> from jointsparse.sources import as_source
     >>> X = np.array([[4.0, 5.0], [1.0, 3.0]])
-    >>> samples = SourceSamples(as_source(X), np.ones(2), np.ones(2, dtype=bool), 1.0)
+    >>> samples = SourceSamples(as_source(X), np.ones(2), np.ones(2, dtype=bool), 2, 1.0)
     >>> samples.weighted_pass(LinearFit()).norms
     array([5., 2.])
     """
 
     def __init__(
-        self, source: Source, centre: FloatArray, live: NDArray[np.bool_], scale: float
+        self,
+        source: Source,
+        centre: FloatArray,
+        live: NDArray[np.bool_],
+        n_samples: int,
+        scale: float,
+        unit: float = 1.0,
     ) -> None:
-        self.source, self.centre, self.live, self.scale = source, centre, live, scale
+        self.source, self.centre, self.live = source, centre, live
+        self.n_samples, self.scale, self.unit = n_samples, scale, unit
+
+    def divided(self, unit: float) -> SourceSamples:
+        """Return the same samples divided by a number."""
+        scale = self.scale / unit
+        return SourceSamples(
+            self.source, self.centre, self.live, self.n_samples, scale, self.unit * unit
+        )
 
     def weighted_pass(self, fit: LinearFit, *, scatter: bool = True) -> WeightedSums:
         """Return the sums over all samples; norms in the order of the samples."""
-        fold = partial(_fold, fit=fit, centre=self.centre, live=self.live, scatter=scatter)
+        weights = self.live / self.unit
+        fold = partial(_fold, fit=fit, centre=self.centre, weights=weights, scatter=scatter)
         parts = self.source.reduce(fold, _join)
         assert parts is not None
         norms, second, sums = parts
@@ -71,12 +90,12 @@ def _fold(
     start: int,
     fit: LinearFit,
     centre: FloatArray,
-    live: NDArray[np.bool_],
+    weights: FloatArray,
     scatter: bool,
 ) -> Any:
     dense = block.toarray() if sp.issparse(block) else block
     rows = np.subtract(dense, centre, dtype=np.float64)
-    rows[:, ~live] = 0.0
+    rows *= weights
     part = ArraySamples(rows).weighted_pass(fit, scatter=scatter)
     products = part.scatter if scatter else 0.0
     found = ([part.norms], [part.second_norms], (part.weight, part.first, products))

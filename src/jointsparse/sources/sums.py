@@ -238,7 +238,8 @@ def _add_means(
     one: tuple[int, FloatArray], other: tuple[int, FloatArray]
 ) -> tuple[int, FloatArray]:
     n = one[0] + other[0]
-    return n, one[1] + (other[1] - one[1]) * (other[0] / n)
+    with np.errstate(invalid="ignore"):  # infinite values are found, and named, later
+        return n, one[1] + (other[1] - one[1]) * (other[0] / n)
 
 
 def squares_around(source: Source, mean: FloatArray) -> FloatArray:
