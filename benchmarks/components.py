@@ -15,7 +15,7 @@ from sklearn.decomposition import SparsePCA, dict_learning
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks.convex import alternate, load, timed, verdict
+from benchmarks.common import alternate, load, timed, verdict
 from jointsparse import JSPCA, SPCA, DictionarySPCA, Moments, RobustPCA, regularization_path
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.joint_published import solve_joint_published

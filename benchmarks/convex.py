@@ -5,17 +5,16 @@ runs with the BLAS threads pinned, and only their ratios are meant to be compare
 is :mod:`benchmarks.reference`.
 """
 
-import os
 import resource
 import subprocess
 import sys
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.common import ALL, alternate, load, timed, verdict
 from benchmarks.reference import reference, reference_step
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, Moments, regularization_path
 from jointsparse.linalg import Spectrum
@@ -27,35 +26,8 @@ from jointsparse.solvers.screening import static_screen
 warnings.simplefilter("ignore")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-ALL = "usps isolet mnist imm40 pie allaml orlraws10p yale coil20 warppie10p glioma tox171 colon"
 FIVE = "isolet pie usps yale imm40"
 REPEATS = 5
-
-
-def load(name):
-    X = np.load(Path(os.environ["JOINTSPARSE_DATA"]) / f"{name}.npz", allow_pickle=False)["X"]
-    X = X / 255.0 if X.dtype == np.uint8 else X.astype(float)
-    return X - X.mean(axis=0)
-
-
-def timed(function):
-    start = time.perf_counter()
-    result = function()
-    return time.perf_counter() - start, result
-
-
-def alternate(ours, theirs, repeats=3):
-    """Medians of interleaved runs, a warm-up of each excluded."""
-    ours(), theirs()
-    a, b = [], []
-    for _ in range(repeats):
-        a.append(timed(ours)[0])
-        b.append(timed(theirs)[0])
-    return float(np.median(a)), float(np.median(b))
-
-
-def verdict(good):
-    return "ok" if good else "MISSED"
 
 
 def certified():

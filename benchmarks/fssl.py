@@ -13,7 +13,6 @@ import os
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -23,6 +22,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
+from benchmarks.common import table, verdict
 from jointsparse import FSSL
 
 warnings.simplefilter("ignore")
@@ -32,8 +32,7 @@ CLOSE = 0.015  # difference of accuracies that counts as the same
 
 
 def load(name, classes=None):
-    data = np.load(Path(os.environ["JOINTSPARSE_DATA"]) / f"{name}.npz", allow_pickle=False)
-    X, y = data["X"] / 255.0, data["y"]
+    X, y = table(name)
     keep = np.ones(y.size, dtype=bool) if classes is None else np.isin(y, classes)
     return X[keep], y[keep]
 
@@ -48,10 +47,6 @@ def drawn(y, per_class, repeat):
         else:
             train[rng.choice(members, per_class, replace=False)] = True
     return train
-
-
-def verdict(good):
-    return "ok" if good else "MISSED"
 
 
 def accuracy(Z, y, train):

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.common import verdict
 from jointsparse import SPCAPSD, Moments, registry
 from jointsparse.device import to_host
 from jointsparse.linalg import HOST_EIGH
@@ -165,10 +166,6 @@ class Page:
 
 def seconds(value):
     return f"{value:.4f} s" if value < 0.1 else f"{value:.2f} s"
-
-
-def verdict(good):
-    return "ok" if good else "MISSED"
 
 
 FIT_HEADER = (

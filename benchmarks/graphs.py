@@ -21,13 +21,14 @@ import numpy as np
 from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
+from benchmarks import common
+from benchmarks.common import ONE_THREAD, table, verdict
 from jointsparse import RNE, SOGFS, SPCAFS, UDFS, LaplacianScore
 
 warnings.simplefilter("ignore")
 
 MODEL_ONLY = {"n_features_to_select": "support"}  # rivals do not choose how many to keep
 LIMIT = 900  # seconds for one run of a rival
-ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 # Each sets ``scores`` for X; what is above the line is not timed.
 RIVALS = {
@@ -73,18 +74,11 @@ print(json.dumps([seconds, peak, scores, len(passes)]))
 
 
 def load(name):
-    X = np.load(Path(os.environ["JOINTSPARSE_DATA"]) / f"{name}.npz", allow_pickle=False)["X"]
-    return X / 255.0 if X.dtype == np.uint8 else X.astype(float)
+    return table(name)[0]
 
 
 def timed(function):
-    start = time.process_time()
-    result = function()
-    return time.process_time() - start, result
-
-
-def verdict(good):
-    return "ok" if good else "MISSED"
+    return common.timed(function, time.process_time)
 
 
 def run_rival(interpreter, name, X):

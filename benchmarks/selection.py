@@ -10,7 +10,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from functools import cache
 from pathlib import Path
@@ -24,13 +23,13 @@ from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks.common import ALL, table, timed, verdict
 from jointsparse import SPCAPSD, GreedySelector, Moments
 from jointsparse.solvers.held_out import held_out_folds
 
 warnings.simplefilter("ignore")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-ALL = "usps isolet mnist imm40 pie allaml orlraws10p yale coil20 warppie10p glioma tox171 colon"
 MOST_SAMPLES = 2000  # K-means 30 times, and CUR's singular vectors at every pick, take long enough
 RIVALS = """
 import sys, warnings
@@ -49,12 +48,7 @@ np.savez(sys.argv[2], **picks)
 
 @cache
 def load(name):
-    data = np.load(Path(os.environ["JOINTSPARSE_DATA"]) / f"{name}.npz", allow_pickle=False)
-    X, y = data["X"], data["y"]
-    X = X / 255.0 if X.dtype == np.uint8 else X.astype(float)
-    if len(X) > MOST_SAMPLES:
-        rows = np.sort(np.random.default_rng(0).permutation(len(X))[:MOST_SAMPLES])
-        X, y = X[rows], y[rows]
+    X, y = table(name, MOST_SAMPLES)
     X = X[:, X.std(axis=0) > 0]
     return X - X.mean(axis=0), y
 
@@ -98,16 +92,6 @@ def ours(X, c, count):
         "norm": order(SPCAPSD(rule="norm")),
         "norm, fixed": order(SPCAPSD(alpha=0.2, eta=0.1, rule="norm")),
     }
-
-
-def timed(function):
-    start = time.perf_counter()
-    result = function()
-    return time.perf_counter() - start, result
-
-
-def verdict(good):
-    return "ok" if good else "MISSED"
 
 
 def print_table(names, rows, errors=None):

@@ -34,6 +34,12 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 }
 
 
+def prepare() -> None:
+    """Import what the methods import late."""
+    for method in registry.methods().values():
+        method.make()
+
+
 def case(number: int) -> str:
     """Run one case and return what happened: "fitted", "refused" or a fault in words."""
     rng = np.random.default_rng(number)

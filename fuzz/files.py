@@ -30,9 +30,15 @@ SUFFIXES = (
 MEMORY = 6 * 2**30  # bytes that a reader may ask for before the system refuses
 
 
+def prepare() -> None:
+    """Make the good files, which imports the readers, and limit the memory."""
+    for suffix in SUFFIXES:
+        _good(suffix)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
 def case(number: int) -> str:
     """Run one case and return what happened: "read", "refused" or a fault in words."""
-    _limit_memory()
     rng = np.random.default_rng(number)
     suffix = SUFFIXES[int(rng.integers(len(SUFFIXES)))]
     damaged = _damaged(_good(suffix), suffix, rng)
@@ -69,6 +75,7 @@ def _good(suffix: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"good{suffix}"
         write_table(path, Table(values, names))
+        read_table(path)
         return path.read_bytes()
 
 
@@ -103,8 +110,3 @@ def _damaged(good: bytes, suffix: str, rng: np.random.Generator) -> bytes:
             )
             data[at : at + 4] = word[int(rng.integers(len(word)))]
     return gzip.compress(bytes(data), mtime=0) if inside else bytes(data)
-
-
-@cache
-def _limit_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))

@@ -82,7 +82,8 @@ class _Worker:
 
 def _serve(kind: str, pipe: Any) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    run_case = import_module(f"fuzz.{kind}").case
+    module = import_module(f"fuzz.{kind}")
+    module.prepare()
     pipe.send("ready")
     while (number := pipe.recv()) is not None:
-        pipe.send(run_case(number))
+        pipe.send(module.case(number))

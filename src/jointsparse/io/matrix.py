@@ -25,8 +25,11 @@ def read_matrix(path: Path, kind: str, label: str | None) -> Table:
             import scipy.io
             from scipy import sparse
 
-            # Without a line end after its last value, a damaged file can crash the parser.
-            values = scipy.io.mmread(io.BytesIO(stream.read() + b"\n"))
+            # A zero byte, or no line end after the last value, can crash the parser.
+            text = stream.read()
+            if b"\0" in text:
+                raise table_error(path, "is damaged: there is a zero byte in its text.")
+            values = scipy.io.mmread(io.BytesIO(text + b"\n"))
             values = sparse.csr_array(values) if sparse.issparse(values) else values
     if values.ndim != 2 or values.dtype.kind not in "biuf":
         held = f"an array of shape {values.shape} and type {values.dtype}"

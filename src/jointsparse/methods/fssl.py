@@ -124,7 +124,7 @@ class FSSL(ComponentsMethod):
         1 for the best feature.
     objective_ : float
         Objective of A.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iterations,)
         Objective after each iteration.
     n_iter_ : int
         Iterations made.

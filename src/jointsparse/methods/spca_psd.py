@@ -109,7 +109,7 @@ class SPCAPSD(ConvexSelector):
         Proven upper bound on (objective - optimum) / objective. Exact solver only.
     objective_ : float
         Objective of the solution.
-    history_, gap_history_ : ndarray of shape (n_iter_,)
+    history_, gap_history_ : ndarray of shape (n_iterations,)
         Best objective and gap known after each iteration.
     alpha_, eta_ : float
         λ and η in the units of the data.

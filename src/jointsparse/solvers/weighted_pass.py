@@ -143,7 +143,8 @@ class ArraySamples:
     def weighted_pass(self, fit: LinearFit, *, scatter: bool = True) -> WeightedSums:
         """Return the sums over all rows, made block by block."""
         count, width = self.data.shape
-        step = max(1, BLOCK_ENTRIES // max(width, 1))
+        # A block, its residuals and what is made of them are in memory together.
+        step = max(1, BLOCK_ENTRIES // 4 // max(width, 1))
         return summed(
             block_sums(self.data[first : first + step, :], fit, scatter=scatter)
             for first in range(0, count, step)

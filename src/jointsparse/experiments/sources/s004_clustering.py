@@ -214,8 +214,13 @@ def _draw(figure: Any, score: str, names: list[str], best: dict[Key, dict[int, f
                 color = "black" if method == "all" else f"C{number}"
                 axes.plot(counts, values, style, color=color, label=method, marker=".")
         axes.set(title=name, xlabel="features", ylabel=f"{score.upper()}, %")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8)
+    # A method may be missing from some panels.
+    lines_of = [dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True)) for axes in panels]
+    handles = {label: line for found in lines_of for label, line in found.items()}
+    shown = [method for method in METHODS if method in handles]
+    figure.legend(
+        [handles[m] for m in shown], shown, loc="outside lower center", ncols=6, fontsize=8
+    )
 
 
 EXPERIMENTS = (

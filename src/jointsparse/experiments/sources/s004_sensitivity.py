@@ -202,6 +202,7 @@ def _strategy_claims(strategy: dict[str, list[Row]]) -> list[Claim]:
 
 
 def _draw(figure: Any, grids: dict[str, list[Cell]]) -> None:
+    figure.set_size_inches(3.7 * len(grids), 3.4)
     panels = figure.subplots(1, len(grids), squeeze=False)[0]
     for axes, (name, cells) in zip(panels, grids.items(), strict=True):
         lams, etas = (sorted({cell[key] for cell in cells}) for key in ("lam", "eta"))
@@ -212,8 +213,9 @@ def _draw(figure: Any, grids: dict[str, list[Cell]]) -> None:
         axes.set_xticks(range(len(etas)), [f"{np.log10(v):.0f}" for v in etas])
         axes.set_yticks(range(len(lams)), [f"{np.log10(v):.0f}" for v in lams])
         trace = np.log10(cells[0]["trace"])
-        axes.set(xlabel="lg η", ylabel="lg λ", title=f"{name} (lg trace {trace:.2f})")
-        figure.colorbar(image, ax=axes, label="ACC, %", shrink=0.6)
+        axes.set(xlabel="lg η", ylabel="lg λ")
+        axes.set_title(f"{name} (lg trace {trace:.2f})", fontsize=10)
+        figure.colorbar(image, ax=axes, label="ACC, %", shrink=0.8)
 
 
 EXPERIMENTS = (

@@ -1,0 +1,115 @@
+"""Speed and quality beside every rival: ``python -m benchmarks [--suite NAME] [--quick]``.
+
+What has been measured is kept in an SQLite file: a run that was stopped goes on where it was, and
+the tables and figures are written from the file, also after a part of a run.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.common import ROOT, has_data
+from benchmarks.competitors import all_solvers
+from benchmarks.environments import Environments, default_folder
+from benchmarks.measure import measure
+from benchmarks.store import Store, description
+from benchmarks.suites import SUITES, tasks
+from benchmarks.tasks import OURS
+
+
+def arguments(words):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--suite", choices=(*SUITES, "all"), action="append", help="may be given more than once"
+    )
+    parser.add_argument("--quick", action="store_true", help="small problems: does it all run?")
+    parser.add_argument("--repeats", type=int, default=None, help="runs of each (5; quick: 2)")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for one run (60)")
+    parser.add_argument(
+        "--environments",
+        type=Path,
+        default=default_folder(),
+        help="folder with the rivals' virtual environments; made there where absent",
+    )
+    parser.add_argument("--no-install", action="store_true", help="make no environment")
+    parser.add_argument("--fresh", action="store_true", help="measure everything again")
+    parser.add_argument("--store", type=Path, default=None, help="the SQLite file")
+    parser.add_argument("--output", type=Path, default=None, help="folder for RESULTS.md")
+    parser.add_argument("--note", default="", help="what a reader of RESULTS.md must know")
+    parser.add_argument("--tables-only", action="store_true", help="measure nothing more")
+    parser.add_argument("--figures", type=Path, default=None, help="folder for the figures")
+    return parser.parse_args(words)
+
+
+def run(suites, store, environments, solvers, *, quick, repeats, limit, out=print):
+    """Measure every problem of some suites that the store does not have."""
+    for suite in suites:
+        for task in tasks(suite):
+            here = [solver for solver in solvers if task.name in solver.tasks]
+            for problem in task.problems(quick):
+                if store.has(problem):
+                    continue
+                start = time.perf_counter()
+                outcomes = measure(task, problem, here, environments, repeats=repeats, limit=limit)
+                store.add(problem, outcomes)
+                out(lines(task, problem, outcomes, time.perf_counter() - start))
+
+
+def lines(task, problem, outcomes, seconds):
+    """Return one problem in words: ratios of time, and the measure of quality."""
+    words = [f"\n{task.title}: {problem.name}  [{seconds:.0f} s]"]
+    ours = next((o for o in outcomes if o.competitor == OURS and o.good), None)
+    for o in outcomes:
+        ratio = f"{o.median / ours.median:8.2f} ×" if o.good and ours else " " * 10
+        value = o.quality.get(task.metric.name) if task.metric else None
+        quality = "" if value is None else f"{task.metric.name} {value:.6g}"
+        time_ = f"{o.median:9.4f} s" if o.good else " " * 11
+        words.append(f"  {o.competitor:42s}{time_} {ratio}  {quality} {'' if o.good else o.status}")
+    return "\n".join(words)
+
+
+def main(words=None):
+    options = arguments(words)
+    chosen = options.suite or ["all"]
+    suites = SUITES if "all" in chosen else [name for name in SUITES if name in chosen]
+    suites = () if options.tables_only else suites
+    output = options.output or (ROOT / "benchmarks" if not options.quick else Path.cwd())
+    environments = Environments(options.environments, make=not options.no_install)
+    name = "quick.sqlite" if options.quick else "results.sqlite"
+    path = options.store or default_folder() / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    store = Store(path, description(sys.executable, quick=options.quick), fresh=options.fresh)
+    if not has_data() and not options.quick:
+        print("JOINTSPARSE_DATA names no folder with the datasets: bundled tables only")
+    try:
+        run(
+            suites,
+            store,
+            environments,
+            all_solvers(),
+            quick=options.quick,
+            repeats=options.repeats or (2 if options.quick else 5),
+            limit=options.limit,
+            out=lambda words: print(words, flush=True),
+        )
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from here", file=sys.stderr)
+    every = [task for suite in SUITES for task in tasks(suite)]
+    target = output / ("RESULTS-quick.md" if options.quick else "RESULTS.md")
+    bars = report.write(target, store, every, options.note)
+    print(f"\n{target}")
+    for _, bar in bars:
+        word = {True: "ok", False: "MISSED", None: "not measured"}[bar.met]
+        print(f"{bar.promise}: {bar.found} {word}")
+    if options.figures:
+        from benchmarks.figures import draw
+
+        for figure in draw(options.figures, store, every):
+            print(figure)
+    store.close()
+
+
+if __name__ == "__main__":
+    main()

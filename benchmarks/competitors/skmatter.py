@@ -1,0 +1,51 @@
+"""skmatter: CUR and farthest point sampling (FPS)."""
+
+ENVIRONMENT = "skmatter"
+DISTRIBUTION = "skmatter"
+
+
+class CUR:
+    name = "skmatter CUR"
+    tasks = ("reconstruction", "clusters", "kept")
+
+    def set_objective(self, data, params):
+        import skmatter.feature_selection as rivals
+
+        self.parts = {key: data[key] for key in data if key.startswith("X")}
+        # "full": where nothing is left to gain, the rest is random
+        self.models = {
+            key: getattr(rivals, type(self).__name__)(n_to_select=params["h"], full=True)
+            for key in self.parts
+        }
+
+    def run(self):
+        for key, X in self.parts.items():
+            self.models[key].fit(X)
+
+    def get_result(self):
+        return {key.replace("X", "order"): m.selected_idx_ for key, m in self.models.items()}
+
+
+class FPS(CUR):
+    name = "skmatter FPS"
+
+
+class Import:
+    name = "skmatter"
+    tasks = ("import",)
+
+    def set_objective(self, data, params):
+        import subprocess
+        import sys
+
+        code = "import skmatter.feature_selection"
+        self.call = lambda: subprocess.run([sys.executable, "-c", code], check=True)
+
+    def run(self):
+        self.call()
+
+    def get_result(self):
+        return {}
+
+
+SOLVERS = (CUR, FPS, Import)

@@ -1,0 +1,77 @@
+"""Virtual environments for rivals whose pins conflict with ours, made when first needed.
+
+They lie in a folder of the user's choice (``--environments``, by default a cache folder) and are
+used again. A rival that cannot be installed is reported as "not installed".
+"""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+HERE = "here"  # the environment that runs the benchmark
+BESIDE_US = ("components",)  # the extra "bench" installs these here; elsewhere only without it
+# Newest versions with which each rival runs: ITMO_FS calls what NumPy 2 and SciPy 1.12 removed.
+PACKAGES = {
+    "skmatter": ("skmatter>=0.3",),
+    "old": ("skfeature-chappers", "ITMO-FS", "numpy<2", "scipy<1.12", "scikit-learn<1.4"),
+    "components": ("sparsepca", "abess"),
+}
+VERSIONS = """
+import json
+from importlib.metadata import distributions
+print(json.dumps({d.metadata["Name"].lower(): d.version for d in distributions()}))
+"""
+
+
+def default_folder():
+    """Where environments lie unless said otherwise."""
+    cache_folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache_folder) / "jointsparse-benchmarks"
+
+
+@dataclass(frozen=True)
+class Environments:
+    """Interpreters by name; ``make=False`` uses only what is there already."""
+
+    folder: Path
+    make: bool = True
+
+    def python(self, name):
+        """Return the interpreter of an environment; None where there is none."""
+        if name == HERE or (name in BESIDE_US and _all_here(PACKAGES[name])):
+            return sys.executable
+        python = self.folder / name / "bin" / "python"
+        if not python.exists() and self.make:
+            _make(self.folder / name, PACKAGES[name])
+        return str(python) if python.exists() else None
+
+    def version(self, name, distribution):
+        """Return the version of a distribution in an environment; None where it is absent."""
+        python = self.python(name)
+        return None if python is None else installed(python).get(distribution.lower())
+
+
+def _make(folder, packages):
+    print(f"making the environment {folder.name} with {', '.join(packages)}", flush=True)
+    venv.create(folder, with_pip=True)
+    python = str(folder / "bin" / "python")
+    for package in (" ".join(packages), *packages):  # all; where that fails, one by one
+        command = [python, "-m", "pip", "install", "-q", *package.split()]
+        if subprocess.run(command, capture_output=True).returncode == 0 and " " in package:
+            break
+
+
+def _all_here(packages):
+    return set(packages) <= set(installed(sys.executable))
+
+
+@cache
+def installed(python):
+    """Return the versions of everything that an interpreter can import."""
+    run = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True)
+    return json.loads(run.stdout) if run.returncode == 0 else {}
