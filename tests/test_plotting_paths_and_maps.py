@@ -124,10 +124,7 @@ def test_worth_as_a_small_table_in_a_notebook():
 @pytest.mark.parametrize("name", [n for n in plotting.__all__ if n != "ComparisonDisplay"])
 def test_displays_follow_the_conventions(name):
     display = getattr(plotting, name)
-    assert {"ax_", "figure_"} <= set(display.__annotations__)
-    if name == "ComparisonDisplay":  # of several estimators, in several axes of its own
-        assert inspect.ismethod(display.from_comparison)
-        return
     assert inspect.ismethod(display.from_estimator)  # a class method
     assert "ax" in inspect.signature(display.from_estimator).parameters
     assert inspect.signature(display.plot).parameters["ax"].default is None
+    assert {"ax_", "figure_"} <= set(display.__annotations__)
