@@ -232,6 +232,30 @@ def test_compare_prints_and_writes_what_it_found(tmp_path, folder):
     assert 0 < float(rows[0]["accuracy"]) <= 1
 
 
+def test_compare_as_a_page(tmp_path):
+    rng = np.random.default_rng(0)
+    names = ["<script>alert(1)</script>", "=cmd()", "é 🙂", "x" * 5000, "plain"]
+    values = rng.standard_normal((40, 5)) * [5, 4, 3, 2, 1]
+    write_table(tmp_path / "odd.npz", Table(values, names))
+    page = tmp_path / "page.html"
+    result = invoke(
+        *("compare", tmp_path / "odd.npz", "--methods", "greedy,laplacian-score"),
+        *("--features", 3, "--subsamples", 2, "--report", page),
+    )
+    assert result.exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert "default-src &#39;none&#39;" in text
+    assert text.count("laplacian-score") >= 3
+    assert len(text) < 50_000
+
+
+def test_compare_refuses_a_page_it_cannot_write(tmp_path):
+    result = invoke("compare", "--report", tmp_path / "absent" / "page.html")
+    assert_refused(result, "no directory")
+
+
 def test_compare_as_json(folder):
     result = invoke(
         *("compare", folder / "table.csv", "--label", "diagnosis", "--methods", "greedy,rne"),

@@ -26,6 +26,7 @@ from jointsparse.cli.console import (
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Scale
 from jointsparse.cli.outputs import check_result_paths, save_figure
+from jointsparse.cli.reporting import check_page_target
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
@@ -93,6 +94,10 @@ def compare(
         Path | None,
         typer.Option("--figure", metavar="FILE", help="Draw it: PNG, SVG or PDF."),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Write it as one HTML page."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of the tables.")
     ] = False,
@@ -110,6 +115,8 @@ def compare(
     if isinstance(count, str):
         raise CommandError(f"--features: compare takes a count or a share, not {count}")
     check_result_paths(output, figure, data)
+    if report is not None:
+        check_page_target(report, "--report")
     table = fitting.load_table(data, label, drop_text, impute)
     values, scaling = fitting.scale_columns(table.values, scale)
     wanted = _count(count, table, values)
@@ -131,6 +138,9 @@ def compare(
         for message in (*result.warnings, *([result.error] if result.error else [])):
             print_warning(f"{result.name}: {message}")
     written = _write(found, output, figure)
+    if report is not None:
+        _write_report(report, found, fitting.data_name(data), scaling)
+        written.append(report)
     if as_json:
         print_json(as_record(found, table, fitting.data_name(data), scale))
     elif not quiet:
@@ -198,6 +208,21 @@ def _write(found: "Comparison", output: Path | None, figure: Path | None) -> lis
     except (TableError, OSError) as error:
         raise CommandError(str(error)) from error
     return written
+
+
+def _write_report(path: Path, found: "Comparison", data: str, scaling: str) -> None:
+    from datetime import UTC, datetime
+
+    from jointsparse import __version__
+    from jointsparse.io import TableError
+    from jointsparse.report.comparison import save_comparison
+
+    made = f"Made by jointsparse compare {__version__} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+    title = f"Methods side by side: {data}"
+    try:
+        save_comparison(path, found, title=title, scaling=scaling, made=made)
+    except (TableError, OSError) as error:
+        raise CommandError(str(error)) from error
 
 
 def _rows(found: "Comparison") -> tuple[list[str], list[list[Any]]]:

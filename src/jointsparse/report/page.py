@@ -50,7 +50,8 @@ INLINE_NAME = 40
 
 
 @cache
-def _template() -> Any:
+def page_template(name: str) -> Any:
+    """Return a template of this package; what it is given is escaped."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -64,17 +65,17 @@ def _template() -> Any:
         percent=percent, grouped=grouped, short=lambda text: cut_middle(text, INLINE_NAME)
     )
     environment.tests["long_name"] = lambda text: len(text) > LONG_NAME
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
 def render(found: Findings) -> str:
     """Return the page."""
-    style, script = _asset("report.css"), _asset("report.js")
-    page: str = _template().render(
+    style, script = trusted_asset("report.css"), trusted_asset("report.js")
+    page: str = page_template("report.html").render(
         found=found,
-        policy=_policy(style, script),
-        style=_Trusted(style),
-        script=_Trusted(script),
+        policy=content_policy(style, script),
+        style=style,
+        script=script,
         data=_Trusted(safe_json(page_data(found))),
         words=plain_words(found),
         tiles=_tiles(found),
@@ -101,20 +102,22 @@ class _Trusted(str):
         return str(self)
 
 
-def _asset(name: str) -> str:
+def trusted_asset(name: str) -> _Trusted:
+    """Return a style or a script of this package."""
     folder = files("jointsparse.report") / "templates"
-    return (folder / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    return _Trusted((folder / name).read_text(encoding="utf-8").replace("\r\n", "\n"))
 
 
-def _policy(style: str, script: str) -> str:
+def content_policy(style: str, script: str | None = None) -> str:
     """Forbid everything but the one style and the one script of the page, and pictures in it."""
 
     def hashed(text: str) -> str:
         digest = hashlib.sha256(text.encode("utf-8")).digest()
         return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
+    scripts = "'none'" if script is None else hashed(script)
     return (
-        f"default-src 'none'; script-src {hashed(script)}; style-src {hashed(style)}; "
+        f"default-src 'none'; script-src {scripts}; style-src {hashed(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
