@@ -549,9 +549,10 @@ class TestProgress:
     @pytest.mark.parametrize("tol", [None, 1e-6, 2.0])
     def test_bar_on_a_terminal(self, tol):
         console = Console(force_terminal=True, width=100, record=True)
-        with console.capture(), progress.solver_progress(console, tol):
+        with console.capture() as drawn, progress.solver_progress(console, tol):
             for iteration, gap in enumerate((float("inf"), None, 1.0, 1e-3, 1e-9, 5.0, 0.0)):
                 self.log(iteration, gap)
+        assert "iteration 6" in drawn.get()
 
     def test_bar_fills_as_the_gap_falls(self):
         drawn = progress._BarProgress(Console(force_terminal=True), tol=1e-6)

@@ -24,7 +24,16 @@ from jointsparse.cli.console import (
     visible,
 )
 from jointsparse.cli.errors import CommandError
-from jointsparse.cli.fitting import Impute, Scale
+from jointsparse.cli.fitting import Scale
+from jointsparse.cli.options import (
+    DataArgument,
+    DropTextOption,
+    FigureOption,
+    ImputeOption,
+    JsonOption,
+    QuietOption,
+    ScaleOption,
+)
 from jointsparse.cli.outputs import check_result_paths, save_figure
 from jointsparse.cli.reporting import check_page_target
 
@@ -40,14 +49,7 @@ _WIDE = 110  # columns of a terminal on which there is room for the spreads too
 
 
 def compare(
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATA",
-            help="Table, as for select. Without it, the bundled breast-cancer table.",
-            show_default=False,
-        ),
-    ] = None,
+    data: DataArgument = None,
     methods: Annotated[
         str,
         typer.Option("--methods", metavar="A,B,C", help="Names, or all; see: jointsparse methods."),
@@ -67,15 +69,9 @@ def compare(
             "--label", metavar="COLUMN", help="Classes: kept out, and used for cluster scores."
         ),
     ] = None,
-    scale: Annotated[
-        Scale, typer.Option("--scale", help="How to make columns comparable.")
-    ] = Scale.STANDARD,
-    drop_text: Annotated[
-        bool, typer.Option("--drop-text", help="Leave out columns that are not numbers.")
-    ] = False,
-    impute: Annotated[
-        Impute | None, typer.Option("--impute", help="What replaces missing values.")
-    ] = None,
+    scale: ScaleOption = Scale.STANDARD,
+    drop_text: DropTextOption = False,
+    impute: ImputeOption = None,
     subsamples: Annotated[
         int,
         typer.Option(
@@ -90,20 +86,13 @@ def compare(
         Path | None,
         typer.Option("--output", metavar="FILE", help="Write the table of methods, as CSV."),
     ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option("--figure", metavar="FILE", help="Draw it: PNG, SVG or PDF."),
-    ] = None,
+    figure: FigureOption = None,
     report: Annotated[
         Path | None,
         typer.Option("--report", metavar="FILE", help="Write it as one HTML page."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of the tables.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print only warnings and errors (and --json).")
-    ] = False,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Read, compare, write, print."""
     from jointsparse.model_selection import compare_methods

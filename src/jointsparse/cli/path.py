@@ -23,7 +23,16 @@ from jointsparse.cli.console import (
     visible,
 )
 from jointsparse.cli.errors import CommandError
-from jointsparse.cli.fitting import Impute, Scale
+from jointsparse.cli.fitting import Scale
+from jointsparse.cli.options import (
+    DataArgument,
+    DropTextOption,
+    FigureOption,
+    ImputeOption,
+    JsonOption,
+    QuietOption,
+    ScaleOption,
+)
 from jointsparse.cli.outputs import check_result_paths, save_figure
 from jointsparse.cli.progress import solver_progress
 
@@ -37,14 +46,7 @@ _NAME_CELLS = 24
 
 
 def path(
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATA",
-            help="Table, as for select. Without it, the bundled breast-cancer table.",
-            show_default=False,
-        ),
-    ] = None,
+    data: DataArgument = None,
     method: Annotated[
         str, typer.Option("--method", metavar="NAME", help="A method with a sparsity penalty.")
     ] = "spca-psd",
@@ -74,28 +76,16 @@ def path(
     label: Annotated[
         str | None, typer.Option("--label", metavar="COLUMN", help="Column to keep out.")
     ] = None,
-    scale: Annotated[
-        Scale, typer.Option("--scale", help="How to make columns comparable.")
-    ] = Scale.STANDARD,
-    drop_text: Annotated[
-        bool, typer.Option("--drop-text", help="Leave out columns that are not numbers.")
-    ] = False,
-    impute: Annotated[
-        Impute | None, typer.Option("--impute", help="What replaces missing values.")
-    ] = None,
+    scale: ScaleOption = Scale.STANDARD,
+    drop_text: DropTextOption = False,
+    impute: ImputeOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", metavar="FILE", help="Write the points, with all names, as CSV."),
     ] = None,
-    figure: Annotated[
-        Path | None, typer.Option("--figure", metavar="FILE", help="Draw it: PNG, SVG or PDF.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of the table.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print only warnings and errors (and --json).")
-    ] = False,
+    figure: FigureOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Read, solve for every penalty, write, print."""
     if not 0 < smallest < 0.95:
