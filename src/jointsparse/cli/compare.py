@@ -36,6 +36,7 @@ from jointsparse.cli.options import (
 )
 from jointsparse.cli.outputs import check_result_paths, save_figure
 from jointsparse.cli.reporting import check_page_target
+from jointsparse.methods import registry
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
@@ -140,8 +141,6 @@ def compare(
 
 
 def _names(text: str) -> list[str]:
-    from jointsparse.methods import registry
-
     if text.strip() == "all":
         return list(registry.methods())
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
