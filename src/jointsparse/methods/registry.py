@@ -174,6 +174,15 @@ _METHODS = (
         uses="graph",
     ),
     Method(
+        "mcfs",
+        "selector",
+        "mcfs.MCFS",
+        summary="Few features that reproduce the spectral embedding of the neighbours, each alone.",
+        when="Several clusters, and features wanted that matter for one of them.",
+        source="Cai, Zhang, He 2010, KDD",
+        uses="graph",
+    ),
+    Method(
         "udfs",
         "selector",
         "udfs.UDFS",
