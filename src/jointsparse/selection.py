@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from jointsparse.device import is_device_array, like
 from jointsparse.linalg import Array, Spectrum, double
 from jointsparse.moments import Moments
-from jointsparse.solvers.columns import Columns, feature_columns
+from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
 from jointsparse.solvers.greedy import (
     DETERMINED,
-    FloatArray,
     GreedyPath,
     IntArray,
     Target,

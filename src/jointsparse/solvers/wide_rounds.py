@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from jointsparse.linalg import (
     Array,
@@ -202,7 +203,7 @@ class Rounds:
         data = self._working_data()
         self.recorded = self.objective
         self.factor = factor_in(self.basis, self.copies.values[0])
-        self.certificates: list[tuple] = []  # Ω̃, frame, bound
+        self.certificates: list[tuple[Any, ...]] = []  # Ω̃, frame, bound
         frame = Frame.of(data, self.basis, self.multiplier)
         smooth = symmetric_part(self.copies.agreed[0])
         self._bound(frame, [self.problem.consistent(self.copies), smooth])
