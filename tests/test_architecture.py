@@ -15,6 +15,7 @@ from jointsparse.cli.main import app
 PACKAGE = Path(jointsparse.__file__).parent
 PAGE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
 MOST_FILES = 10
+FEW = ["--path-points", "2"]  # of the slider
 
 
 def walks():
@@ -69,7 +70,7 @@ def test_the_walk_is_true(method, tmp_path):
     values = load_breast_cancer().data[:80, :12]
     np.savetxt(table, values, delimiter=",", header=names, comments="")
     page = tmp_path / "page.html"
-    found = entered(["select", str(table), "--method", method, "--report", str(page)])
+    found = entered(["select", str(table), "--method", method, "--report", str(page), *FEW])
     assert page.exists()
     stations = walks()[method]
     on_the_way = [place for place in found if place in stations]
