@@ -16,6 +16,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from jointsparse.io import atomic_path
+from jointsparse.methods import registry
 
 SUFFIX = ".skops"
 
@@ -132,15 +133,15 @@ def _trusted() -> list[str]:
     import numpy as np
     from scipy import sparse
 
-    from jointsparse.methods import registry
     from jointsparse.methods.kernel_fssl import KernelFSSL
     from jointsparse.methods.select_features import SelectFeatures
     from jointsparse.selection_report import SelectionReport, StandIns
 
-    estimators = {type(method.make()) for method in registry.methods().values()}
+    estimators = {f"{m.module}.{m.class_name}" for m in registry.methods().values()}
     kept = {KernelFSSL, SelectFeatures, SelectionReport, StandIns}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
-    return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in estimators | kept | plain)
+    others = {f"{kind.__module__}.{kind.__qualname__}" for kind in kept | plain}
+    return sorted(estimators | others)
 
 
 def _damaged(path: Path, error: Exception) -> ModelError:

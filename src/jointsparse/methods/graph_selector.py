@@ -7,8 +7,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
 from jointsparse.methods.base import Selector, is_number
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.moments import Moments
@@ -83,6 +85,31 @@ def twin_labels(columns: FloatArray) -> IntArray | None:
         if np.max(np.abs(columns[:, one] - sign * columns[:, other])) <= EQUAL * size:
             labels[other] = labels[one]
     return None if np.array_equal(labels, np.arange(probe.size)) else labels
+
+
+def neighbour_graph(
+    data: FloatArray, n_neighbors: Any, *, weights: Any, width: Any, unit: float
+) -> sp.csr_array:
+    """Return the weighted neighbour graph of samples that were divided by ``unit``.
+
+    ``width`` is in units of the data as they came; the other parameters are those of
+    :func:`~jointsparse.graphs.laplacian.affinity`.
+    """
+    count = check_count("n_neighbors", n_neighbors)
+    if weights not in WEIGHTS:
+        known = ", ".join(map(repr, WEIGHTS))
+        raise ValueError(f"weights={weights!r} is not one of {known}")
+    automatic = isinstance(width, str) and width == "auto"
+    if not automatic and (not is_number(width) or not 0 < float(width) < float("inf")):
+        raise ValueError(f"width={width!r} is neither a number above 0 nor 'auto'")
+    scaled = None if automatic else float(width) / unit
+    graph = affinity(data, count, weights=weights, width=scaled)
+    if graph.nnz == 0 or degrees(graph).sum() == 0:
+        raise ValueError(
+            f"every weight is 0: width={width!r} is far below the distances between neighbours; "
+            "raise it or leave it at 'auto'"
+        )
+    return graph
 
 
 def check_count(name: str, value: Any) -> int:
