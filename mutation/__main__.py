@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -54,6 +55,7 @@ def main() -> int:
     parser.add_argument("--fail-under", type=float, default=0, help="score after review, per cent")
     parser.add_argument("--store", type=Path, default=ROOT / "build" / "mutation.sqlite")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that copies are removed
 
     store = Store(arguments.store, ROOT)
     every = _files(SOURCES)

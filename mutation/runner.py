@@ -29,7 +29,7 @@ def run(
     root: Path, store: Store, todo: Iterator[Mutant], jobs: int, seconds: float, until: float
 ) -> int:
     """Try faults until there are none left or the time is up; return how many were tried."""
-    done, busy = 0, {}
+    done, busy, sound = 0, {}, False
     folder = Path(tempfile.mkdtemp(prefix="mutation-"))
     pool = ProcessPoolExecutor(
         jobs, mp.get_context("spawn"), _begin, (str(root), str(folder), store.modules())
@@ -46,6 +46,9 @@ def run(
                     continue
                 chosen, spent = _affordable(reaching, seconds)
                 limit = FIXED + TIMES * spent
+                if not sound:
+                    _check_sound(pool, root, mutant.file, chosen, limit)
+                    sound = True
                 task = pool.submit(_try, mutant.file, mutant.text, chosen, limit)
                 busy[task] = (mutant, len(chosen), len(reaching))
             if not busy:
@@ -57,6 +60,15 @@ def run(
     finally:
         pool.shutdown(cancel_futures=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_sound(
+    pool: ProcessPoolExecutor, root: Path, file: str, tests: list[str], limit: float
+) -> None:
+    """Refuse to go on where tests fail without any fault: everything would count as noticed."""
+    outcome, by, _ = pool.submit(_try, file, (root / file).read_text(), tests, limit).result()
+    if outcome != "survived":
+        raise RuntimeError(f"the tests of {file} fail without any fault: {outcome} {by}")
 
 
 def _affordable(reaching: list[tuple[str, float]], seconds: float) -> tuple[list[str], float]:

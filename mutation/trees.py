@@ -68,6 +68,7 @@ class Watch:
 def session(tree: Path, files: list[str], watch: Watch, limit: float | None) -> int:
     """Run tests of a tree in this process, which is one made for it; return pytest's status."""
     os.chdir(tree)
+    sys.dont_write_bytecode = False  # compiled files stay in the tree and serve the next fault
     sys.path.insert(0, str(tree / "src"))
     os.environ.update(
         PYTHONPATH=str(tree / "src"),
