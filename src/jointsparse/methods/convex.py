@@ -30,6 +30,7 @@ from jointsparse.solvers.solution import Solution
 AUTO_ALPHA = 0.1
 AUTO_ETA = 0.03
 ALPHA_FOR_CLUSTERS = 0.02  # where the number of clusters says what eta is
+ROUNDING = 1e-14  # of the size of the data: smaller penalties have no effect in double precision
 ETA_FOR_CLUSTERS = (1e-4, 0.5)  # smallest and largest
 
 
@@ -166,10 +167,28 @@ class ConvexSelector(Selector):
             largest=lambda: self._largest_lam(moments),
             trace=trace,
         )
+        self._check_penalties(moments)
+
+    def _check_penalties(self, moments: Moments) -> None:
+        """Refuse penalties of nothing, to rounding: then every feature reconstructs itself."""
         if self.alpha_ == 0 and not (self.eta_ > 0 and self._zero_alpha_allowed()):
+            if self.alpha != 0 and self.eta_ > 0:
+                raise ValueError(
+                    f"eta={self._eta} alone empties the model, so that alpha={self.alpha} is a "
+                    "share of nothing; lower eta"
+                )
             both = hasattr(self, "eta") and not self.eta_
             reason = "alpha and eta cannot both be 0" if both else "alpha must be positive"
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
+        total = moments.total_variance
+        # Σ‖x_i‖ is at most the second of these.
+        size = total if self._loss == "squared" else float(np.sqrt(moments.n_samples * total))
+        if self.alpha_ + self.eta_ < ROUNDING * size:
+            raise ValueError(
+                f"the penalty is {(self.alpha_ + self.eta_) / size:.2g} of the size of the data, "
+                "which is lost in rounding: without a penalty every feature reconstructs itself; "
+                "raise alpha, or set penalty_scale='relative'"
+            )
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
         """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
