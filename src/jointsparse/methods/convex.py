@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Array, Spectrum, double, eigh, positive_part
 from jointsparse.methods.base import Selector, check_stopping, is_number
-from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
+from jointsparse.methods.penalty_scale import ROUNDING, absolute_penalty, check_scale
 from jointsparse.moments import Moments
 from jointsparse.selection import whitened_target
 from jointsparse.solvers.convex_model import (
@@ -30,7 +30,6 @@ from jointsparse.solvers.solution import Solution
 AUTO_ALPHA = 0.1
 AUTO_ETA = 0.03
 ALPHA_FOR_CLUSTERS = 0.02  # where the number of clusters says what eta is
-ROUNDING = 1e-14  # of the size of the data: smaller penalties have no effect in double precision
 ETA_FOR_CLUSTERS = (1e-4, 0.5)  # smallest and largest
 
 

@@ -232,6 +232,8 @@ def _fold_mean(
     state: tuple[int, FloatArray] | None, block: Block, start: int
 ) -> tuple[int, FloatArray]:
     n = block.shape[0]
+    if sp.issparse(block):
+        block = block.astype(np.float64)  # SciPy would add up in single precision and then convert
     total = np.asarray(block.sum(axis=0, dtype=np.float64)).ravel()
     return (n, total / n) if state is None else _add_means(state, (n, total / n))
 
