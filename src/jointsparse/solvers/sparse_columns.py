@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from jointsparse.linalg import without_offsets
 from jointsparse.solvers.columns import Columns
 
 FloatArray = NDArray[np.float64]
@@ -32,6 +33,7 @@ class SparseColumns(Columns):
 
     def __init__(self, matrix: Any, mean: FloatArray, squares: FloatArray) -> None:
         live = squares > 0
+        matrix, mean = without_offsets(matrix, mean)
         self.data = sp.csc_array(matrix, dtype=np.float64)
         if not live.all():
             self.data = sp.csc_array(self.data @ sp.diags_array(live.astype(np.float64)))
