@@ -11,8 +11,8 @@ from jointsparse.io.errors import table_error
 
 NAME_BYTES = 100  # of a column's name and what refers to it, about
 CELL_BYTES = 16  # a number in its column, and once more in the matrix
-HEADER_BYTES = 1 << 26  # of delimited text, up to its first row: a million columns need a third
-MOST_TEXT_COLUMNS = 1 << 22  # of delimited text, which takes seconds for each million names
+HEADER_BYTES = 1 << 26  # of delimited text, with the first row; a million columns take half
+MOST_TEXT_COLUMNS = 1 << 20  # of delimited text; so many take half a minute
 _PIECE = 1 << 24
 
 
