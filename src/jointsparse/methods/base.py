@@ -53,6 +53,7 @@ class Selector(SelectionWorth, ColumnSelector, MomentsEstimator):
     def _fit(self, moments: Moments) -> Self:
         wanted = wanted_features(self.n_features_to_select, moments.n_features)
         check_rule(self.rule)
+        self._check_dense(moments)
         if not np.any(moments.variances > 0):
             raise ValueError(
                 "every feature is constant: there is no variance to explain and nothing to select"

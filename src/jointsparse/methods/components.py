@@ -108,6 +108,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._check_n_components()
         if not np.any(moments.variances > 0):
             raise ValueError("every feature is constant: there is no variance to explain")
+        self._check_dense(moments)
         gram = self._gram(moments)
         solution = self._solve(moments, gram)
         self._set_components(np.asarray(solution.loadings), gram)

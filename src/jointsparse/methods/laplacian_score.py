@@ -6,6 +6,7 @@ import numpy as np
 
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
 from jointsparse.methods.base import is_number
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.graph_selector import FloatArray, GraphSelector, check_count
 from jointsparse.moments import Moments
 from jointsparse.solvers.smoothness import solve_smoothness
@@ -105,8 +106,11 @@ class LaplacianScore(GraphSelector):
         self.laplacian_scores_[varies] = solution.state
         return solution, scores
 
+    def _takes_sparse(self) -> bool:
+        return True
+
     def _solve_samples(
-        self, data: FloatArray, mean: FloatArray, unit: float
+        self, data: FloatArray | SparseSamples, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         neighbours = check_count("n_neighbors", self.n_neighbors)
         if self.weights not in WEIGHTS:
