@@ -107,6 +107,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         """
         self._check_n_components()
         check_variance(moments)
+        self._check_dense(moments)
         gram = self._gram(moments)
         solution = self._solve(moments, gram)
         self._set_components(np.asarray(solution.loadings), gram)
