@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.base import Selector, is_number
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.wide_samples import sparse_samples
