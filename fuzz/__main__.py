@@ -14,11 +14,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("--estimators", type=int, default=300, help="number of fits")
     parser.add_argument("--files", type=int, default=300, help="number of mutated files")
+    parser.add_argument("--models", type=int, default=100, help="number of mutated model files")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     arguments = parser.parse_args()
     failed = 0
-    for kind in ("estimators", "files"):
+    for kind in ("estimators", "files", "models"):
         count = getattr(arguments, kind)
         if count:
             failed += run(kind, arguments.first, count, arguments.jobs)

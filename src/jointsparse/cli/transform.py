@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 HELP = "Keep the features of a saved model in another table."
 _LISTED = 5  # names in a sentence
+_MODEL_FAULTS = (ValueError, AttributeError, TypeError, LookupError, ArithmeticError, MemoryError)
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def transform(options: TransformOptions) -> None:
         table = read_table(
             options.data, label=options.label, drop_text=True, impute="keep", least_rows=1
         )
-        result, notes = _applied(
+        result, notes = applied(
             fitted, table, options.data, scaled=options.scaled, partial=options.partial
         )
         write_table(options.output, result)
@@ -113,10 +114,36 @@ def _print(result: "Table", table: "Table", notes: list[str], output: Path) -> N
     console.print(Text(f"wrote {output}"), soft_wrap=True)
 
 
+def applied(
+    model: Any, table: "Table", data: str, *, scaled: bool, partial: bool
+) -> "tuple[Table, list[str]]":
+    """Return what the model makes of a table, and notes about what was ignored.
+
+    A file can hold a model of the right types with the wrong values in it: whatever it does then,
+    and numbers that are not finite where those of the table are, are the model's fault.
+    """
+    try:
+        result, notes = _applied(model, table, data, scaled=scaled, partial=partial)
+    except CommandError:
+        raise
+    except _MODEL_FAULTS as error:
+        reason = f"{type(error).__name__}: {error}"[:160]
+        raise CommandError(f"the model cannot be applied: {reason}") from error
+    if _finite(table.values) and not _finite(result.values):
+        raise CommandError("the model cannot be applied: it gives values that are not finite")
+    return result, notes
+
+
+def _finite(values: Any) -> bool:
+    import numpy as np
+
+    stored = values if isinstance(values, np.ndarray) else values.data
+    return stored.dtype.kind in "biuf" and bool(np.isfinite(stored).all())
+
+
 def _applied(
     model: Any, table: "Table", data: str, *, scaled: bool, partial: bool
 ) -> "tuple[Table, list[str]]":
-    """Return what the model makes of a table, and notes about what was ignored."""
     import numpy as np
     from sklearn.feature_selection import SelectorMixin
     from sklearn.pipeline import Pipeline
@@ -223,10 +250,7 @@ def _quietly(model: Any, values: Any) -> Any:
     with warnings.catch_warnings():
         # The columns were matched by name above; an array has none to check again.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        try:
-            return model.transform(values)
-        except (ValueError, AttributeError) as error:
-            raise CommandError(f"the model cannot be applied: {error}") from error
+        return model.transform(values)
 
 
 def _table(values: Any, names: list[str], like: "Table") -> "Table":

@@ -21,7 +21,7 @@ from jointsparse.methods.from_moments import MomentsEstimator
 from jointsparse.methods.from_source import check_features
 from jointsparse.methods.samples import valid_samples
 from jointsparse.metrics.loadings import sequential_variance
-from jointsparse.moments import Moments
+from jointsparse.moments import Moments, check_variance
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
@@ -106,8 +106,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             What the solver returned.
         """
         self._check_n_components()
-        if not np.any(moments.variances > 0):
-            raise ValueError("every feature is constant: there is no variance to explain")
+        check_variance(moments)
+        self._check_dense(moments)
         gram = self._gram(moments)
         solution = self._solve(moments, gram)
         self._set_components(np.asarray(solution.loadings), gram)

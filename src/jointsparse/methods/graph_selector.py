@@ -11,8 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.base import Selector, is_number
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
+from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.solution import Solution
 
@@ -30,7 +32,7 @@ class GraphSelector(Selector):
     Constant features are left out before (in these methods nothing is smoother than a constant)
     and score 0. A subclass defines ``_solve_samples(data, mean, unit)``: ``data`` are the other
     features, centred and divided by ``unit``, so that their mean square is 1; ``mean`` is what
-    was taken off, in the same unit.
+    was taken off, in the same unit. Sparse samples stay sparse where ``_takes_sparse`` says so.
     """
 
     _rewards_duplicates = False
@@ -38,17 +40,31 @@ class GraphSelector(Selector):
     def _needs_samples(self) -> bool:
         return True
 
+    def _takes_sparse(self) -> bool:
+        """Whether ``_solve_samples`` leaves sparse samples (:class:`SparseSamples`) as they are."""
+        return False
+
+    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
+        if self._takes_sparse():
+            return super()._dense_bytes(n_samples, n_features)
+        smaller = min(n_samples, n_features)
+        return 8 * (4 * n_samples * n_features + 4 * smaller**2)
+
     def _solve_samples(
-        self, data: FloatArray, mean: FloatArray, unit: float
+        self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
     def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
         self.__dict__.pop("loadings_", None)
         varies = moments.variances > 0
-        data = moments.centred_data[:, varies].astype(np.float64, copy=False)
-        unit = float(np.sqrt(moments.total_variance / data.size))
-        data = data / unit
+        size = moments.n_samples * int(np.count_nonzero(varies))
+        unit = float(np.sqrt(moments.total_variance / size))
+        data: Any = None
+        if self._takes_sparse() and sp.issparse(moments.data):
+            data = sparse_samples(moments, unit, varies)
+        else:
+            data = moments.centred_data[:, varies].astype(np.float64, copy=False) / unit
         if self._rewards_duplicates and data.shape[1] < data.shape[0]:
             labels = twin_labels(data / np.linalg.norm(data, axis=0))
             if labels is not None:
@@ -88,7 +104,7 @@ def twin_labels(columns: FloatArray) -> IntArray | None:
 
 
 def neighbour_graph(
-    data: FloatArray, n_neighbors: Any, *, weights: Any, width: Any, unit: float
+    data: FloatArray | SparseSamples, n_neighbors: Any, *, weights: Any, width: Any, unit: float
 ) -> sp.csr_array:
     """Return the weighted neighbour graph of samples that were divided by ``unit``.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.graph_selector import FloatArray, GraphSelector, neighbour_graph
 from jointsparse.moments import Moments
 from jointsparse.solvers.smoothness import solve_smoothness
@@ -103,8 +104,11 @@ class LaplacianScore(GraphSelector):
         self.laplacian_scores_[varies] = solution.state
         return solution, scores
 
+    def _takes_sparse(self) -> bool:
+        return True
+
     def _solve_samples(
-        self, data: FloatArray, mean: FloatArray, unit: float
+        self, data: FloatArray | SparseSamples, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         graph = neighbour_graph(
             data, self.n_neighbors, weights=self.weights, width=self.width, unit=unit

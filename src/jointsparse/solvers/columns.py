@@ -124,7 +124,9 @@ def root_of_scatter(scatter: Array) -> Array:
 def feature_columns(moments: Moments) -> Columns:
     """Return the features through whichever is smaller: the samples or the scatter matrix."""
     if "columns" not in moments.cache:
-        if not moments.has_samples or moments.n_features <= moments.n_samples:
+        if moments.near_one is not moments:
+            columns = feature_columns(moments.near_one)
+        elif not moments.has_samples or moments.n_features <= moments.n_samples:
             columns = Columns(root_of_scatter(moments.native.scatter))
         elif hasattr(moments.data, "transposed_times"):
             from jointsparse.solvers.remote_columns import RemoteColumns  # which builds on this

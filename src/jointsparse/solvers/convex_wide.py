@@ -23,6 +23,7 @@ from typing import Any
 
 from jointsparse.linalg import Array, array_namespace, eigh, root_of_scatter
 from jointsparse.solvers.convex_low_rank import LowRankState, solve_low_rank
+from jointsparse.solvers.convex_model import EMPTYING
 from jointsparse.solvers.low_rank_basis import Basis
 from jointsparse.solvers.scatter_access import FLOOR, LARGEST_GRAM, DataScatter
 from jointsparse.solvers.screening import static_screen
@@ -126,6 +127,8 @@ def solve_wide(
         wide = as_wide(root_of_scatter(wide.dense()))
     xp = array_namespace(wide.empty)
     total = float(xp.sum(wide.squared_lengths()))
+    most = 2 * EMPTYING * total  # see capped_penalty
+    lam, eta = min(lam, most), min(eta, most)
     if lam == 0:
         return _without_sparsity(wide, total, eta)
     screened = _screened(wide, lam, eta, start)

@@ -135,6 +135,8 @@ class _ScatterFold(Fold):
         xp = array_namespace(self.train)
         squares = xp.linalg.diagonal(self.train) + xp.linalg.diagonal(self.test)
         features = features[to_host(squares)[features] > 0]
+        if features.size == 0:
+            return self.total
         index = like(features, squares)
         scale = 1 / squares[index] ** 0.5
         inner = self.train[index, :][:, index] * scale * scale[:, None]

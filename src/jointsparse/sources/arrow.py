@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from jointsparse.io.delimited import Header, read_header
 from jointsparse.io.errors import counted, listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS, open_input
 from jointsparse.io.table import distinct, find_label
+from jointsparse.io.versions import Versions
 from jointsparse.sources.base import Block, Source
 
 if TYPE_CHECKING:
@@ -58,14 +60,17 @@ class ArrowSource(Source):
         self.name = name
         self.label = label
         self.notes: list[str] = []
+        self._versions = Versions(self.files)
         schema = self._schema
         path = self.files[0]
         names = list(schema.names)
         if label is not None:
             find_label(path, label, names)
         if columns is not None:
+            known = set(names)
             for column in columns:
-                find_label(path, column, names, wanted_for="columns")
+                if column not in known:
+                    find_label(path, column, names, wanted_for="columns")
             names = list(columns)
         names = [name for name in names if name != label]
         types = {name: _number_type(schema.field(name).type) for name in names}
@@ -99,7 +104,7 @@ class ArrowSource(Source):
         """Schema of the first file, for which all the others are checked."""
         schemas = [self._schema_of(file) for file in self.files]
         first = schemas[0]
-        repeated = [name for name in first.names if first.names.count(name) > 1]
+        repeated = [name for name, count in Counter(first.names).items() if count > 1]
         if repeated:
             raise table_error(
                 self.files[0], f"has several columns {shown(repeated[0])}; rename all but one."
@@ -145,6 +150,7 @@ class ArrowSource(Source):
         assert self.feature_names is not None
         names = self.feature_names[indices].tolist()
         part = ArrowSource(self.files, self.kind, self.name, columns=names, label=self.label)
+        part._versions = self._versions
         part.memory = self.memory
         return part
 
@@ -174,6 +180,8 @@ class ArrowSource(Source):
         import pyarrow as pa
 
         for file in self.files:
+            # Each pass reads the same file as the first: what was found in one holds in the other.
+            self._versions.check(file)
             batches = self._batches_of(file, list(names), rows)
             while True:
                 with reading(file, pa.ArrowException):
@@ -181,6 +189,7 @@ class ArrowSource(Source):
                 if batch is None:
                     break
                 yield batch.select(list(names))
+            self._versions.check(file)
 
     def _batches_of(self, file: Path, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
