@@ -21,8 +21,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from jointsparse.arrays import Array
 from jointsparse.linalg import (
-    Array,
     Spectrum,
     array_namespace,
     column_norms,

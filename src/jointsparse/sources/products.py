@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.sources.base import Block, Source
-
-FloatArray = NDArray[np.float64]
 
 
 def times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:
