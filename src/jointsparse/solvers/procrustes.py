@@ -23,10 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.penalties import soft_threshold
 from jointsparse.solvers.elastic_net import PLACE_ON_STRETCH, elastic_net, path_to_count
-from jointsparse.solvers.gram import Gram, SampleGram
+from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram
 from jointsparse.solvers.procrustes_spaces import FeatureSpace, SampleSpace, Space
 from jointsparse.solvers.solution import Solution, Trace
 
