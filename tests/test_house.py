@@ -1,11 +1,14 @@
 """The house rules that a machine can check: nothing in ``src/`` grows out of hand."""
 
 import ast
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "jointsparse"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "jointsparse"
 FILES = sorted(SOURCE.rglob("*.py"))
 LONGEST_FILE = 500
 LONGEST_FUNCTION = 60  # without its docstring
@@ -41,3 +44,20 @@ def test_no_file_and_no_function_is_long():
 def test_the_lines_of_a_function_are_counted_without_its_docstring():
     text = 'def one():\n    """Two\n\n    lines.\n    """\n    return 1\n\n\ndef two(): ...\n'
     assert [lines_of(function) for function in functions_in(text)] == [2, 1]
+
+
+def test_every_dependency_is_justified_in_one_line():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    wanted = {re.match(r"[\w-]+", text)[0] for group in groups for text in group}
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## Dependencies")[2]
+    cells = re.findall(r"^\| ([^|]*) \| [^|]+ \|$", page, flags=re.MULTILINE)
+    justified = {name for cell in cells for name in re.findall(r"[\w-]+", cell.split("*")[0])}
+    assert wanted - {"jointsparse"} == justified - {"package", "---"}
+
+
+def test_every_dependency_has_a_lower_bound():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    unbound = [t for group in groups for t in group if ">=" not in t and t != "jointsparse[test]"]
+    assert not unbound

@@ -22,15 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, like
-from jointsparse.linalg import Array, Spectrum, double
+from jointsparse.linalg import Spectrum, double
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.greedy import (
     DETERMINED,
-    FloatArray,
     GreedyPath,
-    IntArray,
     Target,
     row_axes,
     row_products,

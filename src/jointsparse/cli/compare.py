@@ -22,7 +22,6 @@ from jointsparse.cli.console import (
     output_console,
     print_json,
     print_warning,
-    visible,
 )
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Scale
@@ -38,6 +37,7 @@ from jointsparse.cli.options import (
 from jointsparse.cli.outputs import check_result_paths, save_figure
 from jointsparse.cli.reporting import check_page_target
 from jointsparse.methods import registry
+from jointsparse.text import visible
 
 if TYPE_CHECKING:
     from jointsparse.io import Table

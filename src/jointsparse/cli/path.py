@@ -21,7 +21,6 @@ from jointsparse.cli.console import (
     print_json,
     print_warning,
     shorten_middle,
-    visible,
 )
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Scale
@@ -36,6 +35,7 @@ from jointsparse.cli.options import (
 )
 from jointsparse.cli.outputs import check_result_paths, save_figure
 from jointsparse.cli.progress import solver_progress
+from jointsparse.text import visible
 
 if TYPE_CHECKING:
     from jointsparse.model_selection import RegularizationPath

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from jointsparse.cli.console import Glyphs, output_console, print_json, print_warning, visible
+from jointsparse.cli.console import Glyphs, output_console, print_json, print_warning
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.rendering import counted
+from jointsparse.text import visible
 
 if TYPE_CHECKING:
     from jointsparse.io import Table

@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from jointsparse.arrays import FloatArray, IntArray
 
 TOL = 1e-4  # squared movement of the centres, relative to the mean variance of the features
 BLOCK = 2**18  # distances that are held at a time: they stay in the cache of the processor

@@ -14,6 +14,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like
 from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.base import is_number
@@ -27,8 +28,6 @@ from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.products import centred_product
-
-FloatArray = NDArray[np.float64]
 
 
 class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstimator):

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
 from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.base import Selector, is_number
@@ -17,9 +18,6 @@ from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.solution import Solution
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 AUTO_CLUSTERS = 5
 AUTO_ALPHA = 0.3  # of the relative unit: about half of the features remain

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.sparse_samples import SparseSamples
-from jointsparse.methods.graph_selector import FloatArray, GraphSelector, neighbour_graph
+from jointsparse.methods.graph_selector import GraphSelector, neighbour_graph
 from jointsparse.moments import Moments
 from jointsparse.solvers.smoothness import solve_smoothness
 from jointsparse.solvers.solution import Solution

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.targets import neighbour_targets
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
-    FloatArray,
     GraphSelector,
     check_count,
     neighbour_graph,

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
-from jointsparse.linalg import Array, Spectrum
+from jointsparse.linalg import Spectrum
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.methods.wide_samples import advised_by_few, is_wide, strongest, wide_data
 from jointsparse.moments import Moments

@@ -8,10 +8,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.methods.base import Selector, check_stopping
 from jointsparse.methods.graph_selector import (
-    FloatArray,
-    IntArray,
     check_count,
     check_power,
     embedded,

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_array
 
+from jointsparse.arrays import FloatArray
 from jointsparse.io import StrPath, atomic_path
 from jointsparse.methods import registry
-from jointsparse.report.findings import Findings, FloatArray, PathPoints, PixelMaps
+from jointsparse.report.findings import Findings, PathPoints, PixelMaps
 from jointsparse.report.gather import Fitted, worth_of
 from jointsparse.report.words import reproducing_code, wanted_words
 from jointsparse.text import visible

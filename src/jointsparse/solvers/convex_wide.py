@@ -21,7 +21,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jointsparse.linalg import Array, array_namespace, eigh, root_of_scatter
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, eigh, root_of_scatter
 from jointsparse.solvers.convex_low_rank import LowRankState, solve_low_rank
 from jointsparse.solvers.convex_model import EMPTYING
 from jointsparse.solvers.low_rank_basis import Basis

@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from jointsparse.solvers.gram import FloatArray, Gram
+from jointsparse.arrays import FloatArray
+from jointsparse.solvers.gram import Gram
 
 MAX_SWEEPS = 10_000  # of coordinate descent over one working set
 ROUNDING = 1e-12  # relative to the largest |c|: below, a difference is rounding

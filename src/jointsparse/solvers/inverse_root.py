@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
-FloatArray = NDArray[np.float64]
+from jointsparse.arrays import FloatArray
 
 LOOK_EVERY = 10  # steps between two looks at the answer
 MOST_STEPS = 500

@@ -23,9 +23,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import class_means
 from jointsparse.linalg import add_to_diagonal, eigh, lowest_eigenpairs, symmetric_part
-from jointsparse.solvers.block_krylov import FloatArray, largest_pairs, widened
+from jointsparse.solvers.block_krylov import largest_pairs, widened
 
 TIE = 1e-9  # relative difference of eigenvalues that are equal
 RANK = 1e-12  # relative to the largest eigenvalue of a Gram matrix: below, it is zero

@@ -22,7 +22,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jointsparse.linalg import Array, array_namespace, blocks, double, without_offsets
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, blocks, double, without_offsets
 
 
 class WideData(Protocol):

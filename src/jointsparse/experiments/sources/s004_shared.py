@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.datasets import available_datasets
 from jointsparse.experiments.claims import Claim
 from jointsparse.experiments.lloyd import lloyd_labels
@@ -27,7 +28,6 @@ from jointsparse.metrics import clustering_accuracy
 from jointsparse.moments import Moments
 from jointsparse.selection import by_score
 
-FloatArray = NDArray[np.float64]
 Cases = list[dict[str, Any]]
 Results = list[tuple[dict[str, Any], Row]]
 
