@@ -17,7 +17,7 @@ from jointsparse.solvers.quadratic_forms import (
     form_of,
     shares,
 )
-from jointsparse.solvers.reweighted_eigen import solve_reweighted
+from jointsparse.solvers.reweighted_eigen import _Extrapolation, scores_of, solve_reweighted
 
 seeds = st.integers(0, 10_000)
 
@@ -149,3 +149,39 @@ def test_both_splits_of_the_neighbourhood_embedding_choose_alike(monkeypatch):
     assert set(chosen) == set(again)
     best_selection = np.sort(np.abs(A).sum(axis=0))[:4].sum()
     assert max(factored.objective, square.objective) < best_selection
+
+
+def test_extrapolation_of_a_linear_iteration_lands_on_its_limit():
+    # Logarithms that approach a limit by half each time: the step of squared extrapolation is 2.
+    limit, rate = np.log([0.5, 0.2, 0.01]), 0.5
+    points = [np.exp(limit + rate**k * np.array([-2.0, -1.0, 1.0])) for k in range(3)]
+    jump = _Extrapolation(0.0, plain=0)
+    assert jump.next(points[0], points[1]) is points[1]
+    assert not jump.made
+    np.testing.assert_allclose(jump.next(points[1], points[2]), np.exp(limit), rtol=1e-10)
+    assert jump.made
+    # not before the plain passes are over
+    patient = _Extrapolation(0.0, plain=3)
+    assert patient.next(points[0], points[1]) is points[1]
+    assert patient.next(points[1], points[2]) is points[2]
+    assert not patient.made
+
+
+def test_a_long_step_is_cut_and_a_bad_one_halves_the_next():
+    limit, rate = np.log([0.5, 0.2]), 0.99  # asks for a step of 100
+    points = [np.exp(limit + rate**k * np.array([-2.0, -1.0])) for k in range(3)]
+    jump = _Extrapolation(0.0, plain=0)
+    jump.next(points[0], points[1])
+    far = np.log(jump.next(points[1], points[2]))
+    first, second = np.diff([np.log(point) for point in points], axis=0)
+    np.testing.assert_allclose(far, np.log(points[0]) + 8 * first + 16 * (second - first))
+    assert jump.reach == 8  # it was needed: a longer one may be tried next
+    for reach in (4, 2, 1, 1):
+        jump.take_back()
+        assert jump.reach == reach
+        assert not jump.made
+    assert not jump.earlier
+
+
+def test_scores_without_smoothing():
+    np.testing.assert_array_equal(scores_of(np.array([0.5, 1e-8, 2e-8])), [0.5, 0, 2e-8])
