@@ -5,9 +5,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jointsparse.graphs.laplacian import affinity, laplacian
+from jointsparse.graphs.laplacian import affinity, laplacian, rows_to_csr, symmetrised
+from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.solvers import adaptive_graph, neighbourhood, quadratic_forms
-from jointsparse.solvers.adaptive_graph import component_indicators
+from jointsparse.solvers.adaptive_graph import component_indicators, solve_adaptive_graph
 from jointsparse.solvers.block_krylov import largest_pairs, widened
 from jointsparse.solvers.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.quadratic_forms import (
@@ -185,3 +186,26 @@ def test_a_long_step_is_cut_and_a_bad_one_halves_the_next():
 
 def test_scores_without_smoothing():
     np.testing.assert_array_equal(scores_of(np.array([0.5, 1e-8, 2e-8])), [0.5, 0, 2e-8])
+
+
+def test_the_objective_of_a_learned_graph_is_that_of_its_parts():
+    X = wide(2, n=25, p=6)
+    candidates = nearest_neighbours(X, 4)[0]
+    weights = np.full(candidates.shape, 0.25)
+    options = {"n_clusters": 2, "n_components": 2, "strength": 0.7, "penalty": 0.3, "power": 0.5}
+    found = solve_adaptive_graph(X, candidates, weights, **options, tol=1e-8, max_iter=1)
+    leverages, rows, trade = found.state
+    assert trade in (0.35, 0.7, 1.4)
+
+    def parts(S):
+        graph = symmetrised(S, combine="mean")
+        return laplacian(graph).toarray(), component_indicators(graph, 2)
+
+    _, F = parts(rows_to_csr(candidates, weights))  # of the graph that it started from
+    L, _ = parts(rows)
+    W = found.loadings
+    np.testing.assert_allclose(np.sum(W**2, axis=1), leverages, atol=1e-10)
+    value = np.trace(W.T @ X.T @ L @ X @ W) + 0.3 * np.sum(leverages**0.25)
+    value += 0.7 / 2 * np.sum(rows.toarray() ** 2) + 0.7 * np.trace(F.T @ L @ F)
+    assert found.objective == pytest.approx(value, rel=1e-8)
+    np.testing.assert_allclose(rows.sum(axis=1), 1)

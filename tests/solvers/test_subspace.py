@@ -8,7 +8,12 @@ from sklearn.linear_model import Lasso, MultiTaskLasso
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.subspace_equality import solve_equality
 from jointsparse.solvers.subspace_norms import NORMS, norm_of
-from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
+from jointsparse.solvers.subspace_regression import (
+    SubspaceProblem,
+    emptying,
+    penalised_gap,
+    solve_subspace,
+)
 from jointsparse.solvers.subspace_reweighted import _pass, solve_reweighted
 
 WIDE = {"n": 12, "p": 40}
@@ -184,3 +189,16 @@ def test_equal_features_have_equal_rows():
         for fit in (solve_subspace(subspace, lam, norm), solve_equality(subspace, norm)):
             assert fit.gap <= 1e-6
             np.testing.assert_allclose(fit.loadings[:3], fit.loadings[20:], atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_objectives_of_good_fits_keep_their_digits(norm):
+    # Where X fits Y exactly, the loss is lost in the difference of numbers near 1.
+    X, Y, subspace = problem(4)
+    A = np.linalg.lstsq(X, Y, rcond=None)[0]
+    lam = 1e-13
+    value, gap = penalised_gap(subspace, A, lam, norm)
+    assert value == pytest.approx(lam * norm_of(A, norm), rel=1e-9)
+    assert 0 <= gap <= 1
+    other, _ = penalised_gap(SubspaceProblem(Gram(X.T @ X), X.T @ Y, None), A / 2, 0.1, norm)
+    assert other == pytest.approx(objective(X, Y, A / 2, 0.1, norm), rel=1e-10)
