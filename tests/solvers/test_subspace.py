@@ -202,3 +202,12 @@ def test_objectives_of_good_fits_keep_their_digits(norm):
     assert 0 <= gap <= 1
     other, _ = penalised_gap(SubspaceProblem(Gram(X.T @ X), X.T @ Y, None), A / 2, 0.1, norm)
     assert other == pytest.approx(objective(X, Y, A / 2, 0.1, norm), rel=1e-10)
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_the_iteration_limit_is_kept(limit):
+    _, _, subspace = problem(5)
+    found = solve_equality(subspace, "l21", tol=1e-15, max_iter=limit)
+    assert found.n_iter == limit
+    assert not found.converged
+    assert 0 < found.gap < 1
