@@ -209,3 +209,26 @@ def test_the_objective_of_a_learned_graph_is_that_of_its_parts():
     value += 0.7 / 2 * np.sum(rows.toarray() ** 2) + 0.7 * np.trace(F.T @ L @ F)
     assert found.objective == pytest.approx(value, rel=1e-8)
     np.testing.assert_allclose(rows.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_eigenspaces_do_not_depend_on_the_unit(unit):
+    X = wide(7)
+    X[6:] = X[:6]  # directions of rounding
+    X -= X.mean(axis=0)
+    L = laplacian(affinity(wide(7), 3))
+    for one, other in (
+        (ScatterForm(X), ScatterForm(unit * X)),
+        (LaplacianForm(X, L), LaplacianForm(unit * X, L)),
+        (DenseForm(X.T @ X), DenseForm(unit**2 * X.T @ X)),
+    ):
+        first, second = one.first(3), other.first(3)
+        np.testing.assert_allclose(second.leverages, first.leverages, atol=1e-9)
+        assert second.energy == pytest.approx(unit**2 * first.energy, abs=1e-9 * unit**2)
+        assert second.vectors.shape == first.vectors.shape
+        weights = np.linspace(0.1, 3.0, 60)
+        near, far = (
+            form.lowest(scale * weights, 3, np.empty((60, 0)))
+            for form, scale in ((one, 1.0), (other, unit**2))
+        )
+        np.testing.assert_allclose(far.leverages, near.leverages, atol=1e-7)

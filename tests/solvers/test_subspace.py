@@ -211,3 +211,13 @@ def test_the_iteration_limit_is_kept(limit):
     assert found.n_iter == limit
     assert not found.converged
     assert 0 < found.gap < 1
+
+
+def test_targets_that_nothing_explains_end_reweighting_at_once():
+    _, _, subspace = problem(6)
+    none = SubspaceProblem(subspace.gram, np.zeros((40, 3)), np.zeros((12, 3)))
+    for penalty in (None, 0.1):
+        found = solve_reweighted(none, penalty, "l21", tol=1e-8, max_iter=50)
+        assert found.converged
+        assert found.n_iter == 1
+        assert not found.loadings.any()
