@@ -30,6 +30,7 @@ from jointsparse.cli.rendering import (
     print_selection,
     ranking_cells,
 )
+from jointsparse.cli.start import stopped
 
 _DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
 
@@ -302,16 +303,17 @@ def select(
         with _telling(written):
             reporting.write_report(request, selection, values)
         written.append(report)
-    if save is not None:
-        saving.write_model(save, selection, impute)
-        written.append(save)
-    if as_json:
-        print_json(as_record(selection))
-    elif not quiet:
-        console = output_console()
-        print_selection(console, selection, top, verbose)
-        print_components(console, selection)
-        _print_written(console, written)
+    with _telling(written):
+        if save is not None:
+            saving.write_model(save, selection, impute)
+            written.append(save)
+        if as_json:
+            print_json(as_record(selection))
+        elif not quiet:
+            console = output_console()
+            print_selection(console, selection, top, verbose)
+            print_components(console, selection)
+            _print_written(console, written)
 
 
 def _take_in(
@@ -377,11 +379,14 @@ def _telling(written: list[Path]) -> Iterator[None]:
 
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (TableError, OSError, CommandError) as error:
         raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         # Between two files the usual message, that nothing was written, would be wrong.
-        raise KeyboardInterrupt(f"interrupted{_already(written)}" if written else "") from None
+        told = f"{stopped(error)}{_already(written)}" if written else ""
+        raise type(error)(told) from None
 
 
 def _already(written: list[Path]) -> str:
