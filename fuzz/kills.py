@@ -45,7 +45,7 @@ def run(count: int, first: int = 0, names: tuple[str, ...] = ("KILL",)) -> int:
             for fault in wrong:
                 print(f"kills case {number} ({kind.name}, SIG{name}): {fault}", flush=True)
             faults += bool(wrong)
-            seen["before the end" if status == STATUS[name] else "too late"] += 1
+            seen["too late" if status == 0 else "before the end"] += 1
         for kind in runs:
             for fault in kind.wrong_afterwards():
                 print(f"kills, afterwards ({kind.name}): {fault}", flush=True)
@@ -57,10 +57,9 @@ def run(count: int, first: int = 0, names: tuple[str, ...] = ("KILL",)) -> int:
 
 def _wrong_end(status: int, errors: str, name: str) -> list[str]:
     """Return what is wrong with how a program ended; a signal may also have come too late."""
-    if status not in (0, STATUS[name]):
-        # Python itself, before it has loaded the first line of ours, knows no better.
-        if name == "TERM" and status == -signal.SIGTERM:
-            return []
+    # Python ends by the signal itself where none of our lines is loaded yet, and, of Ctrl-C, where
+    # it came while the standard library ran a string as code; shells call both 130 or 143.
+    if status not in (0, STATUS[name], -SIGNALS[name]):
         return [f"status {status}: {errors[-400:]}"]
     early = "jointsparse" not in errors
     return [f"a traceback: {errors[-400:]}"] if "Traceback" in errors and not early else []

@@ -39,8 +39,7 @@ class OneSentenceGroup(TyperGroup):
             print_error(str(error))
             raise typer.Exit(USAGE_STATUS) from error
         except KeyboardInterrupt as error:
-            print_error(str(error) or f"{stopped(error)}; nothing was written")
-            raise typer.Exit(status_of(error)) from error
+            raise self._ended(error) from error
         except MemoryError as error:
             print_error(
                 "there is not enough memory for this; use fewer columns or samples, or see what "
@@ -53,6 +52,18 @@ class OneSentenceGroup(TyperGroup):
             where = f"{error.filename}: " if error.filename else ""
             print_error(f"stopped: {where}{error.strerror or error}")
             raise typer.Exit(USAGE_STATUS) from error
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parse the arguments; a signal ends this as it ends the command."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except KeyboardInterrupt as error:
+            raise self._ended(error) from error
+
+    def _ended(self, error: KeyboardInterrupt) -> Exception:
+        # The base class would end without a word, and always as if by Ctrl-C.
+        print_error(str(error) or f"{stopped(error)}; nothing was written")
+        return typer.Exit(status_of(error))
 
     def main(
         self,
