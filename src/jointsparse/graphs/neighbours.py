@@ -16,7 +16,6 @@ import numpy as np
 
 from jointsparse.graphs.sparse_samples import FloatArray, IntArray, SparseSamples
 
-
 BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time
 SMALLEST_SINGLE = 1000  # samples; below, double precision costs nothing

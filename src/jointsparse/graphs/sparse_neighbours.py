@@ -1,8 +1,8 @@
 """k nearest neighbours of sparse samples: candidates by sparse products, the choice by differences.
 
-As in :mod:`~jointsparse.graphs.neighbours`, whatever the rounding of the products leaves possible is
-a candidate, and its distance is computed again from the difference of the two sparse rows. Rows of
-the n × n matrix of products exist in blocks only.
+As in :mod:`~jointsparse.graphs.neighbours`, whatever the rounding of the products leaves possible
+is a candidate, and its distance is computed again from the difference of the two sparse rows. Rows
+of the n × n matrix of products exist in blocks only.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
-from jointsparse.methods.base import is_number
 from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.methods.base import is_number
 from jointsparse.methods.graph_selector import FloatArray, GraphSelector, check_count
 from jointsparse.moments import Moments
 from jointsparse.solvers.smoothness import solve_smoothness
