@@ -93,9 +93,9 @@ class DenseForm:
         values, vectors = scipy.linalg.eigh(
             shifted, subset_by_index=[0, most - 1], check_finite=False
         )
-        if most < size and values[-1] - values[count - 1] <= _later_tie(values, count):
+        if most < size and values[-1] - values[count - 1] <= later_tie(values, count):
             values, vectors = scipy.linalg.eigh(shifted, check_finite=False)
-        return self._subspace(vectors, shares(values, count, _later_tie(values, count)))
+        return self._subspace(vectors, shares(values, count, later_tie(values, count)))
 
     def _subspace(self, vectors: FloatArray, share: FloatArray) -> Subspace:
         return subspace_of(vectors, share, lambda V: np.sum(V * (self.matrix @ V), axis=0))
@@ -250,7 +250,8 @@ def subspace_of(
     return Subspace(np.sum(part**2, axis=1), float(np.sum(energies(part))), part, start)
 
 
-def _later_tie(values: FloatArray, count: int) -> float:
+def later_tie(values: FloatArray, count: int) -> float:
+    """Return how far eigenvalues may differ that tie."""
     return TIE * max(abs(float(values[0])), abs(float(values[min(count, values.size - 1)])))
 
 
@@ -274,7 +275,7 @@ def _lowest_of_inverse(
         if not pairs.converged and patience < 10:
             return None
         values = 1 / pairs.values + floor
-        share = shares(values, count, _later_tie(values, count))
+        share = shares(values, count, later_tie(values, count))
         if share[-1] == 0 or width == n or not pairs.converged:
             return pairs.vectors, share
         start, guards = pairs.vectors, 2 * guards
