@@ -95,7 +95,7 @@ def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
     if isinstance(columns, SparseWide):
         stored = np.max(np.abs(columns.matrix.data), initial=0.0)
         size = float(stored + np.max(np.abs(columns.mean)))
-        probe = np.abs(columns.transposed_times(draws[:, None])[:, 0])
+        probe = np.abs(columns.transposed_times(draws[:, None])).ravel()
     else:
         size = float(np.max(np.abs(columns)))
         probe = np.abs(draws @ columns)
