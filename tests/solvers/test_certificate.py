@@ -117,10 +117,16 @@ def test_bounds_for_the_sum_over_samples(eta):
         Q *= eta / np.linalg.norm(Q, 2)
         found = dual_value_samples_free(value, moment, lam * V, Q if eta else None, lam, eta)
         assert found <= free + 1e-6
-        # never worse than giving everything that is missing to V
-        rest = moment if eta == 0 else moment - Q
-        simple = value / max(1.0, np.linalg.norm(rest, axis=0).max() / lam)
-        assert found >= simple - 1e-12 if value > 0 else found <= 0 + 1e-12
+        if eta == 0:
+            simple = value / max(1.0, np.linalg.norm(moment, axis=0).max() / lam)
+            assert found == pytest.approx(simple)
+            continue
+        # never worse than giving what is missing to V, to Q, or to both by their penalties
+        missing = moment - lam * V - Q
+        for share in (0.0, 1.0, lam / (lam + eta)):
+            columns = np.linalg.norm(lam * V + share * missing, axis=0).max() / lam
+            operator = np.linalg.norm(Q + (1 - share) * missing, 2) / eta
+            assert found >= value / max(1.0, columns, operator) - 1e-12
 
 
 def test_relative_gaps():

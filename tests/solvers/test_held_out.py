@@ -10,7 +10,9 @@ from jointsparse import Moments, linalg
 from jointsparse.solvers import held_out, sparse_columns
 from jointsparse.solvers.columns import Columns, feature_columns, root_of_scatter
 from jointsparse.solvers.held_out import choose_ridge, cross_validation_folds, held_out_folds
+from jointsparse.solvers.remote_columns import RemoteColumns
 from jointsparse.solvers.sparse_columns import ImplicitKernel, SparseColumns
+from jointsparse.solvers.wide_data import DenseWide
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.standard_normal((14, 3)) @ RNG.standard_normal((3, 20)) + RNG.standard_normal((14, 20))
@@ -111,10 +113,11 @@ def columns_of_each_kind():
     centred = SPARSE - SPARSE.mean(axis=0)
     found = SparseColumns(sp.csr_array(SPARSE), SPARSE.mean(axis=0), np.sum(centred**2, axis=0))
     yield found, SPARSE
+    yield RemoteColumns(DenseWide(SPARSE, SPARSE.mean(axis=0)), np.sum(centred**2, axis=0)), SPARSE
 
 
 @pytest.mark.parametrize(
-    ("columns", "data"), list(columns_of_each_kind()), ids=["double", "single", "sparse"]
+    ("columns", "data"), list(columns_of_each_kind()), ids=["double", "single", "sparse", "remote"]
 )
 def test_columns_are_the_centred_features_at_total_length_one(columns, data, monkeypatch):
     monkeypatch.setattr(linalg, "BLOCK", 6)
@@ -167,6 +170,29 @@ def test_sparse_columns_by_products_alone(monkeypatch):
     np.testing.assert_allclose(factored @ V, V @ V.T @ V / 4, atol=1e-12)
     forms = np.diag(F.T @ V @ V.T @ F) / 4
     np.testing.assert_allclose(factored.forms(), forms, atol=1e-14)
+
+
+def test_what_is_left_of_columns_elsewhere():
+    columns, _ = list(columns_of_each_kind())[3]
+    F = columns.take(slice(None))
+    B = RNG.standard_normal((20, 2))
+    np.testing.assert_allclose(columns.times(B), F @ B, atol=1e-14)
+    span = np.linalg.qr(RNG.standard_normal((14, 3)))[0].T
+    rest = F - span.T @ (span @ F)
+    lengths, forms = columns.left_over(span, None)
+    np.testing.assert_allclose(lengths, np.sum(rest**2, axis=0), atol=1e-14)
+    assert not forms.any()
+    factor = RNG.standard_normal((14, 4))
+    lengths, forms = columns.left_over(span, factor @ factor.T)
+    np.testing.assert_allclose(lengths, np.sum(rest**2, axis=0), atol=1e-14)
+    np.testing.assert_allclose(forms, np.sum((factor.T @ rest) ** 2, axis=0), atol=1e-12)
+    # a column that does not vary has nothing left, whatever rounding makes of it
+    constant = SPARSE.copy()
+    constant[:, 4] = 0.1
+    squares = Moments.from_data(constant).variances
+    columns = RemoteColumns(DenseWide(constant, constant.mean(axis=0)), squares)
+    assert columns.left_over(span, np.eye(14))[0][4] == 0
+    assert not columns.take(np.array([4])).any()
 
 
 def test_constant_sparse_features_are_zero():

@@ -58,7 +58,9 @@ def _top_level(
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name=PROGRAM)
+    from jointsparse.cli import start
+
+    start.main()
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from jointsparse.cli.rendering import (
     print_selection,
     ranking_cells,
 )
+from jointsparse.cli.start import stopped
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
@@ -293,14 +294,15 @@ def select(options: SelectOptions) -> None:
     for message in warnings:
         print_warning(message)
     written = _write(selection, options.output, options.ranking)
-    _write_more(options, selection, values, shape, written)
-    if options.as_json:
-        print_json(as_record(selection))
-    elif not options.quiet:
-        console = output_console()
-        print_selection(console, selection, options.top, options.verbose)
-        print_components(console, selection)
-        _print_written(console, written)
+    with _telling(written):
+        _write_more(options, selection, values, shape, written)
+        if options.as_json:
+            print_json(as_record(selection))
+        elif not options.quiet:
+            console = output_console()
+            print_selection(console, selection, options.top, options.verbose)
+            print_components(console, selection)
+            _print_written(console, written)
 
 
 def _check_results(options: SelectOptions) -> tuple[int, int] | None:
@@ -384,8 +386,7 @@ def _write_more(
             reading={"drop_text": options.drop_text, "impute": filling},
             show_progress=not options.quiet,
         )
-        with _telling(written):
-            reporting.write_report(request, selection, values)
+        reporting.write_report(request, selection, values)
         written.append(options.report)
     if options.save is not None:
         saving.write_model(options.save, selection, options.impute)
@@ -399,11 +400,14 @@ def _telling(written: list[Path]) -> Iterator[None]:
 
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (TableError, OSError, CommandError) as error:
         raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         # Between two files the usual message, that nothing was written, would be wrong.
-        raise KeyboardInterrupt(f"interrupted{_already(written)}" if written else "") from None
+        told = f"{stopped(error)}{_already(written)}" if written else ""
+        raise type(error)(told) from None
 
 
 def _already(written: list[Path]) -> str:

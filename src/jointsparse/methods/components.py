@@ -148,7 +148,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         check_features(self, source)
         names = self.get_feature_names_out()
         dtype = _float_type(source.dtype)
-        return source.map(project, self.n_components_, dtype, names).as_given()
+        return source.map_finite(project, self.n_components_, dtype, names).as_given()
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the samples that the scores stand for, ``mean_ + X @ reconstruction_``.
@@ -173,7 +173,9 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         if not streamed:
             return back(scores)
         names = getattr(self, "feature_names_in_", None)
-        return scores.map(back, self.n_features_in_, _float_type(scores.dtype), names).as_given()
+        return scores.map_finite(
+            back, self.n_features_in_, _float_type(scores.dtype), names
+        ).as_given()
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the variance of X around ``mean_`` that the scores reconstruct.

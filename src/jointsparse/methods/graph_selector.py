@@ -18,6 +18,7 @@ from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.wide_data import SparseWide
 
 AUTO_CLUSTERS = 5
 AUTO_ALPHA = 0.3  # of the relative unit: about half of the features remain
@@ -86,19 +87,33 @@ def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
     return full
 
 
-def twin_labels(columns: FloatArray) -> IntArray | None:
+def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
     """Label columns that are equal up to sign alike; None where all differ."""
-    size = float(np.max(np.abs(columns)))
+    n = columns.shape[0]
+    draws = np.random.default_rng(0).standard_normal(n)
     # One number for each column, the same for equal ones; few others come as close.
-    probe = np.abs(np.random.default_rng(0).standard_normal(columns.shape[0]) @ columns)
+    if isinstance(columns, SparseWide):
+        stored = np.max(np.abs(columns.matrix.data), initial=0.0)
+        size = float(stored + np.max(np.abs(columns.mean)))
+        probe = np.abs(columns.transposed_times(draws[:, None])).ravel()
+    else:
+        size = float(np.max(np.abs(columns)))
+        probe = np.abs(draws @ columns)
     order = np.argsort(probe, kind="stable")
     labels = np.arange(probe.size)
     close = np.diff(probe[order]) <= EQUAL * max(float(probe.max()), size)
     for one, other in zip(order[:-1][close], order[1:][close], strict=True):
-        sign = 1.0 if float(columns[:, one] @ columns[:, other]) > 0 else -1.0
-        if np.max(np.abs(columns[:, one] - sign * columns[:, other])) <= EQUAL * size:
+        pair = _pair(columns, one, other)
+        sign = 1.0 if float(pair[:, 0] @ pair[:, 1]) > 0 else -1.0
+        if np.max(np.abs(pair[:, 0] - sign * pair[:, 1])) <= EQUAL * size:
             labels[other] = labels[one]
     return None if np.array_equal(labels, np.arange(probe.size)) else labels
+
+
+def _pair(columns: FloatArray | SparseWide, one: int, other: int) -> FloatArray:
+    if isinstance(columns, SparseWide):
+        return np.asarray(columns.matrix[:, [one, other]].toarray() - columns.mean[[one, other]])
+    return columns[:, [one, other]]
 
 
 def neighbour_graph(

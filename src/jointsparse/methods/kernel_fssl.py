@@ -191,7 +191,7 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         source = as_source(X)
         check_features(self, source)
         names, count = self.get_feature_names_out(), self._n_features_out
-        return source.map(self._scores, count, np.float64, names).as_given()
+        return source.map_finite(self._scores, count, np.float64, names).as_given()
 
     def _needs_samples(self) -> bool:
         return True

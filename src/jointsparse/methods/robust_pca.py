@@ -229,6 +229,9 @@ class RobustPCA(ComponentsMethod):
     def _sparse_gram(self) -> bool:
         return False
 
+    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
+        return 10 * 8 * n_samples * n_features  # the two parts, multipliers, what is left
+
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
         data = np.asarray(moments.centred_data, dtype=np.float64)

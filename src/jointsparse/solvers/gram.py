@@ -40,7 +40,7 @@ class Gram:
 
     def block(self, features: IntArray) -> FloatArray:
         """Return S[features, features]."""
-        return self.scatter[np.ix_(features, features)]
+        return self.scatter[features[:, None], features]
 
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
         """Return (S + ridge I)⁻¹ right."""

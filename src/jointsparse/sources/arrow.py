@@ -73,10 +73,16 @@ class ArrowSource(Source):
                     find_label(path, column, names, wanted_for="columns")
             names = list(columns)
         names = [name for name in names if name != label]
+        # Text tells the type of a column later; elsewhere this one stands for rows without a byte.
+        empty = [name for name in names if str(schema.field(name).type) == "null"]
+        if empty and kind not in DELIMITERS:
+            count = f"{counted(len(empty), 'column')} without a single value ({listed(empty)})"
+            raise table_error(path, f"has {count}; drop them in the file.")
         types = {name: _number_type(schema.field(name).type) for name in names}
         text = [name for name in names if types[name] is None]
         if text and not drop_text:
-            option = f"leave them out with --drop-text, or keep one aside with --label {text[0]}"
+            label_hint = f"keep one aside with --label {shown(text[0])}"
+            option = f"leave them out with --drop-text, or {label_hint}"
             raise table_error(name, f"has {_text_columns(text)}; {option}.")
         if text:
             self.notes.append(f"dropped {_text_columns(text)}")
