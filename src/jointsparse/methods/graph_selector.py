@@ -89,7 +89,7 @@ def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
 
 def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
     """Label columns that are equal up to sign alike; None where all differ."""
-    n = columns.shape[0]
+    n: int = columns.shape[0]
     draws = np.random.default_rng(0).standard_normal(n)
     # One number for each column, the same for equal ones; few others come as close.
     if isinstance(columns, SparseWide):

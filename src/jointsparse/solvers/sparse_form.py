@@ -19,8 +19,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from jointsparse.arrays import FloatArray
 from jointsparse.linalg import add_to_diagonal
-from jointsparse.solvers.block_krylov import FloatArray, widened
+from jointsparse.solvers.block_krylov import widened
 from jointsparse.solvers.orthonormal import outside
 from jointsparse.solvers.quadratic_forms import (
     GUARDS,
