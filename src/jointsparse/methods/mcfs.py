@@ -64,8 +64,8 @@ class MCFS(GraphSelector):
     Attributes
     ----------
     feature_scores_ : ndarray of shape (n_features,)
-        Largest absolute a_jk of each feature, for X with a mean square of 1; exactly 0 for a feature that
-        no regression uses.
+        Largest absolute a_jk of each feature, for X with a mean square of 1; exactly 0 for a
+        feature that no regression uses.
     ranking_ : ndarray of shape (n_features,)
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
@@ -73,8 +73,8 @@ class MCFS(GraphSelector):
     loadings_ : ndarray of shape (n_features, c)
         a_1 … a_c in columns, for X with a mean square of 1.
     objective_ : float
-        Σ_k of the objectives, with y_k divided by its largest absolute product with a feature, and all
-        of them by one number, so that Σ‖y_k‖² = 1: then one λ serves for all.
+        Σ_k of the objectives, with y_k divided by its largest absolute product with a feature,
+        and all of them by one number, so that Σ‖y_k‖² = 1: then one λ serves for all.
     duality_gap_ : float
         Proven upper bound on (objective - optimum) / objective.
     history_, gap_history_ : ndarray
