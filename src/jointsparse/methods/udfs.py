@@ -160,8 +160,8 @@ class UDFS(GraphSelector):
         most = 1.0 if relative else float(np.max(np.sum(data**2, axis=1)))
         if ridge < ROUNDING * most:
             raise ValueError(
-                f"ridge={self.ridge!r} is {ridge / most:.2g} of the size of the data, which is lost "
-                "in rounding; raise it, or set penalty_scale='relative'"
+                f"ridge={self.ridge!r} is {ridge / most:.2g} of the size of the data, which is "
+                "lost in rounding; raise it, or set penalty_scale='relative'"
             )
         matrix = discriminant_matrix(data, neighbours, ridge=ridge, relative=relative)
         trace = float(np.sum(data * (matrix @ data)))

@@ -20,7 +20,6 @@ from jointsparse.linalg import Array, Spectrum, array_namespace, positive_part
 from jointsparse.penalties import L21
 from jointsparse.projections import positive_eigenpairs
 
-
 EMPTYING = 2.0  # times the trace of S, or Σ‖x_i‖: a λ or η of this size leaves nothing but Ω = 0
 
 
