@@ -14,14 +14,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("--estimators", type=int, default=300, help="number of fits")
     parser.add_argument("--files", type=int, default=300, help="number of mutated files")
+    parser.add_argument("--models", type=int, default=100, help="number of mutated model files")
+    parser.add_argument("--kills", type=int, default=0, help="number of programs to kill")
+    parser.add_argument(
+        "--signals", default="KILL", help="signals of --kills: KILL, INT, TERM, separated by commas"
+    )
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     arguments = parser.parse_args()
     failed = 0
-    for kind in ("estimators", "files"):
+    for kind in ("estimators", "files", "models"):
         count = getattr(arguments, kind)
         if count:
             failed += run(kind, arguments.first, count, arguments.jobs)
+    if arguments.kills:
+        from fuzz import kills
+
+        names = tuple(arguments.signals.split(","))
+        failed += kills.run(arguments.kills, arguments.first, names)
     return 1 if failed else 0
 
 

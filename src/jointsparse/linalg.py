@@ -18,11 +18,11 @@ import scipy.sparse as sp
 from array_api_compat import array_namespace as any_namespace
 from numpy.typing import NDArray
 
+from jointsparse.arrays import Array
 from jointsparse.device import like, on_accelerator, to_host
 
 logger = logging.getLogger(__name__)
 
-Array = Any  # an array of any namespace: NumPy, PyTorch, CuPy
 
 BLOCK = 4096  # features converted to float64 at a time where the data are kept in float32
 NOISE = 1e-10  # columns shorter than this share of the longest are rounding

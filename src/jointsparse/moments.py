@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.io.errors import shown, table_error
@@ -34,8 +35,6 @@ from jointsparse.sources.sums import (
     mean_of,
     squares_around,
 )
-
-FloatArray = NDArray[np.float64]
 
 # Total variance beyond which sums of squares lose digits, or overflow, in double precision.
 SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-300, 1e300

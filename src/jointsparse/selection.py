@@ -22,21 +22,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, like
-from jointsparse.linalg import Array, Spectrum, double
+from jointsparse.linalg import Spectrum, double
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.greedy import (
     DETERMINED,
-    FloatArray,
     GreedyPath,
-    IntArray,
     Target,
     row_axes,
     row_products,
     select_greedily,
 )
+from jointsparse.solvers.inverse_root import inverse_root_times
 from jointsparse.solvers.remote_columns import RemoteColumns
+from jointsparse.solvers.sparse_columns import SparseColumns
 
 RULES = ("greedy", "residual", "norm")
 AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
@@ -282,9 +283,12 @@ def whitened_target(loadings: Array, moments: Moments) -> Target:
     if moments.has_samples and moments.n_features > moments.n_samples:
         # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
         columns = feature_columns(moments)
+        if isinstance(columns, SparseColumns) and columns.many_rows:
+            image = columns.times(double(loadings))
+            return inverse_root_times(columns.squared, image, smallest=SMALL_EIGENVALUE)
         values, axes = row_axes(columns, SMALL_EIGENVALUE)
-        if isinstance(columns, RemoteColumns):
-            image = axes.T @ columns.times(loadings)
+        if isinstance(columns, RemoteColumns | SparseColumns):
+            image = axes.T @ columns.times(double(loadings))
         else:
             image = axes.T @ row_products(columns, projection_target(loadings))
         return axes @ (image / values[:, None] ** 0.5)

@@ -54,6 +54,7 @@ class Selector(SelectionWorth, ColumnSelector, MomentsEstimator):
         wanted = wanted_features(self.n_features_to_select, moments.n_features)
         check_rule(self.rule)
         check_variance(moments)
+        self._check_dense(moments)
         # What this fit may not set must not survive from an earlier one.
         for stale in ("duality_gap_", "gap_history_", "selection_curve_", "proved_zero_"):
             self.__dict__.pop(stale, None)

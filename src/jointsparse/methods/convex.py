@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
-from jointsparse.linalg import Array, Spectrum, double, eigh, positive_part
+from jointsparse.linalg import Spectrum, double, eigh, positive_part
 from jointsparse.methods.base import Selector, check_stopping, is_number
 from jointsparse.methods.penalty_scale import ROUNDING, absolute_penalty, check_scale
 from jointsparse.moments import Moments

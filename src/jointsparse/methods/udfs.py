@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.discriminant import discriminant_matrix
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
-    FloatArray,
     GraphSelector,
     check_count,
     row_penalty,

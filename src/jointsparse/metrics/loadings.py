@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from jointsparse.arrays import FloatArray
 from jointsparse.moments import Moments, check_variance
 from jointsparse.solvers.gram import gram_of
-
-FloatArray = NDArray[np.float64]
 
 KINDS = ("reconstruction", "adjusted", "span")
 DEPENDENT = 1e-12  # share of its variance below which a score adds only rounding

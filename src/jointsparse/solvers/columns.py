@@ -8,22 +8,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 
+from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, like
-from jointsparse.linalg import (
-    Array,
-    array_namespace,
-    blocks,
-    column_products,
-    double,
-    eigh,
-    positive_part,
-)
+from jointsparse.linalg import array_namespace, blocks, column_products, double, eigh, positive_part
 from jointsparse.moments import Moments
-
-FloatArray = NDArray[np.float64]
 
 
 class Columns:

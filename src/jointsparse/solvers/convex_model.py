@@ -16,7 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jointsparse.linalg import Array, Spectrum, array_namespace, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace, positive_part
 from jointsparse.penalties import L21
 from jointsparse.projections import positive_eigenpairs
 

@@ -18,14 +18,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jointsparse.linalg import (
-    Array,
-    Spectrum,
-    array_namespace,
-    column_norms,
-    symmetric_part,
-    unit_columns,
-)
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace, column_norms, symmetric_part, unit_columns
 from jointsparse.penalties import L21
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays

@@ -21,13 +21,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jointsparse.linalg import (
-    Array,
-    Spectrum,
-    array_namespace,
-    double,
-    unit_columns,
-)
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace, double, unit_columns
 from jointsparse.penalties import L21
 from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers.acceleration import Arrays

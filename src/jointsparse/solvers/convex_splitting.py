@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from jointsparse.arrays import Array
 from jointsparse.linalg import (
-    Array,
     Spectrum,
     add_to_diagonal,
     array_namespace,

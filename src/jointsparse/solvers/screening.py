@@ -38,7 +38,8 @@ from __future__ import annotations
 
 import math
 
-from jointsparse.linalg import Array, array_namespace, double, eigh, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, double, eigh, positive_part
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.convex_model import capped_penalty
 from jointsparse.solvers.wide_data import WideData, as_wide

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jointsparse.linalg import Array
+from jointsparse.arrays import Array
 
 logger = logging.getLogger("jointsparse.solvers")
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 
-from jointsparse.linalg import Array, array_namespace, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, positive_part
 from jointsparse.solvers.scatter_access import LARGEST_GRAM, DataScatter, Krylov
 from jointsparse.solvers.screening import excess_form, quadratic_forms
 from jointsparse.solvers.wide_data import WideData

@@ -21,11 +21,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyr, dsyrk
 
+from jointsparse.arrays import FloatArray
 from jointsparse.linalg import blocks as slices
 from jointsparse.linalg import without_offsets
 from jointsparse.sources.base import Block, Source
-
-FloatArray = NDArray[np.float64]
 
 
 class NotFiniteError(ValueError):
