@@ -21,6 +21,7 @@ from jointsparse.solvers.convex_model import (
     largest_lam,
     nonempty_lam,
 )
+from jointsparse.solvers.low_rank_basis import Basis, DualPoint
 from jointsparse.solvers.stationarity import Stationarity, secular_norms
 
 LAM, ETA = 0.03, 0.02
@@ -36,13 +37,13 @@ def symmetric(A):
     return (A + A.T) / 2
 
 
-def plain_bound(omega, V):
+def plain_bound(omega, V, budget=ETA + LAM):
     """The bound of the module's text, with p × p matrices in the basis of the features."""
     H = 2 * S - S @ omega - omega @ S - LAM * symmetric(V)
     delta = max(0.0, np.linalg.eigvalsh(H)[-1] - ETA)
     a = 2 * (np.trace(S) - np.sum(S * omega))
     b = np.trace(S) - 2 * np.sum(S * omega) + np.trace(omega @ S @ omega)
-    c = min((ETA + LAM) / (ETA + LAM + delta), max(a / (2 * b), 0.0))
+    c = min(budget / (budget + delta), max(a / (2 * b), 0.0))
     return c * a - c**2 * b
 
 
@@ -61,6 +62,15 @@ def test_bounds_lie_between_the_plain_one_and_the_optimum(omega, V):
     rotated = VECTORS.T @ omega @ VECTORS
     found = dual_value(MODEL, rotated, LAM * VECTORS.T @ V)
     assert max(plain_bound(omega, V), 0.0) - 1e-12 <= found <= OPTIMUM + 1e-7
+    whole = Basis(SPECTRUM.values, VECTORS, S @ VECTORS)
+    point = DualPoint(MODEL, whole, 0.0, rotated, LAM * VECTORS.T @ V)
+    certificate = point.certificate()
+    assert certificate.value >= max(plain_bound(omega, V, ETA), 0.0) - 1e-12
+    assert certificate.value <= OPTIMUM + 1e-7
+    assert point.own_bound() == pytest.approx(certificate.value, abs=1e-9)  # nothing is outside
+    assert certificate.scale <= certificate.limit <= 1
+    multipliers = certificate.scale * certificate.inside
+    assert np.linalg.norm(multipliers, axis=0).max() <= LAM + 1e-12
     H = 2 * S - S @ omega - omega @ S - LAM * symmetric(V)
     values, axes = np.linalg.eigh(H)
     G = (axes * np.minimum(values, ETA)) @ axes.T
