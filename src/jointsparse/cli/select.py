@@ -331,7 +331,8 @@ def _take_in(
     source = streaming.open_if_large(data, label=label, drop_text=drop_text, memory=memory)
     table = None
     if source is None:
-        table = fitting.load_table(data, label, drop_text, impute)
+        table = fitting.load_table(data, label, drop_text, impute, memory)
+        streaming.check_whole(table, estimator, memory)
     else:
         table = streaming.whole_table(source, estimator, scale, impute)
         if table is None:
