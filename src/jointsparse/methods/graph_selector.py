@@ -95,10 +95,10 @@ def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
     if isinstance(columns, SparseWide):
         stored = np.max(np.abs(columns.matrix.data), initial=0.0)
         size = float(stored + np.max(np.abs(columns.mean)))
-        probe = np.abs(columns.transposed_times(draws[:, None])[:, 0])
+        probe: FloatArray = np.abs(columns.transposed_times(draws[:, None])[:, 0])
     else:
         size = float(np.max(np.abs(columns)))
-        probe = np.abs(draws @ columns)
+        probe = np.asarray(np.abs(draws @ columns))
     order = np.argsort(probe, kind="stable")
     labels = np.arange(probe.size)
     close = np.diff(probe[order]) <= EQUAL * max(float(probe.max()), size)

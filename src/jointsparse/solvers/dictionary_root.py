@@ -14,8 +14,10 @@ from jointsparse.solvers.sparse_gram import SparseGram
 class Root(Protocol):
     """What block coordinate descent asks of R (r × p); codes have r entries, atoms p."""
 
-    squares: FloatArray
-    """Squared lengths of the columns."""
+    @property
+    def squares(self) -> FloatArray:
+        """Squared lengths of the columns."""
+        ...
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
         """Return YᵀR for codes in rows."""
@@ -39,7 +41,11 @@ class DenseRoot:
 
     def __init__(self, root: FloatArray) -> None:
         self.root = root
-        self.squares: FloatArray = np.einsum("ij,ij->j", root, root)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Squared lengths of the columns."""
+        return np.asarray(np.einsum("ij,ij->j", self.root, self.root))
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
         """Return YᵀR."""
