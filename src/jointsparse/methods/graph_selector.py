@@ -90,7 +90,7 @@ def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
 def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
     """Label columns that are equal up to sign alike; None where all differ."""
     n = columns.shape[0]
-    draws = np.random.default_rng(0).standard_normal(n)
+    draws = np.random.default_rng(0).standard_normal((n,))
     # One number for each column, the same for equal ones; few others come as close.
     if isinstance(columns, SparseWide):
         stored = np.max(np.abs(columns.matrix.data), initial=0.0)
