@@ -6,7 +6,8 @@
 Each of some small fixed problems is solved once. Counted are calls of the expensive functions of
 ``numpy.linalg``, ``scipy.linalg`` and LAPACK, the multiplications in the package's own matrix
 products, iterations, and the bytes that tracemalloc sees at the peak. A count that grows by more
-than a tenth fails, with the sentence that says how to accept it; the clock of a busy machine plays no part.
+than a tenth fails, with the sentence that says how to accept it; the clock of a busy machine plays
+no part.
 
 The products are counted by reading the package's sources in another way: while this module is at
 work, ``a @ b`` in them is compiled to a call that counts.
