@@ -222,8 +222,8 @@ def test_gains_of_faint_features_keep_their_digits(target):
 
 
 def test_reaching_the_share_exactly_is_enough():
-    X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-    path = select_greedily(Columns(X), n_picks=2, r2=0.5)
+    X = np.eye(4)  # a quarter each, without rounding
+    path = select_greedily(Columns(X), n_picks=2, r2=0.25)
     assert path.picks.tolist() == [0]
     assert path.reason == "the share of the variance asked for is reached"
     assert not path.exhausted
