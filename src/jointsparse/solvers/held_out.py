@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
-from jointsparse.linalg import Array, array_namespace, eigh, positive_part, submatrix
+from jointsparse.linalg import array_namespace, eigh, positive_part, submatrix
 from jointsparse.moments import Moments
-from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray
+from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.sparse_columns import leading_pairs
 
 MANY_ROWS, FEW = 1000, 10  # of so many eigenvectors, a tenth is found sooner than all
