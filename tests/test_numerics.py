@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fuzz import inputs
 from fuzz.estimators import case
 from fuzz.refusals import ABOUT_DATA, is_documented
-from jointsparse import CSPCA, SPCAPSD, UDFS, Moments, registry
+from jointsparse import AWSPCA, CSPCA, SPCAPSD, UDFS, Moments, registry
 from jointsparse.linalg import lowest_eigenpairs, without_offsets
 
 METHODS = registry.methods()
@@ -146,6 +146,22 @@ def test_an_absolute_penalty_beyond_all_data_empties_the_model_with_a_proof(make
     centred = X - X.mean(axis=0)
     lengths = np.linalg.norm(centred, axis=1)
     assert model.objective_ == pytest.approx(np.sum(lengths ** (2 if make is SPCAPSD else 1)))
+
+
+@pytest.mark.parametrize("shape", [(9, 4), (9, 30)])
+@pytest.mark.parametrize("psd", [True, False])
+@pytest.mark.parametrize("make", [CSPCA, AWSPCA])
+def test_most_samples_may_be_the_same(make, psd, shape):
+    X = np.zeros(shape)
+    X[-2:] = np.random.default_rng(0).standard_normal(shape[1]) * [[1], [-1]]
+    model = fitted(make(psd=psd, alpha=0.2), X)
+    assert model.duality_gap_ <= model.tol
+    largest = model.alpha_ / 0.2  # as in the dense formula, whichever way it is computed
+    norm = np.linalg.norm(X[-1])
+    slope = 2 * np.outer(X[-1], X[-1]) / norm  # both samples pull alike
+    if make is CSPCA:
+        slope = slope - model.eta_ * np.outer(X[-1], X[-1]) / norm**2
+    assert largest == pytest.approx(np.linalg.norm(slope, axis=0).max(), rel=1e-6)
 
 
 def test_penalties_that_rounding_swallows_are_refused():
