@@ -19,7 +19,6 @@ from jointsparse.solvers.samples_wide import squared_rows, weighted_rows
 from jointsparse.solvers.wide_data import DenseWide, WideData
 from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
 
-
 NEAREST = 1e-9  # of the mean distance from the median: smaller ones count as this, as in its search
 
 
