@@ -15,7 +15,7 @@ from fuzz import inputs
 from fuzz.estimators import case
 from fuzz.refusals import ABOUT_DATA, is_documented
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, UDFS, Moments, registry
-from jointsparse.linalg import lowest_eigenpairs, without_offsets
+from jointsparse.linalg import inverse_by_eigenpairs, lowest_eigenpairs, without_offsets
 
 METHODS = registry.methods()
 each_method = pytest.mark.parametrize("name", list(METHODS))
@@ -186,6 +186,16 @@ def test_tied_eigenvalues_fall_back_to_all_of_them_and_say_so(monkeypatch, caplo
         values, vectors = lowest_eigenpairs(matrix, 5)
     assert "now all of them" in caplog.text
     np.testing.assert_allclose(vectors * values @ vectors.T, matrix, atol=1e-12)
+
+
+def test_an_inverse_in_spite_of_rounding(caplog):
+    matrix = np.diag([2.0, 1.0, -1e-17])
+    with caplog.at_level(logging.INFO, "jointsparse.linalg"):
+        inverse = inverse_by_eigenpairs(matrix)
+    assert "not positive definite" in caplog.text
+    np.testing.assert_allclose(np.diag(inverse)[:2], [0.5, 1.0])
+    assert np.linalg.eigvalsh(inverse)[0] > 0
+    assert np.isfinite(inverse).all()
 
 
 def test_the_refusals_of_the_fuzz_are_those_of_the_documentation():
