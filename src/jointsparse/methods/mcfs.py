@@ -8,13 +8,13 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.targets import neighbour_targets
-from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
     GraphSelector,
     check_count,
     neighbour_graph,
 )
+from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
