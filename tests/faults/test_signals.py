@@ -1,5 +1,6 @@
 """Programs that are interrupted, terminated and killed, for real and at random moments."""
 
+import os
 import signal
 import subprocess
 import sys
