@@ -68,3 +68,24 @@ def test_a_thousand_fits_leave_nothing_behind(tmp_path):
     memory = growth(tmp_path, 1000)
     print(f"1000 fits: {memory / 1e6:.1f} MB more")  # noqa: T201 - seen with -s
     assert memory < 20 * 10**6
+
+
+THREADS = """
+import numpy as np, os, time
+from threadpoolctl import threadpool_info
+import sklearn.cluster
+from jointsparse import SPCAPSD
+X = np.random.default_rng(0).standard_normal((400, 300))
+start, used = time.perf_counter(), time.process_time()
+SPCAPSD(max_iter=50).fit(X)
+share = (time.process_time() - used) / (time.perf_counter() - start)
+pools = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
+assert pools and set(pools.values()) == {1}, pools
+assert share < 1.2, share
+"""
+
+
+@pytest.mark.slow
+def test_threads_stay_within_the_environment(tmp_path):
+    """One thread asked for is one thread, also measured by the time that the processor spends."""
+    python(THREADS, folder=tmp_path, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")

@@ -94,11 +94,9 @@ def test_processes_of_reproduce_end_with_it(tmp_path):
 
 def _gone(group):
     for _ in range(100):
-        found = subprocess.run(
-            ["ps", "-o", "stat=", "-g", str(group)], capture_output=True, text=True
-        )
-        alive = [state for state in found.stdout.split() if not state.startswith("Z")]
-        if not alive:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
             return True
         time.sleep(0.2)
     return False
