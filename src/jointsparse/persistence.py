@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 
 from jointsparse.io import atomic_path
 from jointsparse.io.budget import available_memory, size_in_words
+from jointsparse.methods import registry
 
 SUFFIX = ".skops"
 _SCHEMA = "schema.json"  # what the model is made of; arrays are files beside it
@@ -90,7 +91,17 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     See Also
     --------
-    save_model : Writes it; has an example.
+    save_model : Writes it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from jointsparse import SPCAPSD, load_model, save_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(SPCAPSD(alpha=0.2), Path(folder) / "model.skops")
+    ...     load_model(Path(folder) / "model.skops")
+    SPCAPSD(alpha=0.2)
     """
     import skops.io
 
@@ -170,15 +181,15 @@ def _trusted() -> list[str]:
     import numpy as np
     from scipy import sparse
 
-    from jointsparse.methods import registry
     from jointsparse.methods.kernel_fssl import KernelFSSL
     from jointsparse.methods.select_features import SelectFeatures
     from jointsparse.selection_report import SelectionReport, StandIns
 
-    estimators = {type(method.make()) for method in registry.methods().values()}
+    estimators = {f"{m.module}.{m.class_name}" for m in registry.methods().values()}
     kept = {KernelFSSL, SelectFeatures, SelectionReport, StandIns}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
-    return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in estimators | kept | plain)
+    others = {f"{kind.__module__}.{kind.__qualname__}" for kind in kept | plain}
+    return sorted(estimators | others)
 
 
 def _damaged(path: Path, error: Exception) -> ModelError:

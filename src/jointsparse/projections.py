@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from jointsparse.linalg import Array, array_namespace, eigh, positive_part
+import numpy as np
+
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, eigh, positive_part
 
 
 def positive_eigenpairs(matrix: Array, shift: float = 0.0) -> tuple[Array, Array]:
@@ -49,7 +52,8 @@ def shrink_singular_values(matrix: Array, threshold: float) -> Array:
 
 def polar(matrix: Array) -> Array:
     """Return the matrix with orthonormal columns that is nearest to a tall one: U Vᵀ of its SVD."""
-    xp = array_namespace(matrix)
+    # Where the matrix is small, finding out what kind of array it is would cost most of the time.
+    xp = np if isinstance(matrix, np.ndarray) else array_namespace(matrix)
     left, _, right = xp.linalg.svd(matrix, full_matrices=False)
     return left @ right
 

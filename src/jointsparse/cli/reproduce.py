@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,10 @@ SECONDS_BETWEEN_LINES = 30.0  # where there is no terminal to draw a bar on
 STYLES = {"reproduced": "green", "close": "yellow", "refuted": "red", "not testable": "dim"}
 
 
-def reproduce(
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """What ``jointsparse reproduce`` can be asked for."""
+
     names: Annotated[
         list[str] | None,
         typer.Argument(
@@ -34,16 +38,16 @@ def reproduce(
             "Without it, all.",
             show_default=False,
         ),
-    ] = None,
-    list_them: Annotated[
-        bool, typer.Option("--list", help="List the experiments and leave.")
-    ] = False,
+    ] = None
+    list_them: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = (
+        False
+    )
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller data and fewer repeats: a minute for each.")
-    ] = False,
+    ] = False
     jobs: Annotated[
         int, typer.Option("--jobs", min=1, metavar="N", help="Number of processes.")
-    ] = 1,
+    ] = 1
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -51,7 +55,7 @@ def reproduce(
             metavar="ADDRESS",
             help="Dask scheduler to send the work to, such as tcp://127.0.0.1:8786.",
         ),
-    ] = None,
+    ] = None
     results: Annotated[
         Path,
         typer.Option(
@@ -59,38 +63,41 @@ def reproduce(
             metavar="FILE",
             help="SQLite file of results; what is in it is not computed again.",
         ),
-    ] = Path("jointsparse-results.sqlite"),
+    ] = Path("jointsparse-results.sqlite")
     output: Annotated[
         Path | None,
         typer.Option(
             "--output", metavar="FOLDER", help="Write Markdown and HTML pages with the figures."
         ),
-    ] = None,
+    ] = None
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
-    ] = False,
-) -> None:
+    ] = False
+
+
+def reproduce(options: ReproduceOptions) -> None:
     """Run what is missing, then print every claim beside what was found."""
     from jointsparse.experiments import experiments
 
     known = experiments()
-    if list_them:
-        _print_list(known, as_json)
+    if options.list_them:
+        _print_list(known, options.as_json)
         return
-    chosen = _chosen(names or [], known)
+    chosen = _chosen(options.names or [], known)
     outcomes = {}
-    with nullcontext() if cluster is None else _connected(cluster) as client:
-        store = _open(results)
+    with nullcontext() if options.cluster is None else _connected(options.cluster) as client:
+        store = _open(options.results)
         for name in chosen:
-            outcomes[name] = _run(known[name], store, quick, jobs, client)
-            if output is not None:
-                _write(output, known[name], outcomes[name], store)
-    if output is not None:
-        _write_summary(output, {n: (known[n].title, outcome) for n, outcome in outcomes.items()})
-    if as_json:
+            outcomes[name] = _run(known[name], store, options.quick, options.jobs, client)
+            if options.output is not None:
+                _write(options.output, known[name], outcomes[name], store)
+    if options.output is not None:
+        pages = {n: (known[n].title, outcome) for n, outcome in outcomes.items()}
+        _write_summary(options.output, pages)
+    if options.as_json:
         print_json([_record(known[name], outcome) for name, outcome in outcomes.items()])
     else:
-        _print_all(output_console(), known, outcomes, output)
+        _print_all(output_console(), known, outcomes, options.output)
 
 
 def _chosen(names: list[str], known: "dict[str, Experiment]") -> list[str]:

@@ -11,6 +11,7 @@ from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Scale
 from jointsparse.cli.reading_progress import reading_progress
+from jointsparse.methods import registry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -246,11 +247,11 @@ def _way_out_for_wide(source: "Source") -> str:
 
 def _needs_all(estimator: Any, scale: Scale, impute: Impute | None) -> str:
     """Say why all samples are needed at once and what to do instead; nothing where they are not."""
-    from jointsparse.methods.registry import methods
-
     if estimator._needs_samples():
         inner = getattr(estimator, "estimator", estimator)
-        names = ", ".join(name for name, method in methods().items() if method.scatter_only)
+        names = ", ".join(
+            name for name, method in registry.methods().items() if method.scatter_only
+        )
         return (
             f"{type(inner).__name__} needs all samples at once: allow more with --memory, or use "
             f"one of the methods {names}, which read them in blocks"

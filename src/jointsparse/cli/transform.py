@@ -1,14 +1,16 @@
 """``jointsparse transform``: apply a saved model to another table."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from jointsparse.cli.console import Glyphs, output_console, print_json, print_warning, visible
+from jointsparse.cli.console import Glyphs, output_console, print_json, print_warning
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.rendering import counted
+from jointsparse.text import visible
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
@@ -18,10 +20,13 @@ _LISTED = 5  # names in a sentence
 _MODEL_FAULTS = (ValueError, AttributeError, TypeError, LookupError, ArithmeticError, MemoryError)
 
 
-def transform(
+@dataclass(frozen=True)
+class TransformOptions:
+    """What ``jointsparse transform`` can be asked for."""
+
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="File of select --save.", show_default=False)
-    ],
+    ]
     data: Annotated[
         str,
         typer.Argument(
@@ -29,64 +34,70 @@ def transform(
             help="Table with the columns that the model was fitted to, in any order.",
             show_default=False,
         ),
-    ],
+    ]
     output: Annotated[
         Path,
         typer.Option(
             "--output", metavar="FILE", help="Where the result goes; any format that select reads."
         ),
-    ],
+    ]
     label: Annotated[
         str | None,
         typer.Option("--label", metavar="COLUMN", help="Column to carry over as it is."),
-    ] = None,
+    ] = None
     scaled: Annotated[
         bool,
         typer.Option(
             "--scaled", help="Write values as the model sees them, not the original ones."
         ),
-    ] = False,
+    ] = False
     partial: Annotated[
         bool,
         typer.Option(
             "--partial", help="Columns that the model does not keep need not be in the table."
         ),
-    ] = False,
+    ] = False
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    ] = False
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print only warnings and errors (and --json).")
-    ] = False,
-) -> None:
+    ] = False
+
+
+def transform(options: TransformOptions) -> None:
     """Load, match the columns, write."""
     from jointsparse.io import TableError, check_writable_format, read_table, write_table
     from jointsparse.persistence import ModelError, load_model
 
-    if output.resolve() in (Path(data).resolve(), model.resolve()):
-        raise CommandError(f"{output} would replace the data or the model")
+    if options.output.resolve() in (Path(options.data).resolve(), options.model.resolve()):
+        raise CommandError(f"{options.output} would replace the data or the model")
     try:
-        check_writable_format(output)
-        fitted = load_model(model)
-        table = read_table(data, label=label, drop_text=True, impute="keep", least_rows=1)
-        result, notes = applied(fitted, table, data, scaled=scaled, partial=partial)
-        write_table(output, result)
+        check_writable_format(options.output)
+        fitted = load_model(options.model)
+        table = read_table(
+            options.data, label=options.label, drop_text=True, impute="keep", least_rows=1
+        )
+        result, notes = applied(
+            fitted, table, options.data, scaled=options.scaled, partial=options.partial
+        )
+        write_table(options.output, result)
     except (ModelError, TableError, OSError) as error:
         raise CommandError(str(error)) from error
-    if as_json:
+    if options.as_json:
         print_json(
             {
-                "model": str(model),
-                "data": data,
+                "model": str(options.model),
+                "data": options.data,
                 "n_samples": result.values.shape[0],
                 "columns": result.names,
-                "scaled": scaled,
+                "scaled": options.scaled,
                 "notes": notes,
-                "output": str(output),
+                "output": str(options.output),
             }
         )
-    elif not quiet:
-        _print(result, table, notes, output)
+    elif not options.quiet:
+        _print(result, table, notes, options.output)
     else:
         for note in notes:
             print_warning(note)

@@ -151,11 +151,6 @@ class ArrowSource(Source):
                 return sum(parquet.read_metadata(file).num_rows for file in self.files)
             return int(dataset.dataset(self.files, format="ipc").count_rows())
 
-    @property
-    def bytes_on_disk(self) -> int:
-        """Size of the files."""
-        return sum(file.stat().st_size for file in self.files)
-
     def columns(self, indices: Any) -> Source:
         """Return the source of some columns; the others are not read at all."""
         assert self.feature_names is not None
