@@ -116,5 +116,9 @@ def test_interrupted_at_random_moments():
 def test_words_and_statuses():
     assert start.status_of(KeyboardInterrupt()) == 130
     assert start.status_of(start.Terminated()) == 143
+    closed = start.Terminated()
+    closed.number = signal.SIGHUP
+    assert start.status_of(start.retold(closed, "what was done")) == 129
+    assert str(start.retold(KeyboardInterrupt(), "what was done")) == "what was done"
     assert start.stopped(KeyboardInterrupt()) == "interrupted"
     assert start.stopped(start.Terminated()) == "terminated"
