@@ -16,7 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.graphs.neighbours import FloatArray, IntArray, nearest_neighbours
+from jointsparse.graphs.neighbours import (
+    FloatArray,
+    IntArray,
+    nearest_neighbours,
+    neighbour_sets,
+)
 
 WEIGHTS = ("binary", "heat", "cosine")
 
@@ -54,10 +59,11 @@ def affinity(
     >>> laplacian(graph).toarray().tolist()
     [[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]]
     """
-    indices, distances = nearest_neighbours(data, n_neighbors)
     if weights == "binary":
-        values = np.ones(distances.shape)
-    elif weights == "heat":
+        indices = neighbour_sets(data, n_neighbors)
+        return symmetrised(rows_to_csr(indices, np.ones(indices.shape)), combine="max")
+    indices, distances = nearest_neighbours(data, n_neighbors)
+    if weights == "heat":
         width = median_distance(distances) if width is None else width
         values = np.exp(-0.5 * (np.sqrt(distances) / width) ** 2)
     else:
