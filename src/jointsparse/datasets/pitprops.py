@@ -44,7 +44,7 @@ def load_pitprops() -> tuple[NDArray[np.float64], list[str], int]:
     >>> moments = Moments.from_scatter(correlation, n_samples, feature_names=names)
     >>> model = SPCA(n_components=1, n_nonzero=4).fit_moments(moments)
     >>> [names[j] for j in model.get_support(indices=True)]
-    ['topdiam', 'length', 'ringbut', 'bowdist']
+    ['topdiam', 'testsg', 'ringbut', 'whorls']
     """
     lower = np.zeros((13, 13))
     lower[np.tril_indices(13, -1)] = [float(entry) for entry in BELOW_DIAGONAL.split()]
