@@ -147,6 +147,33 @@ def test_missing_values_and_other_features_are_named(X):
         model.fit(array(X[:1]))
 
 
+@pytest.mark.parametrize("name", ["spca-psd", "spca"])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_lazy_transforms_refuse_missing_values_by_name(X, name, value):
+    model = fitted(name, X)
+    kept = int(model.get_support(indices=True)[0])
+    broken = X.copy()
+    broken[123, kept] = value
+    what = "missing value" if np.isnan(value) else "infinite value -inf"
+    for make, column in ((array, f"number {kept + 1}"), (frame, f"'f{kept}'"), (unknown, "number")):
+        lazy = model.transform(make(broken))  # nothing is computed, so nothing is found
+        with pytest.raises(ValueError, match=f"{what} in column {column}"):
+            lazy.compute()
+    scores = np.asarray(model.transform(X)).copy()
+    scores[7, 0] = value
+    with pytest.raises(ValueError, match="value"):
+        model.inverse_transform(array(scores)).compute()
+
+
+def test_a_missing_value_in_a_dropped_column_is_not_even_read(X):
+    model = fitted("spca-psd", X)
+    dropped = int(np.flatnonzero(~model.get_support())[0])
+    broken = X.copy()
+    broken[123, dropped] = np.nan
+    expected = X[:, model.get_support()]
+    np.testing.assert_array_equal(model.transform(array(broken)).compute(), expected)
+
+
 @pytest.fixture(scope="module", params=[1, 4])
 def client(request, tmp_path_factory):
     """Connect to a cluster of real processes."""

@@ -14,7 +14,6 @@ regression on the kept ones explains.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -22,21 +21,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.device import is_device_array, like
-from jointsparse.linalg import Array, Spectrum, double
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.linalg import Spectrum, double
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.greedy import (
     DETERMINED,
-    FloatArray,
     GreedyPath,
-    IntArray,
+    Projection,
     Target,
     row_axes,
     row_products,
     select_greedily,
 )
-from jointsparse.solvers.remote_columns import RemoteColumns
+from jointsparse.solvers.inverse_root import inverse_root_times
+from jointsparse.solvers.sparse_columns import SparseColumns
 
 RULES = ("greedy", "residual", "norm")
 AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
@@ -268,10 +267,9 @@ def about_choice(choice: Choice, wanted: Wanted) -> str:
     return ""
 
 
-def projection_target(loadings: Array) -> Callable[[Array], Array]:
+def projection_target(loadings: Array) -> Projection:
     """Return the target X @ loadings: the scores of components."""
-    small = double(loadings)
-    return lambda rows: rows @ (small if is_device_array(small) else like(small, rows))
+    return Projection(double(loadings))
 
 
 def whitened_target(loadings: Array, moments: Moments) -> Target:
@@ -282,11 +280,11 @@ def whitened_target(loadings: Array, moments: Moments) -> Target:
     if moments.has_samples and moments.n_features > moments.n_samples:
         # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
         columns = feature_columns(moments)
+        if isinstance(columns, SparseColumns) and columns.many_rows:
+            image = columns.times(double(loadings))
+            return inverse_root_times(columns.squared, image, smallest=SMALL_EIGENVALUE)
         values, axes = row_axes(columns, SMALL_EIGENVALUE)
-        if isinstance(columns, RemoteColumns):
-            image = axes.T @ columns.times(loadings)
-        else:
-            image = axes.T @ row_products(columns, projection_target(loadings))
+        image = axes.T @ row_products(columns, projection_target(loadings))
         return axes @ (image / values[:, None] ** 0.5)
     spectrum: Spectrum = moments.native.spectrum
     values, vectors = spectrum.values, spectrum.vectors

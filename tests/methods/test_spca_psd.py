@@ -13,8 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from jointsparse import SPCAPSD, Moments
-from jointsparse.methods import spca_psd
+from jointsparse.methods import wide_samples
 from jointsparse.solvers import convex_wide
+from jointsparse.solvers.wide_data import DenseWide
 
 FRAME = load_breast_cancer(as_frame=True).data
 X = StandardScaler().fit_transform(FRAME)
@@ -344,7 +345,7 @@ def test_wide_sparse_data_are_never_made_dense(monkeypatch, make):
 def test_large_data_are_centred_on_the_way(monkeypatch):
     R = wide_counts().astype(np.float32)
     copied = SPCAPSD(alpha=0.1, eta=0.1, n_features_to_select="support").fit(R)
-    monkeypatch.setattr(spca_psd, "LARGEST_COPY", 10)
+    monkeypatch.setattr(wide_samples, "LARGEST_COPY", 10)
     moments = Moments.from_data(R)
     implicit = SPCAPSD(alpha=0.1, eta=0.1, n_features_to_select="support").fit_moments(moments)
     assert "centred_data" not in vars(moments)
@@ -364,9 +365,7 @@ def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(mon
         model.fit(X)
     advised = float(re.search(r"use eta=([\d.e+-]+) or more", str(raised.value))[1])
     assert advised > 1e-3 * unit
-    convex_wide.check_memory(
-        spca_psd.DenseWide(X - X.mean(axis=0)), advised * model.eta_ / (1e-3 * unit)
-    )
+    convex_wide.check_memory(DenseWide(X - X.mean(axis=0)), advised * model.eta_ / (1e-3 * unit))
 
 
 def test_advice_on_an_empty_model_of_many_features(monkeypatch):
@@ -374,6 +373,6 @@ def test_advice_on_an_empty_model_of_many_features(monkeypatch):
     with pytest.warns(UserWarning, match="empties the model; every alpha up to"):
         whole = SPCAPSD(alpha=0.95, eta=0.5).fit(X)
     assert not whole.support_.any()
-    monkeypatch.setattr(spca_psd, "MOST_ADVISED", 50)
+    monkeypatch.setattr(wide_samples, "MOST_ADVISED", 50)
     with pytest.warns(UserWarning, match="empties the model; every alpha up to"):
         SPCAPSD(alpha=0.95, eta=0.5).fit(X)

@@ -79,3 +79,35 @@ def test_an_empty_component_stays_empty():
     assert not solution.loadings[:, 1].any()
     assert solution.diagnostics["empty_components"] == 1
     assert not solve(Gram(X.T @ X), 0.0, [10.0, 10.0]).loadings.any()
+
+
+@pytest.mark.parametrize("beyond", [0.5, 1.01, 3.0])
+def test_a_feature_is_looked_at_again_before_it_can_have_a_loading(beyond, monkeypatch):
+    monkeypatch.setattr(procrustes_spaces, "FEWEST", 10)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 200))
+    X -= X.mean(axis=0)
+    gram = SampleGram(X)
+    start = gram.leading(2)[1]
+    C = gram.apply(start)
+    thresholds = 1.2 * np.abs(C).max(axis=0)
+    space = procrustes_spaces.SampleSpace(gram, start, thresholds)
+    first, _ = space.correlation(np.zeros((200, 2)))
+    assert len(first) == len(space.kept) < 50
+    np.testing.assert_allclose(first, C[space.kept], atol=1e-14)
+    # The feature left out that is nearest to its threshold, and X A moved straight towards it.
+    room = (thresholds - np.abs(C)) / np.sqrt(gram.diagonal)[:, None]
+    room[space.kept] = np.inf
+    feature, component = np.unravel_index(np.argmin(room), room.shape)
+    column = np.sqrt(gram.weights[:, 0]) * X[:, feature]
+    towards = np.sign(C[feature, component]) * column / np.linalg.norm(column)
+    space.image = space.image.copy()
+    space.image[:, component] += beyond * room[feature, component] * towards
+    now = X.T @ (np.sqrt(gram.weights) * space.image)
+    found, B = space.correlation(np.zeros((len(space.kept), 2)))
+    features = np.arange(200) if space.kept is None else space.kept
+    np.testing.assert_allclose(found, now[features], atol=1e-12)
+    assert len(B) == len(features)
+    can_load = np.flatnonzero(np.any(np.abs(now) > thresholds, axis=1))
+    assert set(can_load) <= set(features)
+    assert (feature in can_load) == (beyond > 1)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from jointsparse.arrays import FloatArray, IntArray
 
 NOISE_FEATURES = 7
 # Standard deviations of the noise features, in units of those of the two informative ones: from
@@ -147,8 +145,10 @@ def make_spiked(
 
     Parameters
     ----------
-    n_samples, n_features : int
-        Size of the data.
+    n_samples : int, default=200
+        Number of samples.
+    n_features : int, default=500
+        Number of features.
     n_components : int, default=3
         Number of directions k.
     n_informative : int, default=10

@@ -16,24 +16,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.graphs.neighbours import (
-    FloatArray,
-    IntArray,
-    nearest_neighbours,
-    neighbour_sets,
-)
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
+from jointsparse.graphs.sparse_samples import SparseSamples
 
 WEIGHTS = ("binary", "heat", "cosine")
 
 
 def affinity(
-    data: NDArray[Any], n_neighbors: int, *, weights: str = "binary", width: float | None = None
+    data: Any, n_neighbors: int, *, weights: str = "binary", width: float | None = None
 ) -> sp.csr_array:
     """Return the symmetric neighbour graph of the samples.
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features)
+    data : ndarray of shape (n_samples, n_features) or SparseSamples
         Samples.
     n_neighbors : int
         Number of neighbours k; at most n_samples - 1 are used.
@@ -122,7 +119,12 @@ def class_means(data: FloatArray, labels: NDArray[Any]) -> FloatArray:
     return np.asarray(means[member])
 
 
-def _cosines(data: NDArray[Any], indices: IntArray) -> FloatArray:
+def _cosines(data: Any, indices: IntArray) -> FloatArray:
+    if isinstance(data, SparseSamples):
+        norms, everyone = data.lengths(), np.arange(data.shape[0])
+        norms = np.where(norms > 0, norms, 1.0)
+        found = [data.inner(everyone, other) / (norms * norms[other]) for other in indices.T]
+        return np.clip(np.stack(found, axis=1), 0.0, None)
     scaled = np.asarray(data, dtype=np.float64)
     scaled = scaled / (np.max(np.abs(scaled), initial=0.0) or 1.0)
     norms = np.linalg.norm(scaled, axis=1)

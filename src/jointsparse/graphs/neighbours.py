@@ -13,10 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.graphs.sparse_samples import SparseSamples
 
 BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time
@@ -26,7 +25,7 @@ TIE = 1e-10  # relative difference below which two distances are equal
 CANDIDATES = 8  # times k + 8: more than that in single precision, and double is tried
 
 
-def neighbour_sets(data: NDArray[Any], count: int) -> IntArray:
+def neighbour_sets(data: Any, count: int) -> IntArray:
     """Return the k nearest neighbours of every sample, in any order; sooner than with distances.
 
     Where matrix products alone tell which k are nearest, no difference is computed.
@@ -34,12 +33,12 @@ def neighbour_sets(data: NDArray[Any], count: int) -> IntArray:
     return _neighbours(data, count, ordered=False)[0]
 
 
-def nearest_neighbours(data: NDArray[Any], count: int) -> tuple[IntArray, FloatArray]:
+def nearest_neighbours(data: Any, count: int) -> tuple[IntArray, FloatArray]:
     """Return the nearest neighbours of every sample among the others.
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features)
+    data : ndarray of shape (n_samples, n_features) or SparseSamples
         Samples; at least two.
     count : int
         Number of neighbours k; no more are returned than there are other samples.
@@ -65,8 +64,12 @@ def nearest_neighbours(data: NDArray[Any], count: int) -> tuple[IntArray, FloatA
     return _neighbours(data, count, ordered=True)
 
 
-def _neighbours(data: NDArray[Any], count: int, *, ordered: bool) -> tuple[IntArray, FloatArray]:
+def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, FloatArray]:
     """Return neighbours and squared distances; the latter only where they are ordered."""
+    if isinstance(data, SparseSamples):
+        from jointsparse.graphs.sparse_neighbours import sparse_neighbours  # which builds on this
+
+        return sparse_neighbours(data, count)
     n = data.shape[0]
     count = min(int(count), n - 1)
     centred = np.asarray(data, dtype=np.float64)
@@ -151,6 +154,13 @@ def _nearest_of(
         part = slice(first, first + step)
         difference = data[owner[part]] - data[other[part]]
         exact[part] = np.einsum("ij,ij->i", difference, difference)
+    return chosen(owner, other, exact, count)
+
+
+def chosen(
+    owner: IntArray, other: IntArray, exact: FloatArray, count: int
+) -> tuple[IntArray, FloatArray]:
+    """Choose the nearest of the candidates (in order of their owners), given their distances."""
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     order = np.lexsort((exact, owner))
     last = exact[order[starts + count - 1]]

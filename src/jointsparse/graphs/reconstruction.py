@@ -12,21 +12,22 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.laplacian import rows_to_csr
-from jointsparse.graphs.neighbours import FloatArray, IntArray
+from jointsparse.graphs.sparse_samples import SparseSamples
 
 SMALLEST_RIDGE = 1e-12  # more neighbours than dimensions leave C singular
 
 
 def reconstruction_weights(
-    data: FloatArray, neighbours: IntArray, *, ridge: float = 1e-3
+    data: FloatArray | SparseSamples, neighbours: IntArray, *, ridge: float = 1e-3
 ) -> sp.csr_array:
     """Return the weights, row i those of sample i.
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features)
+    data : ndarray of shape (n_samples, n_features) or SparseSamples
         Samples.
     neighbours : ndarray of shape (n_samples, k)
         Neighbours of every sample.
@@ -41,11 +42,12 @@ def reconstruction_weights(
     """
     n, count = neighbours.shape
     weights = np.empty((n, count))
-    step = max(1, BLOCK_ENTRIES // (count * data.shape[1]))
+    # Entries of a row: all of them, or those that are stored.
+    width = data.matrix.nnz // n + 1 if isinstance(data, SparseSamples) else data.shape[1]
+    step = max(1, BLOCK_ENTRIES // (count * width))
     for first in range(0, n, step):
         part = slice(first, first + step)
-        differences = data[neighbours[part]] - data[part, None, :]
-        gram = differences @ differences.transpose(0, 2, 1)
+        gram = _local_grams(data, neighbours[part], first)
         trace = np.einsum("ikk->i", gram)
         gram /= np.where(trace > 0, trace, 1.0)[:, None, None]
         gram[:, np.arange(count), np.arange(count)] += np.where(
@@ -54,3 +56,19 @@ def reconstruction_weights(
         weights[part] = np.linalg.solve(gram, np.ones((gram.shape[0], count, 1)))[:, :, 0]
     weights /= weights.sum(axis=1, keepdims=True)
     return rows_to_csr(neighbours, weights)
+
+
+def _local_grams(data: FloatArray | SparseSamples, neighbours: IntArray, first: int) -> FloatArray:
+    """Return C_i of some samples, the first of which has the number ``first``."""
+    size, count = neighbours.shape
+    if not isinstance(data, SparseSamples):
+        differences = data[neighbours] - data[first : first + size, None, :]
+        return np.asarray(differences @ differences.transpose(0, 2, 1))
+    own = data.matrix[first : first + size]
+    sparse = [data.matrix[other] - own for other in neighbours.T]
+    gram = np.empty((size, count, count))
+    for a in range(count):
+        for b in range(a + 1):
+            products = np.asarray(sparse[a].multiply(sparse[b]).sum(axis=1)).ravel()
+            gram[:, a, b] = gram[:, b, a] = products
+    return gram

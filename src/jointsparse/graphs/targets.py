@@ -20,20 +20,23 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.neighbours import FloatArray, IntArray
+from jointsparse.graphs.sparse_samples import SparseSamples, combined
 
 SMALL = 200  # samples, up to which the eigenproblem is dense
 TIE = 1e-9  # eigenvalues closer than that are equal
 UNSEEN = 1e-10  # of the largest: targets that vary less with the data are out of their reach
 
 
-def class_targets(data: FloatArray, labels: NDArray[Any], count: int | None = None) -> FloatArray:
+def class_targets(
+    data: FloatArray | SparseSamples, labels: NDArray[Any], count: int | None = None
+) -> FloatArray:
     """Return the targets of linear discriminant analysis: centred indicators of the classes.
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features)
+    data : ndarray of shape (n_samples, n_features) or SparseSamples
         Centred samples.
     labels : ndarray of shape (n_samples,)
         Classes, of any type that can be sorted.
@@ -58,12 +61,14 @@ def class_targets(data: FloatArray, labels: NDArray[Any], count: int | None = No
     return _component_targets(data, member.ravel(), np.ones(data.shape[0]), count)
 
 
-def neighbour_targets(data: FloatArray, graph: sp.csr_array, count: int) -> FloatArray:
+def neighbour_targets(
+    data: FloatArray | SparseSamples, graph: sp.csr_array, count: int
+) -> FloatArray:
     """Return the targets of locality preserving projections: the smoothest on the graph.
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features)
+    data : ndarray of shape (n_samples, n_features) or SparseSamples
         Centred samples.
     graph : csr_array of shape (n_samples, n_samples)
         Symmetric weights. An isolated sample is a component by itself.
@@ -102,13 +107,13 @@ def neighbour_targets(data: FloatArray, graph: sp.csr_array, count: int) -> Floa
 
 
 def _component_targets(
-    data: FloatArray, member: IntArray, weights: FloatArray, count: int | None
+    data: FloatArray | SparseSamples, member: IntArray, weights: FloatArray, count: int | None
 ) -> FloatArray:
     """Return targets constant on each component, orthonormal for the weights, orthogonal to 1."""
     mass = np.bincount(member, weights=weights)
     belongs = sp.csr_array((np.ones(member.size), (member, np.arange(member.size))))
     roots = np.sqrt(mass)
-    sums = np.asarray(belongs @ data) / roots[:, None]
+    sums = combined(belongs, data) / roots[:, None]
     sums -= np.outer(roots, roots @ sums) / mass.sum()
     most = mass.size - 1 if count is None else min(count, mass.size - 1)
     # Orthogonal to 1 once more: rounding must not bring it back where the means are next to equal.
@@ -118,7 +123,11 @@ def _component_targets(
 
 
 def _within_components(
-    data: FloatArray, graph: sp.csr_array, weights: FloatArray, member: IntArray, count: int
+    data: FloatArray | SparseSamples,
+    graph: sp.csr_array,
+    weights: FloatArray,
+    member: IntArray,
+    count: int,
 ) -> FloatArray:
     """Return the leading eigenvectors that are not constant on components."""
     n = weights.size
@@ -142,7 +151,7 @@ def _within_components(
             break
         part = targets[:, group]
         if group.size > 1:
-            part = part @ _most_varying(part.T @ data, min(room, group.size))
+            part = part @ _most_varying(combined(part.T, data), min(room, group.size))
         chosen.append(part)
         room -= group.size
     return np.column_stack(chosen)

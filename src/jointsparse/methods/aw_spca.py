@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.device import to_host
-from jointsparse.linalg import Array, double
-from jointsparse.methods.convex import ConvexSelector
-from jointsparse.methods.passes import median_of, root_of_slope, samples_of, solve_by_passes
+from jointsparse.methods.passes import median_of, samples_of, solve_by_passes
+from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
 from jointsparse.moments import Moments
-from jointsparse.solvers.convex_samples import emptying_data, solve_samples
+from jointsparse.solvers.convex_samples import solve_samples
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
 
 
-class AWSPCA(ConvexSelector):
+class AWSPCA(SampleLossSelector):
     r"""Select features by robust convex sparse PCA with the mean that suits it best.
 
     Solve
@@ -114,6 +113,7 @@ class AWSPCA(ConvexSelector):
     """
 
     _loss = "samples+mean"
+    _free_mean = True
     _solvers = ("exact", "splitting", "published")
 
     def __init__(
@@ -143,12 +143,6 @@ class AWSPCA(ConvexSelector):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _slope_data(self, moments: Moments) -> Array:
-        elsewhere = samples_of(moments)
-        if elsewhere is not None:
-            return root_of_slope(elsewhere, moments, free_mean=True)
-        return emptying_data(double(moments.native.centred_data), free_mean=True)
-
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         solution, scores = super()._solve(moments)
         self.mean_ = moments.mean + self._nearest_mean(solution, median_of(moments))
@@ -159,12 +153,11 @@ class AWSPCA(ConvexSelector):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return solve_by_passes(elsewhere, lam, 0.0, **limits)
-        data = double(moments.native.centred_data)
         if not self.psd or self.solver == "splitting":
             spectrum = self._sample_spectrum(moments)
-            return solve_samples(data, spectrum, lam, 0.0, psd=self.psd, **limits)
+            return solve_samples(dense_samples(moments), spectrum, lam, 0.0, psd=self.psd, **limits)
         return solve_samples_on_cone(
-            data, lam, 0.0, spectrum=lambda: moments.native.spectrum, **limits
+            self._data(moments), lam, 0.0, spectrum=lambda: moments.native.spectrum, **limits
         )
 
     def _nearest_mean(self, solution: Solution, median: NDArray[np.float64]) -> NDArray[np.float64]:

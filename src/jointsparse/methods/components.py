@@ -14,6 +14,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like
 from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.base import is_number
@@ -21,14 +22,12 @@ from jointsparse.methods.from_moments import MomentsEstimator
 from jointsparse.methods.from_source import check_features
 from jointsparse.methods.samples import valid_samples
 from jointsparse.metrics.loadings import sequential_variance
-from jointsparse.moments import Moments
+from jointsparse.moments import Moments, check_variance
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.products import centred_product
-
-FloatArray = NDArray[np.float64]
 
 
 class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstimator):
@@ -106,8 +105,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             What the solver returned.
         """
         self._check_n_components()
-        if not np.any(moments.variances > 0):
-            raise ValueError("every feature is constant: there is no variance to explain")
+        check_variance(moments)
+        self._check_dense(moments)
         gram = self._gram(moments)
         solution = self._solve(moments, gram)
         self._set_components(np.asarray(solution.loadings), gram)
@@ -149,7 +148,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         check_features(self, source)
         names = self.get_feature_names_out()
         dtype = _float_type(source.dtype)
-        return source.map(project, self.n_components_, dtype, names).as_given()
+        return source.map_finite(project, self.n_components_, dtype, names).as_given()
 
     def inverse_transform(self, X: Any) -> Any:
         """Return the samples that the scores stand for, ``mean_ + X @ reconstruction_``.
@@ -174,7 +173,9 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         if not streamed:
             return back(scores)
         names = getattr(self, "feature_names_in_", None)
-        return scores.map(back, self.n_features_in_, _float_type(scores.dtype), names).as_given()
+        return scores.map_finite(
+            back, self.n_features_in_, _float_type(scores.dtype), names
+        ).as_given()
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the variance of X around ``mean_`` that the scores reconstruct.

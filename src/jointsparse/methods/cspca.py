@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from jointsparse.device import like, to_host
-from jointsparse.linalg import Array, array_namespace, double
-from jointsparse.methods.convex import ConvexSelector
-from jointsparse.methods.passes import root_of_slope, samples_of, solve_by_passes
-from jointsparse.methods.spca_psd import MOST_ADVISED, is_wide, strongest, wide_data
+from jointsparse.methods.passes import samples_of, solve_by_passes
+from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
 from jointsparse.moments import Moments
-from jointsparse.solvers.convex_model import nonempty_lam
-from jointsparse.solvers.convex_samples import emptying_data, solve_samples
+from jointsparse.solvers.convex_samples import solve_samples
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
-from jointsparse.solvers.samples_wide import WeightedRows
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.wide_data import DenseWide
-from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
 
 
-class CSPCA(ConvexSelector):
+class CSPCA(SampleLossSelector):
     r"""Select features by robust convex sparse PCA, solved to a proven optimum.
 
     For centred samples :math:`x_i`, solve
@@ -167,12 +157,6 @@ class CSPCA(ConvexSelector):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _slope_data(self, moments: Moments) -> Array:
-        elsewhere = samples_of(moments)
-        if elsewhere is not None:
-            return root_of_slope(elsewhere, moments, free_mean=False)
-        return emptying_data(_samples(moments), free_mean=False)
-
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
         elsewhere = samples_of(moments)
@@ -181,56 +165,15 @@ class CSPCA(ConvexSelector):
         if not self.psd or self.solver == "splitting":
             spectrum = self._sample_spectrum(moments)
             return solve_samples(
-                _samples(moments), spectrum, lam, self.eta_, psd=self.psd, **limits
+                dense_samples(moments), spectrum, lam, self.eta_, psd=self.psd, **limits
             )
-        native = moments.native
-        data = dense_wide(moments) if is_wide(moments) else native.centred_data
         try:
             return solve_samples_on_cone(
-                data, lam, self.eta_, spectrum=lambda: native.spectrum, **limits
+                self._data(moments),
+                lam,
+                self.eta_,
+                spectrum=lambda: moments.native.spectrum,
+                **limits,
             )
         except TooManyDirectionsError as problem:
             raise ValueError(self._about_rank(problem, moments)) from None
-
-    # Of more features than samples nothing is asked that needs a second copy of them.
-
-    def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
-        if not is_wide(moments):
-            return super()._slope_values(moments, count)
-        return to_host(leading_eigenvalues(_weighted(moments), count))
-
-    def _largest_eta(self, moments: Moments) -> float:
-        if not is_wide(moments):
-            return super()._largest_eta(moments)
-        return 2 * float(leading_eigenvalues(_weighted(moments), 1)[0])
-
-    def _largest_lam(self, moments: Moments) -> float:
-        if not is_wide(moments):
-            return super()._largest_lam(moments)
-        return largest_lam_wide(_weighted(moments), self.eta_)
-
-    def _nonempty_lam(self, moments: Moments) -> float:
-        if not is_wide(moments) or moments.n_features <= MOST_ADVISED:
-            return super()._nonempty_lam(moments)
-        data = _weighted(moments)
-        few = data.columns(like(strongest(moments), data.empty)).dense()
-        return nonempty_lam(few, self.eta_)
-
-
-def dense_wide(moments: Moments) -> DenseWide:
-    """Return the samples for solvers that weight them."""
-    data = wide_data(moments)
-    return data if isinstance(data, DenseWide) else DenseWide(moments.native.centred_data)
-
-
-def _weighted(moments: Moments) -> WeightedRows:
-    """Return the rows whose scatter matrix is Q/2: those of the first weighted model."""
-    data = dense_wide(moments)
-    gram = data.gram()
-    xp = array_namespace(gram)
-    norms = xp.sqrt(xp.linalg.diagonal(gram))
-    return WeightedRows(data, xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0))
-
-
-def _samples(moments: Moments) -> Array:
-    return double(moments.native.centred_data)

@@ -9,8 +9,10 @@ from jointsparse.methods.components import ComponentsMethod
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
 from jointsparse.solvers.dictionary import solve_dictionary
+from jointsparse.solvers.dictionary_root import DenseRoot, Root, SparseRoot
 from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.sparse_gram import SparseGram
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties the model
 
@@ -122,9 +124,6 @@ class DictionarySPCA(ComponentsMethod):
         self.tol = tol
         self.max_iter = max_iter
 
-    def _sparse_gram(self) -> bool:
-        return False
-
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
         check_scale(self.penalty_scale)
@@ -137,12 +136,19 @@ class DictionarySPCA(ComponentsMethod):
             largest=lambda: float(np.sqrt(np.max(gram.diagonal))) * unit,
             trace=unit,
         )
-        values, vectors = gram.leading()
-        count = min(int(self.n_components), values.size)
+        root: Root
+        if isinstance(gram, SparseGram):
+            rank = gram.leading(int(self.n_components))[0].size
+            root = SparseRoot(gram)
+        else:
+            values, vectors = gram.leading()
+            rank = values.size
+            scaled = np.sqrt(values)[:, None] * vectors.T
+            scaled[:, moments.variances == 0] = 0.0  # rounding of the eigenvectors
+            root = DenseRoot(scaled)
+        count = min(int(self.n_components), rank)
         if count < self.n_components:
             self._warn(f"the data have rank {count}: only {count} components are fitted")
-        root = np.sqrt(values)[:, None] * vectors.T
-        root[:, moments.variances == 0] = 0.0  # rounding of the eigenvectors
         solution = solve_dictionary(
             root,
             count,

@@ -6,11 +6,12 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from jointsparse.methods.from_source import moments_to_fit
+from jointsparse.methods.from_source import check_dense, moments_to_fit
 from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import by_score
@@ -39,6 +40,18 @@ class MomentsEstimator(BaseEstimator):
     def _takes_passes(self) -> bool:
         """Whether one pass over the samples in every iteration is enough, besides their moments."""
         return False
+
+    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
+        """Return what the dense arrays take that the method makes of sparse samples; 0 for none.
+
+        By default a scatter matrix where there are at least as many samples as features.
+        """
+        return 2 * 8 * n_features**2 if n_features <= n_samples else 0
+
+    def _check_dense(self, moments: Moments) -> None:
+        """Refuse sparse samples, before anything is computed, where they would not fit as dense."""
+        if sp.issparse(moments.data):
+            check_dense(self, moments.n_samples, moments.n_features)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the method to samples.

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from jointsparse.io.errors import table_error
+from jointsparse.methods import registry
 from jointsparse.methods.passes import moments_with_passes
 from jointsparse.moments import Moments, bytes_for_moments, not_finite
 from jointsparse.solvers.wide_data import DenseWide
 from jointsparse.sources import Source
-from jointsparse.sources.budget import size_in_words
+from jointsparse.sources.budget import default_budget, size_in_words
 from jointsparse.sources.sums import NotFiniteError, check_finite, mean_of, rounding
 
 
@@ -94,10 +95,32 @@ def moments_of_products(source: Source, wide: Any) -> Moments:
     return moments
 
 
-def _streaming_methods() -> list[str]:
+def check_dense(estimator: Any, n_samples: int, n_features: int) -> None:
+    """Refuse sparse samples of which a method would make dense arrays that do not fit in memory."""
+    needed, budget = estimator._dense_bytes(n_samples, n_features), default_budget()
+    if needed > budget:
+        raise ValueError(
+            f"{type(estimator).__name__} works on dense arrays, which for these {n_samples} × "
+            f"{n_features} sparse samples need about {size_in_words(needed)} of memory, more than "
+            f"the {size_in_words(budget)} that may be used (half of what is free); use fewer "
+            "features, or a method that leaves samples sparse: "
+            f"{', '.join(_sparse_methods(n_samples, n_features))}"
+        )
+
+
+def _sparse_methods(n_samples: int, n_features: int) -> list[str]:
     from jointsparse.methods.registry import methods  # which imports the methods
 
-    return [name for name, method in methods().items() if method.scatter_only]
+    budget = default_budget()
+    return [
+        name
+        for name, method in methods().items()
+        if method.make()._dense_bytes(n_samples, n_features) <= budget
+    ]
+
+
+def _streaming_methods() -> list[str]:
+    return [name for name, method in registry.methods().items() if method.scatter_only]
 
 
 def check_features(estimator: Any, source: Source) -> None:

@@ -9,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
+from jointsparse.graphs.sparse_samples import combined, times
 from jointsparse.graphs.targets import class_targets, neighbour_targets
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
+from jointsparse.methods.wide_samples import samples_for_graph
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import FloatArray, Gram
+from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subspace_equality import solve_equality
 from jointsparse.solvers.subspace_norms import NORMS
@@ -259,7 +262,13 @@ class FSSL(ComponentsMethod):
         return lengths / (np.linalg.norm(lengths) or 1.0)
 
     def _sparse_gram(self) -> bool:
-        return False
+        # The others need a basis of the samples' span: as large as the dense samples.
+        return self.solver == "exact" and self.constraint == "penalised" and self.norm != "fro"
+
+    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
+        if n_features > n_samples and not self._sparse_gram():
+            return 5 * 8 * n_samples * n_features
+        return super()._dense_bytes(n_samples, n_features)
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
@@ -359,10 +368,10 @@ class FSSL(ComponentsMethod):
             length = float(np.sqrt(np.sum(values[:count])))
             Y = None
             if moments.has_samples:
-                Y = moments.centred_data @ vectors / (scale * length)
+                Y = times(samples_for_graph(moments, scale), vectors) / length
             C = gram.apply(vectors) / length
             return SubspaceProblem(gram, C, Y), length * scale
-        data = moments.centred_data.astype(np.float64) / scale
+        data = samples_for_graph(moments, scale)
         if self.graph_ == "lda":
             Y = class_targets(data, moments.cache["labels"], self.n_components)
         else:
@@ -370,7 +379,7 @@ class FSSL(ComponentsMethod):
             Y = neighbour_targets(data, graph, self.n_components or AUTO_COMPONENTS)
         length = float(np.linalg.norm(Y))
         Y = Y / length
-        return SubspaceProblem(gram, data.T @ Y, Y), length
+        return SubspaceProblem(gram, combined(Y.T, data).T, Y), length
 
     def _solved(self, problem: SubspaceProblem, penalty: float) -> Solution:
         equality = self.constraint == "equality"
@@ -402,7 +411,7 @@ class FSSL(ComponentsMethod):
             lack = 1 - np.sum(A * (2 * problem.correlation - problem.gram.apply(A)))
             self.residual_ = float(np.sqrt(max(lack, 0.0)))
         else:
-            missed = problem.targets - moments.centred_data @ A / scale
+            missed = problem.targets - times(samples_for_graph(moments, scale), A)
             self.residual_ = float(np.linalg.norm(missed))
             self.targets_ = problem.targets * (signs * unit)
         if solution.gap is not None:

@@ -7,15 +7,18 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.base import Selector, is_number
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
+from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.solution import Solution
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from jointsparse.solvers.wide_data import SparseWide
 
 AUTO_CLUSTERS = 5
 AUTO_ALPHA = 0.3  # of the relative unit: about half of the features remain
@@ -28,7 +31,7 @@ class GraphSelector(Selector):
     Constant features are left out before (in these methods nothing is smoother than a constant)
     and score 0. A subclass defines ``_solve_samples(data, mean, unit)``: ``data`` are the other
     features, centred and divided by ``unit``, so that their mean square is 1; ``mean`` is what
-    was taken off, in the same unit.
+    was taken off, in the same unit. Sparse samples stay sparse where ``_takes_sparse`` says so.
     """
 
     _rewards_duplicates = False
@@ -36,17 +39,31 @@ class GraphSelector(Selector):
     def _needs_samples(self) -> bool:
         return True
 
+    def _takes_sparse(self) -> bool:
+        """Whether ``_solve_samples`` leaves sparse samples (:class:`SparseSamples`) as they are."""
+        return False
+
+    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
+        if self._takes_sparse():
+            return super()._dense_bytes(n_samples, n_features)
+        smaller = min(n_samples, n_features)
+        return 8 * (4 * n_samples * n_features + 4 * smaller**2)
+
     def _solve_samples(
-        self, data: FloatArray, mean: FloatArray, unit: float
+        self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
     def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
         self.__dict__.pop("loadings_", None)
         varies = moments.variances > 0
-        data = moments.centred_data[:, varies].astype(np.float64, copy=False)
-        unit = float(np.sqrt(moments.total_variance / data.size))
-        data = data / unit
+        size = moments.n_samples * int(np.count_nonzero(varies))
+        unit = float(np.sqrt(moments.total_variance / size))
+        data: Any = None
+        if self._takes_sparse() and sp.issparse(moments.data):
+            data = sparse_samples(moments, unit, varies)
+        else:
+            data = moments.centred_data[:, varies].astype(np.float64, copy=False) / unit
         if self._rewards_duplicates and data.shape[1] < data.shape[0]:
             labels = twin_labels(data / np.linalg.norm(data, axis=0))
             if labels is not None:
@@ -70,19 +87,58 @@ def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
     return full
 
 
-def twin_labels(columns: FloatArray) -> IntArray | None:
+def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
     """Label columns that are equal up to sign alike; None where all differ."""
-    size = float(np.max(np.abs(columns)))
+    n = columns.shape[0]
+    draws = np.random.default_rng(0).standard_normal((n, 1))
     # One number for each column, the same for equal ones; few others come as close.
-    probe = np.abs(np.random.default_rng(0).standard_normal(columns.shape[0]) @ columns)
+    if isinstance(columns, SparseWide):
+        stored = np.max(np.abs(columns.matrix.data), initial=0.0)
+        size = float(stored) + float(np.max(np.abs(columns.mean)))
+        probe = np.abs(columns.transposed_times(draws)).ravel()
+    else:
+        size = float(np.max(np.abs(columns)))
+        probe = np.abs(draws.T @ columns).ravel()
     order = np.argsort(probe, kind="stable")
     labels = np.arange(probe.size)
     close = np.diff(probe[order]) <= EQUAL * max(float(probe.max()), size)
     for one, other in zip(order[:-1][close], order[1:][close], strict=True):
-        sign = 1.0 if float(columns[:, one] @ columns[:, other]) > 0 else -1.0
-        if np.max(np.abs(columns[:, one] - sign * columns[:, other])) <= EQUAL * size:
+        pair = _pair(columns, one, other)
+        sign = 1.0 if float(pair[:, 0] @ pair[:, 1]) > 0 else -1.0
+        if np.max(np.abs(pair[:, 0] - sign * pair[:, 1])) <= EQUAL * size:
             labels[other] = labels[one]
     return None if np.array_equal(labels, np.arange(probe.size)) else labels
+
+
+def _pair(columns: FloatArray | SparseWide, one: int, other: int) -> FloatArray:
+    if isinstance(columns, SparseWide):
+        return np.asarray(columns.matrix[:, [one, other]].toarray() - columns.mean[[one, other]])
+    return columns[:, [one, other]]
+
+
+def neighbour_graph(
+    data: FloatArray | SparseSamples, n_neighbors: Any, *, weights: Any, width: Any, unit: float
+) -> sp.csr_array:
+    """Return the weighted neighbour graph of samples that were divided by ``unit``.
+
+    ``width`` is in units of the data as they came; the other parameters are those of
+    :func:`~jointsparse.graphs.laplacian.affinity`.
+    """
+    count = check_count("n_neighbors", n_neighbors)
+    if weights not in WEIGHTS:
+        known = ", ".join(map(repr, WEIGHTS))
+        raise ValueError(f"weights={weights!r} is not one of {known}")
+    automatic = isinstance(width, str) and width == "auto"
+    if not automatic and (not is_number(width) or not 0 < float(width) < float("inf")):
+        raise ValueError(f"width={width!r} is neither a number above 0 nor 'auto'")
+    scaled = None if automatic else float(width) / unit
+    graph = affinity(data, count, weights=weights, width=scaled)
+    if graph.nnz == 0 or degrees(graph).sum() == 0:
+        raise ValueError(
+            f"every weight is 0: width={width!r} is far below the distances between neighbours; "
+            "raise it or leave it at 'auto'"
+        )
+    return graph
 
 
 def check_count(name: str, value: Any) -> int:

@@ -11,14 +11,13 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.methods.base import is_number
 from jointsparse.methods.from_source import check_features, moments_to_fit
 from jointsparse.methods.fssl import FSSL
 from jointsparse.methods.samples import valid_samples
 from jointsparse.sources import as_source, is_streamed
-
-FloatArray = NDArray[np.float64]
 
 
 class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -47,15 +46,19 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     gamma : float or "scale", default="scale"
         Coefficient of the "rbf", "poly", "sigmoid", "laplacian" and "chi2" kernels; "scale" is
         1 / (n_features × variance of X), which is free of the units of X.
-    degree, coef0 : float, default=3 and 1
-        For the "poly" and "sigmoid" kernels.
+    degree : float, default=3
+        Exponent of the "poly" kernel.
+    coef0 : float, default=1
+        Constant of the "poly" and "sigmoid" kernels.
     n_candidates : int, default=1000
         Most samples that may become landmarks: the kernel matrix is n × n_candidates. Where there
         are more samples, as many are drawn.
     n_neighbors : int, default=5
         Neighbours of the "lpp" graph.
-    tol, max_iter : float, int, default=1e-6 and 1000
-        Duality gap to reach, and iteration limit.
+    tol : float, default=1e-6
+        Duality gap to reach.
+    max_iter : int, default=1000
+        Iteration limit.
     random_state : int, RandomState or None, default=0
         Draws the candidates, where they are fewer than the samples.
 
@@ -188,7 +191,7 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         source = as_source(X)
         check_features(self, source)
         names, count = self.get_feature_names_out(), self._n_features_out
-        return source.map(self._scores, count, np.float64, names).as_given()
+        return source.map_finite(self._scores, count, np.float64, names).as_given()
 
     def _needs_samples(self) -> bool:
         return True

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import to_host
 from jointsparse.linalg import Spectrum, double
+from jointsparse.methods.wide_samples import is_wide, wide_data
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_reweighted import solve_reweighted
-from jointsparse.solvers.location import geometric_median
+from jointsparse.solvers.location import geometric_median, median_by_products
 from jointsparse.solvers.samples_streamed import StreamedModel
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.source_samples import SourceSamples, median_by_passes, slope_by_passes
 from jointsparse.sources import Source
-
-FloatArray = NDArray[np.float64]
 
 
 def moments_with_passes(source: Source) -> Moments:
@@ -38,10 +37,14 @@ def samples_of(moments: Moments) -> SourceSamples | None:
 def median_of(moments: Moments) -> FloatArray:
     """Return the geometric median of the samples, about their mean."""
     samples = samples_of(moments)
-    if samples is None:
-        return to_host(geometric_median(double(moments.native.centred_data)))
     if "median" not in moments.cache:
-        moments.cache["median"] = median_by_passes(samples)
+        if samples is not None:
+            found = median_by_passes(samples)
+        elif is_wide(moments):
+            found = to_host(median_by_products(wide_data(moments)))
+        else:
+            found = to_host(geometric_median(double(moments.native.centred_data)))
+        moments.cache["median"] = found
     median: FloatArray = moments.cache["median"]
     return median
 

@@ -7,12 +7,16 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
+from jointsparse.arrays import FloatArray
+from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.graphs.reconstruction import reconstruction_weights
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.base import check_stopping, is_number
-from jointsparse.methods.graph_selector import FloatArray, GraphSelector, check_count, embedded
+from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.moments import Moments
 from jointsparse.solvers.neighbourhood import residual_start, solve_neighbourhood
@@ -167,20 +171,24 @@ class RNE(GraphSelector):
         self.residual_norms_ = embedded(solution.state, moments.variances > 0)
         return solution, scores
 
+    def _takes_sparse(self) -> bool:
+        return self.solver == "exact" and not self.legacy_transpose
+
     def _solve_samples(
-        self, data: FloatArray, mean: FloatArray, unit: float
+        self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         neighbours, _ = nearest_neighbours(data, check_count("n_neighbors", self.n_neighbors))
         weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
+        if isinstance(data, SparseSamples):
+            norms = _sparse_norms(data.matrix, weights)
+            return self._selection(norms, unit)
         residuals = data - weights @ data
         if self.legacy_transpose:  # where, unlike here, the mean matters
             residuals = data + mean - weights.T @ (data + mean)
         norms = np.sum(np.abs(residuals), axis=0)
-        typical = float(norms.mean()) or 1.0
         if self.solver == "exact":
-            nothing = np.zeros((norms.size, 0))
-            solution = closed_form(nothing, float(norms.sum()) * unit, norms * unit)
-            return solution, 1 / (1 + norms / typical)
+            return self._selection(norms, unit)
+        typical = float(norms.mean()) or 1.0
         relative = self.penalty_scale != "absolute"
         strength = penalty_in_units(
             "alpha",
@@ -205,6 +213,12 @@ class RNE(GraphSelector):
         energy = np.sum(best.loadings**2, axis=1)
         return replace(best, state=norms * unit), energy
 
+    def _selection(self, norms: FloatArray, unit: float) -> tuple[Solution, FloatArray]:
+        """Return the best selection, in closed form."""
+        nothing = np.zeros((norms.size, 0))
+        solution = closed_form(nothing, float(norms.sum()) * unit, norms * unit)
+        return solution, 1 / (1 + norms / (float(norms.mean()) or 1.0))
+
     def _starts(self, norms: FloatArray) -> list[FloatArray]:
         wanted = self.n_features_to_select
         if isinstance(wanted, str):
@@ -219,3 +233,13 @@ class RNE(GraphSelector):
         random = check_random_state(self.random_state)
         shape = (norms.size, count)
         return [random.uniform(size=shape) for _ in range(check_count("n_init", self.n_init))]
+
+
+def _sparse_norms(matrix: sp.csr_array, weights: sp.csr_array) -> FloatArray:
+    """Return Σ|r - Wr| of every feature, some rows at a time; W1 = 1, so that means drop out."""
+    step = max(1, BLOCK_ENTRIES * matrix.shape[0] // max(1, weights[[0]].nnz * matrix.nnz))
+    total = np.zeros(matrix.shape[1])
+    for first in range(0, matrix.shape[0], step):
+        part = slice(first, first + step)
+        total += np.asarray(abs(matrix[part] - weights[part] @ matrix).sum(axis=0)).ravel()
+    return total

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import FloatArray, Gram, gram_of
+from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.procrustes import SparsePenalty, continued, solve_alternating
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.supports import towards_axes

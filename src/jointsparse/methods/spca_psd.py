@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.device import is_device_array, like, to_host
-from jointsparse.linalg import Array, Spectrum
+from jointsparse.arrays import Array
+from jointsparse.device import like, to_host
+from jointsparse.linalg import Spectrum
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.wide_samples import advised_by_few, is_wide, strongest, wide_data
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_exact import solve_scatter
 from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE, nonempty_lam
@@ -18,12 +19,9 @@ from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_splitting import solve_splitting
 from jointsparse.solvers.convex_wide import TooManyDirectionsError, WideState, solve_wide
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.wide_data import DenseWide, SparseWide, WideData
 from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
 
 SMALLEST_FACTORED = 400  # features; below, p × p matrices cost no more than the overhead
-LARGEST_COPY = 2**25  # entries of a centred copy of the data; beyond, they are centred on the way
-MOST_ADVISED = 5000  # features that advice on an empty model looks at: those of largest variance
 
 
 class SPCAPSD(ConvexSelector):
@@ -199,6 +197,13 @@ class SPCAPSD(ConvexSelector):
             return moments.native.centred_data
         return factor_of_scatter(moments.native.spectrum)
 
+    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
+        if self.solver == "published":
+            return 12 * 8 * n_samples * n_features
+        if self.solver == "splitting":
+            return 10 * 8 * n_features**2
+        return super()._dense_bytes(n_samples, n_features)
+
     def _takes_products(self) -> bool:
         return self.solver != "published"
 
@@ -222,7 +227,7 @@ class SPCAPSD(ConvexSelector):
         return largest_lam_wide(wide_data(moments), self.eta_)
 
     def _nonempty_lam(self, moments: Moments) -> float:
-        if not is_wide(moments) or moments.n_features <= MOST_ADVISED:
+        if not advised_by_few(moments):
             return super()._nonempty_lam(moments)
         data = wide_data(moments)
         few = data.columns(like(strongest(moments), data.empty)).dense()
@@ -239,14 +244,10 @@ class SPCAPSD(ConvexSelector):
         start = getattr(self, "_state", None) if keep else None
         wide = is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
         if self.solver == "factored" or wide:
-            data = wide_data(moments) if is_wide(moments) else self._slope_data(moments)
             state = start if isinstance(start, WideState) else None
             if state is not None and state.factor.shape[0] != moments.n_features:
                 state = None  # other features than last time
-            try:
-                solution = solve_wide(data, lam, self.eta_, **limits, start=state, keep_state=keep)
-            except TooManyDirectionsError as problem:
-                raise ValueError(self._about_rank(problem, moments)) from None
+            solution = self._solve_wide(moments, lam, start=state, keep_state=keep, **limits)
             self._state = solution.state
             return solution
         solution = solve_scatter(
@@ -261,30 +262,14 @@ class SPCAPSD(ConvexSelector):
         self._state = solution.state
         return solution
 
-
-def strongest(moments: Moments) -> NDArray[np.bool_]:
-    """Return the few features of largest variance, which advice is based on."""
-    mask = np.zeros(moments.n_features, dtype=bool)
-    mask[np.argpartition(-moments.variances, MOST_ADVISED)[:MOST_ADVISED]] = True
-    return mask
-
-
-def wide_data(moments: Moments) -> WideData:
-    """Return the centred samples for the solvers; their Gram matrix is kept with the moments."""
-    if "wide data" not in moments.cache:
-        if hasattr(moments.data, "transposed_times"):
-            moments.cache["wide data"] = moments.data  # on a cluster
-        elif sp.issparse(moments.data):
-            moments.cache["wide data"] = SparseWide(moments.data, moments.mean)
-        elif moments.n_samples * moments.n_features <= LARGEST_COPY:
-            moments.cache["wide data"] = DenseWide(moments.native.centred_data)
-        else:
-            samples = moments.data if is_device_array(moments.data) else np.asarray(moments.data)
-            moments.cache["wide data"] = DenseWide(samples, moments.native.mean)
-    data: WideData = moments.cache["wide data"]
-    return data
-
-
-def is_wide(moments: Moments) -> bool:
-    """Whether the Gram matrix of the samples is smaller than the scatter matrix."""
-    return moments.has_samples and moments.n_features > moments.n_samples
+    def _solve_wide(self, moments: Moments, lam: float, **options: Any) -> Solution:
+        """Solve without any p × p matrix, in a unit in which no square of a variance overflows."""
+        near = moments.near_one
+        unit = moments.total_variance / near.total_variance  # 1, but for data of extreme size
+        data = wide_data(near) if is_wide(near) else self._slope_data(near)
+        try:
+            solution = solve_wide(data, lam / unit, self.eta_ / unit, **options)
+        except TooManyDirectionsError as problem:
+            problem.eta *= unit
+            raise ValueError(self._about_rank(problem, moments)) from None
+        return solution if unit == 1 else solution.in_unit(unit)

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.methods.base import Selector, check_stopping
 from jointsparse.methods.graph_selector import (
-    FloatArray,
-    IntArray,
     check_count,
     check_power,
     embedded,
     row_penalty,
     twin_labels,
 )
+from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import projection_target
 from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.quadratic_forms import DenseForm, QuadraticForm, ScatterForm
 from jointsparse.solvers.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.sparse_form import SparseScatterForm
+from jointsparse.solvers.sparse_gram import SparseGram
 
 AUTO_COMPONENTS = 5
 RANK = 1e-12  # relative to the largest eigenvalue: below, it is zero
@@ -150,8 +154,7 @@ class SPCAFS(Selector):
         power = check_power(self.p)
         varies = moments.variances > 0
         total = moments.total_variance
-        form, values, twins = _form(moments, varies)
-        rank = int(np.count_nonzero(values > RANK * values[0]))
+        form, rank, eigenvalues, twins = _form(moments, varies)
         count = self._count(rank, int(varies.sum()))
         if count > rank:
             self._warn(f"the data have rank {rank}: only {rank} components are fitted")
@@ -161,7 +164,7 @@ class SPCAFS(Selector):
             scale=self.penalty_scale,
             power=power,
             shape=(int(varies.sum()), count),
-            energy=float(values[:count].sum()) * total,
+            energy=float(eigenvalues(count)[:count].sum()) * total,
             trace=total,
         )
         self.alpha_, self.n_components_ = penalty, count
@@ -191,14 +194,30 @@ class SPCAFS(Selector):
 
 def _form(
     moments: Moments, varies: NDArray[np.bool_]
-) -> tuple[QuadraticForm, FloatArray, IntArray | None]:
-    """Return -S of trace 1 (through the samples where they are fewer), eigenvalues, and twins."""
+) -> tuple[QuadraticForm, int, Callable[[int], FloatArray], IntArray | None]:
+    """Return -S of trace 1, its rank, its eigenvalues and twins.
+
+    It is seen through the samples where they are fewer than the features; the eigenvalues come from
+    a function of how many are needed.
+    """
     total = moments.total_variance
-    if moments.has_samples and int(varies.sum()) > moments.n_samples:
+    wide = moments.has_samples and int(varies.sum()) > moments.n_samples
+    if wide and sp.issparse(moments.data):
+        samples = sparse_samples(moments, 1.0, varies)
+        gram = SparseGram(samples.matrix, samples.mean)
+        form = SparseScatterForm(gram)
+        rank = gram.rank(form.values.size)
+        return form, rank, lambda count: gram.leading(count)[0], twin_labels(gram.data)
+    if wide:
         data = moments.centred_data[:, varies].astype(np.float64) / np.sqrt(total)
-        wide = ScatterForm(data)
-        return wide, np.clip(wide.values[::-1], 0.0, None), twin_labels(data)
+        through_samples = ScatterForm(data)
+        values = np.clip(through_samples.values[::-1], 0.0, None)
+        return through_samples, _rank(values), lambda count: values[:count], twin_labels(data)
     scatter = moments.scatter[np.ix_(varies, varies)] / total
-    values = scipy.linalg.eigvalsh(scatter)[::-1]
+    values = np.clip(scipy.linalg.eigvalsh(scatter)[::-1], 0.0, None)
     # Equal features have equal columns of the scatter matrix, and only they.
-    return DenseForm(-scatter), np.clip(values, 0.0, None), twin_labels(scatter)
+    return DenseForm(-scatter), _rank(values), lambda count: values[:count], twin_labels(scatter)
+
+
+def _rank(values: FloatArray) -> int:
+    return int(np.count_nonzero(values > RANK * values[0]))

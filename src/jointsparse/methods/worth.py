@@ -87,7 +87,8 @@ class SelectionWorth:
         check_is_fitted(self)
         source = as_source(X)
         check_features(self, source)
-        return source.columns(np.flatnonzero(self.support_)).as_given()
+        kept = np.flatnonzero(self.support_)
+        return source.columns(kept).finite(kept).as_given()
 
     def inverse_transform(self, X: Any) -> Any:
         """Put the kept columns back to their places, with zeros for the others.
@@ -113,7 +114,7 @@ class SelectionWorth:
         n_features = self.support_.size
         put_back = partial(_put_back, kept=kept, n_features=n_features)
         names = getattr(self, "feature_names_in_", None)
-        return source.map(put_back, n_features, source.dtype, names).as_given()
+        return source.map_finite(put_back, n_features, source.dtype, names).as_given()
 
     def _data_for_report(self, X: Any) -> Any:
         if is_streamed(X):

@@ -16,8 +16,9 @@ import math
 
 import numpy as np
 
+from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, to_host
-from jointsparse.linalg import Array, array_namespace
+from jointsparse.linalg import array_namespace
 
 GROWTH_ALLOWED = 2.0
 

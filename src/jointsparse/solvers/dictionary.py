@@ -7,7 +7,8 @@ r"""Sparse principal components as a dictionary: block coordinate descent on ato
 range of Q only adds to the loss and to the norms, so Y = QỸ at every optimum, and Ỹ solves the same
 problem for R, with the same objective, D and ‖Ỹ_k‖ = ‖Y_k‖. Any R with RᵀR = XᵀX serves. Here it is
 diag(σ)Vᵀ of the singular value decomposition, r × p with r the rank: the cost does not depend on n,
-and the first principal scores are the first unit vectors.
+and the first principal scores are the first unit vectors. For sparse samples it is X itself, of
+which products with q vectors are all that is needed (:mod:`~jointsparse.solvers.dictionary_root`).
 
 Each block has a closed form when the others stand still; the products R D and RᵀY are made once for
 all q of them. Extrapolated steps (Nesterov's weights) are taken where they do not raise the
@@ -30,8 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.penalties import soft_threshold
-from jointsparse.solvers.gram import FloatArray
+from jointsparse.solvers.dictionary_root import DenseRoot, Root
 from jointsparse.solvers.solution import Solution, Trace
 
 CLEARLY_BETTER = 1e-6  # of ½ tr S: below this two ends are the same one, up to the tolerance
@@ -53,7 +55,7 @@ class _Point:
 
 
 def solve_dictionary(
-    root: FloatArray,
+    root: FloatArray | Root,
     n_components: int,
     penalty: float,
     *,
@@ -65,8 +67,9 @@ def solve_dictionary(
 
     Parameters
     ----------
-    root : ndarray of shape (rank, n_features)
-        diag(σ)Vᵀ of the data, the largest σ first, divided by the root of ``trace``.
+    root : ndarray of shape (rank, n_features) or Root
+        diag(σ)Vᵀ of the data, the largest σ first, divided by the root of ``trace``; or the data
+        through their products.
     n_components : int
         Number of atoms q, at most the rank.
     penalty : float
@@ -97,6 +100,7 @@ def solve_dictionary(
     >>> round(solution.objective, 6)  # λ(0.7 + 0.5) + ½ · 2 · 0.1²
     0.13
     """
+    root = DenseRoot(root) if isinstance(root, np.ndarray) else root
     best: tuple[_Point, Trace, dict[str, float]] | None = None
     for start in _starts(root, int(n_components), penalty):
         end = _descend(root, penalty, start, trace, tol=tol, max_iter=max_iter)
@@ -110,25 +114,24 @@ def solve_dictionary(
     return run.solution(loadings, run.history[-1], None, diagnostics, state)
 
 
-def _starts(root: FloatArray, q: int, penalty: float) -> Iterator[_Point]:
-    principal, axes = root[:q], np.eye(q, root.shape[0])
+def _starts(root: Root, q: int, penalty: float) -> Iterator[_Point]:
+    axes, principal = root.principal(q)
     yield _Point(axes, soft_threshold(principal, penalty), np.inf)
     if q == 1 or penalty == 0:
         return  # without a penalty the principal components are the optimum
     rotation = _varimax(principal)
     yield _Point(rotation @ axes, soft_threshold(rotation @ principal, penalty), np.inf)
     greedy = _Point(np.zeros_like(axes), np.zeros_like(principal), np.inf)
-    _reseed(root, np.einsum("ij,ij->j", root, root), penalty, greedy, worthwhile=0.0)
+    _reseed(root, penalty, greedy, worthwhile=0.0)
     yield greedy
 
 
 def _descend(
-    root: FloatArray, penalty: float, point: _Point, unit: float, *, tol: float, max_iter: int
+    root: Root, penalty: float, point: _Point, unit: float, *, tol: float, max_iter: int
 ) -> tuple[_Point, Trace, dict[str, float]]:
     """Iterate from one start until the objective stands still and no empty atom can gain."""
     run = Trace(tol, max_iter, "relative decrease of the objective")
-    squares = np.einsum("ij,ij->j", root, root)
-    half = float(np.sum(squares)) / 2
+    half = float(np.sum(root.squares)) / 2
     before, momentum, reseeded = point, 1.0, 0
     for iteration in range(1, max_iter + 1):
         next_momentum = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
@@ -145,7 +148,7 @@ def _descend(
         decrease = max(0.0, before.objective - point.objective) / half
         if decrease <= tol:
             momentum = 1.0
-            added = _reseed(root, squares, penalty, point, worthwhile=tol * half)
+            added = _reseed(root, penalty, point, worthwhile=tol * half)
             reseeded += added
             if added or not plain:  # only a plain step that gains nothing ends the run
                 decrease = np.inf
@@ -155,16 +158,16 @@ def _descend(
     return point, run, {"empty_components": float(empty), "reseeded": float(reseeded)}
 
 
-def _sweep(root: FloatArray, penalty: float, point: _Point, half: float) -> _Point:
+def _sweep(root: Root, penalty: float, point: _Point, half: float) -> _Point:
     """Minimise over every atom in turn, then over every code in turn."""
     codes, atoms = point.codes.copy(), point.atoms.copy()
-    target, gram = codes @ root, codes @ codes.T
+    target, gram = root.to_atoms(codes), codes @ codes.T
     for k in range(len(atoms)):
         weight = gram[k, k]
         if weight > 0:
             rest = target[k] - gram[k] @ atoms + weight * atoms[k]
             atoms[k] = soft_threshold(rest, penalty) / weight
-    target, gram = atoms @ root.T, atoms @ atoms.T
+    target, gram = root.to_codes(atoms), atoms @ atoms.T
     for k in range(len(atoms)):
         weight = gram[k, k]
         if weight > 0:  # the code of an empty atom is free; it stays
@@ -174,22 +177,21 @@ def _sweep(root: FloatArray, penalty: float, point: _Point, half: float) -> _Poi
     return _Point(codes, atoms, fit + penalty * float(np.sum(np.abs(atoms))))
 
 
-def _reseed(
-    root: FloatArray, squares: FloatArray, penalty: float, point: _Point, *, worthwhile: float
-) -> int:
+def _reseed(root: Root, penalty: float, point: _Point, *, worthwhile: float) -> int:
     """Give empty atoms the worst-fitted feature, where that gains; return how many."""
     codes, atoms = point.codes, point.atoms
     added = 0
     for k in np.flatnonzero(~np.any(atoms, axis=1)):
-        fitted = 2 * (codes @ root) - (codes @ codes.T) @ atoms
-        residual = squares - np.einsum("kj,kj->j", atoms, fitted)
+        fitted = 2 * root.to_atoms(codes) - (codes @ codes.T) @ atoms
+        residual = root.squares - np.einsum("kj,kj->j", atoms, fitted)
         worst = int(np.argmax(residual))
-        column = root[:, worst] - atoms[:, worst] @ codes
+        column = root.column(worst) - atoms[:, worst] @ codes
         length = float(np.linalg.norm(column))
         if (max(0.0, length - penalty)) ** 2 / 2 <= worthwhile:
             break
         codes[k] = column / length
-        atoms[k] = soft_threshold(codes[k] @ root - (codes @ codes[k]) @ atoms, penalty)
+        rest = root.to_atoms(codes[[k]])[0] - (codes @ codes[k]) @ atoms
+        atoms[k] = soft_threshold(rest, penalty)
         point.objective -= float(np.sum(atoms[k] ** 2)) / 2
         added += 1
     return added

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from jointsparse.solvers.gram import FloatArray, Gram
+from jointsparse.arrays import FloatArray
+from jointsparse.solvers.gram import Gram
 
 MAX_SWEEPS = 10_000  # of coordinate descent over one working set
 MAX_SIGNS = 5  # times the size of the working set: systems solved before coordinate descent

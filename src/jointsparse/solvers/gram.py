@@ -11,11 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh, solve
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import Spectrum, blocks, double
 from jointsparse.moments import Moments
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 FEW = 0.3  # share of the rows: below, a product over these rows alone is faster
 

@@ -13,9 +13,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import double
 from jointsparse.projections import polar
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram
+from jointsparse.solvers.gram import Gram, SampleGram
 
 MOST = 0.25  # share of the features that may be copied, where the others stay zero
 MARGIN, FEWEST = 4, 200  # features copied: so many times those with loadings, and at least

@@ -23,9 +23,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import class_means
-from jointsparse.linalg import add_to_diagonal, symmetric_part
-from jointsparse.solvers.block_krylov import FloatArray, largest_pairs, widened
+from jointsparse.linalg import add_to_diagonal, eigh, lowest_eigenpairs, symmetric_part
+from jointsparse.solvers.block_krylov import largest_pairs, widened
 
 TIE = 1e-9  # relative difference of eigenvalues that are equal
 RANK = 1e-12  # relative to the largest eigenvalue of a Gram matrix: below, it is zero
@@ -81,7 +82,7 @@ class DenseForm:
 
     def first(self, count: int) -> Subspace:
         """Return the lowest eigenspace of A."""
-        values, vectors = scipy.linalg.eigh(self.matrix, check_finite=False)
+        values, vectors = eigh(self.matrix)
         size = self.matrix.shape[0] * float(np.max(np.abs(self.matrix)))
         return self._subspace(vectors, shares(values, count, TIE * size))
 
@@ -90,15 +91,13 @@ class DenseForm:
         shifted = add_to_diagonal(self.matrix.copy(), weights)
         size = weights.size
         most = min(count + GUARDS, size)
-        values, vectors = scipy.linalg.eigh(
-            shifted, subset_by_index=[0, most - 1], check_finite=False
-        )
-        if most < size and values[-1] - values[count - 1] <= _later_tie(values, count):
-            values, vectors = scipy.linalg.eigh(shifted, check_finite=False)
-        return self._subspace(vectors, shares(values, count, _later_tie(values, count)))
+        values, vectors = lowest_eigenpairs(shifted, most)
+        if values.size < size and values[-1] - values[count - 1] <= later_tie(values, count):
+            values, vectors = eigh(shifted)
+        return self._subspace(vectors, shares(values, count, later_tie(values, count)))
 
     def _subspace(self, vectors: FloatArray, share: FloatArray) -> Subspace:
-        return _subspace(vectors, share, lambda V: np.sum(V * (self.matrix @ V), axis=0))
+        return subspace_of(vectors, share, lambda V: np.sum(V * (self.matrix @ V), axis=0))
 
 
 class _WideForm:
@@ -129,7 +128,7 @@ class _WideForm:
         found = _lowest_of_inverse(inverse, start, count, self.floor, 4 if small else 60)
         if found is None:
             return self.dense.lowest(weights, count, start)
-        return _subspace(*found, self._energies)
+        return subspace_of(*found, self._energies)
 
 
 class LaplacianForm(_WideForm):
@@ -155,7 +154,7 @@ class LaplacianForm(_WideForm):
         """
         _, member = connected_components(self.matrix, directed=False)
         centred = self.data - class_means(self.data, member)
-        values, rows = np.linalg.eigh(centred @ centred.T)
+        values, rows = eigh(centred @ centred.T)
         kept = values > RANK * max(float(values[-1]), np.finfo(np.float64).tiny)
         span = centred.T @ (rows[:, kept] / np.sqrt(values[kept]))
         null = np.clip(1 - np.sum(span**2, axis=1), 0.0, None)
@@ -195,7 +194,7 @@ class ScatterForm(_WideForm):
 
     def __init__(self, data: FloatArray) -> None:
         self.data = data
-        self.values, self.rows = np.linalg.eigh(data @ data.T)
+        self.values, self.rows = eigh(data @ data.T)
         # Twice the largest: just above it, the first eigenvector would outweigh all others.
         self.floor = -2 * float(self.values[-1])
 
@@ -206,7 +205,7 @@ class ScatterForm(_WideForm):
         kept = values < -RANK * self.values[-1]
         kept[max(count + GUARDS, np.count_nonzero(share)) :] = False
         vectors = self.data.T @ (self.rows[:, ::-1][:, kept] / np.sqrt(-values[kept]))
-        return _subspace(vectors, share[kept], self._energies)
+        return subspace_of(vectors, share[kept], self._energies)
 
     def _inverse(self, weights: FloatArray) -> Callable[[FloatArray], FloatArray]:
         diagonal = weights - self.floor
@@ -241,7 +240,7 @@ def form_of(data: FloatArray, matrix: sp.csr_array, count: int) -> QuadraticForm
     return DenseForm(laplacian_product(data, matrix))
 
 
-def _subspace(
+def subspace_of(
     vectors: FloatArray, share: FloatArray, energies: Callable[[FloatArray], FloatArray]
 ) -> Subspace:
     """Return the space of eigenvectors in ascending order, of which the last may be guards."""
@@ -250,7 +249,8 @@ def _subspace(
     return Subspace(np.sum(part**2, axis=1), float(np.sum(energies(part))), part, start)
 
 
-def _later_tie(values: FloatArray, count: int) -> float:
+def later_tie(values: FloatArray, count: int) -> float:
+    """Return how far eigenvalues may differ that tie."""
     return TIE * max(abs(float(values[0])), abs(float(values[min(count, values.size - 1)])))
 
 
@@ -274,7 +274,7 @@ def _lowest_of_inverse(
         if not pairs.converged and patience < 10:
             return None
         values = 1 / pairs.values + floor
-        share = shares(values, count, _later_tie(values, count))
+        share = shares(values, count, later_tie(values, count))
         if share[-1] == 0 or width == n or not pairs.converged:
             return pairs.vectors, share
         start, guards = pairs.vectors, 2 * guards

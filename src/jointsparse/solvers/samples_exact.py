@@ -14,14 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from jointsparse.linalg import Array, Spectrum, double, sum_of_squares
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, double, sum_of_squares
 from jointsparse.solvers.convex_reweighted import solve_reweighted
 from jointsparse.solvers.convex_samples import solve_samples
 from jointsparse.solvers.samples_streamed import StreamedModel
 from jointsparse.solvers.samples_wide import WideModel
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.weighted_pass import ArraySamples
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.wide_data import WideData
 
 SMALL = 2**15  # entries of the data, below which splitting takes no time
 # For η = 0: features, and features to a sample, beyond which not to split
@@ -39,7 +40,7 @@ def reweighting_pays(n_samples: int, n_features: int, eta: float) -> bool:
 
 
 def solve_samples_on_cone(
-    data: Array | DenseWide,
+    data: Array | WideData,
     lam: float,
     eta: float,
     *,
@@ -52,7 +53,7 @@ def solve_samples_on_cone(
 
     Parameters
     ----------
-    data : array of shape (n_samples, n_features) or DenseWide
+    data : array of shape (n_samples, n_features) or WideData
         X, centred.
     lam, eta : float
         Penalties in the units of the data; lam positive, eta at least 0.
@@ -69,7 +70,7 @@ def solve_samples_on_cone(
         As from :func:`~jointsparse.solvers.convex_samples.solve_samples`.
     """
     n, p = data.shape
-    wide = data if isinstance(data, DenseWide) else None
+    wide = data if hasattr(data, "transposed_times") else None
     if not reweighting_pays(n, p, eta):
         dense = double(data if wide is None else wide.dense())
         return solve_samples(

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jointsparse.linalg import Array, array_namespace, blocks, double, long_product, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, blocks, double, long_product, positive_part
 from jointsparse.solvers.convex_reweighted import SMOOTHING, Step, sample_bound
 from jointsparse.solvers.convex_wide import WideState, solve_wide
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.scatter_access import LARGEST_GRAM
+from jointsparse.solvers.wide_data import DenseWide, WideData, as_wide
 
 ROUNDING = 1e-14  # of a squared norm
 LEAST_TOLERANCE = 1e-7  # of a weighted model whose iterates are float32
@@ -80,12 +82,116 @@ class WeightedRows(DenseWide):
         return result
 
 
-class WideModel:
-    """CSPCA-PSD or AW-SPCA-PSD on an array with more columns than rows.
+class WeightedProducts:
+    """The same rows where X is known through its products: sparse samples, or samples elsewhere.
+
+    With s the weights divided by their sum, m = Xᵀs and T = diag(√(w/2))(I - 1sᵀ), the rows are TX.
 
     Parameters
     ----------
-    data : array of shape (n_samples, n_features) or DenseWide
+    data : WideData
+        X, centred.
+    weights : array of shape (n_samples,)
+        w.
+    mean : array of shape (n_features,) or None
+        m, the weighted mean; None stands for zero.
+    """
+
+    def __init__(self, data: WideData, weights: Array, mean: Array | None = None) -> None:
+        xp = array_namespace(weights)
+        self.source, self.weights, self.shift = data, weights, mean
+        self.scale, self.share = xp.sqrt(weights / 2), weights / xp.sum(weights)
+        self.shape, self.empty, self.dtype = data.shape, data.empty, data.empty.dtype
+        self._gram: Array = None
+
+    def times(self, columns: Array) -> Array:
+        """Return TXU."""
+        image = self.source.times(columns)
+        if self.shift is not None:
+            image = image - self.share @ image
+        return image * self.scale[:, None]
+
+    def transposed_times(self, rows: Array) -> Array:
+        """Return (TX)ᵀV."""
+        return self.source.transposed_times(self._back(rows))
+
+    def squared_lengths(self, rows: Array | None = None) -> Array:
+        """Return ‖Vᵀ(TX)_j‖² for every feature."""
+        if rows is not None:
+            return self.source.squared_lengths(self._back(rows))
+        return self.weighted_squares(array_namespace(self.weights).ones_like(self.weights))
+
+    def weighted_squares(self, weights: Array) -> Array:
+        """Return the weighted sum of squares of every feature."""
+        xp = array_namespace(self.weights)
+        inner = weights * self.weights / 2
+        squares = self.source.weighted_squares(inner)
+        if self.shift is None:
+            return squares
+        mixed = self.source.transposed_times(inner[:, None])[:, 0]
+        return positive_part(squares - self.shift * (2 * mixed - xp.sum(inner) * self.shift))
+
+    def row_squares(self) -> Array:
+        """Return the squared length of every row."""
+        squares = self.source.row_squares()
+        if self.shift is not None:
+            image = self.source.times(self.shift[:, None])[:, 0]
+            squares = positive_part(squares - 2 * image + float(self.shift @ self.shift))
+        return squares * self.weights / 2
+
+    def gram(self) -> Array:
+        """Return the Gram matrix from that of X."""
+        if self._gram is None:
+            gram = self.source.gram()
+            if self.shift is not None:
+                gram = gram - (self.share @ gram)[None, :]
+                gram = gram - (gram @ self.share)[:, None]
+            self._gram = gram * self.scale[:, None] * self.scale[None, :]
+        return self._gram
+
+    def columns(self, chosen: Array) -> WideData:
+        """Return the rows of some features."""
+        if bool(array_namespace(chosen).all(chosen)):
+            return self
+        mean = None if self.shift is None else self.shift[chosen]
+        return weighted_rows(self.source.columns(chosen), self.weights, mean)
+
+    def dense(self) -> Array:
+        """Return the rows as an array."""
+        xp = array_namespace(self.weights)
+        rows = double(self.source.dense())
+        if self.shift is not None:
+            rows = rows - self.shift
+        return xp.astype(rows * self.scale[:, None], self.dtype, copy=False)
+
+    def _back(self, rows: Array) -> Array:
+        """Return TᵀV."""
+        xp = array_namespace(rows)
+        scaled = rows * self.scale[:, None]
+        if self.shift is None:
+            return scaled
+        return scaled - self.share[:, None] * xp.sum(scaled, axis=0)
+
+
+def weighted_rows(data: WideData, weights: Array, mean: Array | None = None) -> WideData:
+    """Return the rows √(w_i/2)(x_i - m) in the form that suits the data."""
+    kind = WeightedRows if type(data) is DenseWide else WeightedProducts
+    return kind(data, weights, mean)  # type: ignore[arg-type]
+
+
+def squared_rows(data: WideData) -> Array:
+    """Return ‖x_i‖² of every sample; from the Gram matrix where the solvers need that anyway."""
+    if data.shape[0] > LARGEST_GRAM:
+        return data.row_squares()
+    return positive_part(array_namespace(data.empty).linalg.diagonal(data.gram()))
+
+
+class WideModel:
+    """CSPCA-PSD or AW-SPCA-PSD on samples with more features than there are samples.
+
+    Parameters
+    ----------
+    data : array of shape (n_samples, n_features) or WideData
         X, centred, or centred on the way.
     lam, eta : float
         Penalties in the units of the data; lam positive, eta at least 0.
@@ -93,12 +199,12 @@ class WideModel:
         Whether the mean is free.
     """
 
-    def __init__(self, data: Array | DenseWide, lam: float, eta: float, *, free_mean: bool) -> None:
-        self.data = data if isinstance(data, DenseWide) else DenseWide(data)
+    def __init__(self, data: Array | WideData, lam: float, eta: float, *, free_mean: bool) -> None:
+        self.data = as_wide(data)
         self.lam, self.eta, self.free_mean = lam, eta, free_mean
         self.state: WideState | None = None
         xp = array_namespace(self.data.empty)
-        distances = xp.sqrt(positive_part(xp.linalg.diagonal(self.data.gram())))
+        distances = xp.sqrt(squared_rows(self.data))
         self.smoothing = SMOOTHING * float(xp.mean(distances))
         self.norms = self._smoothed(distances**2)
         value, offset = float(xp.sum(distances)), None
@@ -112,8 +218,8 @@ class WideModel:
         mean = None
         if self.free_mean:
             mean = self.data.transposed_times((weights / xp.sum(weights))[:, None])[:, 0]
-        rows = WeightedRows(self.data, weights, mean)
-        if rows.dtype == xp.float32:
+        rows = weighted_rows(self.data, weights, mean)
+        if rows.empty.dtype == xp.float32:
             tol = max(tol, LEAST_TOLERANCE)
         solution = solve_wide(
             rows,
@@ -126,7 +232,7 @@ class WideModel:
             accept=ACCEPTED * tol,
         )
         self.state = solution.state
-        squares = positive_part(xp.linalg.diagonal(rows.gram()))
+        squares = squared_rows(rows)
         bound = 0.0
         for dual in solution.dual:
             left = positive_part(squares - 2 * dual.linear + dual.quadratic)

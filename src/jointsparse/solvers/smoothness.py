@@ -9,19 +9,20 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.neighbours import FloatArray
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.solvers.solution import Solution, closed_form
 
 BLOCK_ENTRIES = 2**22  # entries of features taken at a time
 
 
-def solve_smoothness(data: FloatArray, graph: sp.csr_array) -> Solution:
+def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> Solution:
     """Return the Laplacian score of every feature.
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features)
+    data : ndarray of shape (n_samples, n_features) or SparseSamples
         Features in columns.
     graph : csr_array of shape (n_samples, n_samples)
         Symmetric weights G, not all zero.
@@ -34,19 +35,44 @@ def solve_smoothness(data: FloatArray, graph: sp.csr_array) -> Solution:
     """
     n, p = data.shape
     degree = degrees(graph)
-    volume = float(degree.sum())
-    scores = np.empty(p)
     step = max(1, BLOCK_ENTRIES // n)
-    for first in range(0, p, step):
-        part = data[:, first : first + step]
-        centred = part - (degree @ part) / volume
-        weighted = degree[:, None] * centred
-        total = np.einsum("ij,ij->j", weighted, centred)
-        rough = total - np.einsum("ij,ij->j", centred, graph @ centred)
-        # What rounding leaves of a feature that is constant where it counts.
-        bound = 10 * n * np.finfo(np.float64).eps * (degree @ part**2)
-        varies = total > bound
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scores[first : first + step] = np.where(varies, np.clip(rough / total, 0, 2), np.inf)
+    scores = np.empty(p)
+    if isinstance(data, SparseSamples):
+        columns = data.matrix.tocsc()
+        # Of a column that is filled to half at most, no more than half of Σf² is its mean.
+        full = np.diff(columns.indptr) > n / 2
+        sparse, few = np.flatnonzero(~full), np.flatnonzero(full)
+        for first in range(0, sparse.size, step):
+            part = sparse[first : first + step]
+            scores[part] = _sparse_scores(columns[:, part], graph, degree)
+        for first in range(0, few.size, step):
+            part = few[first : first + step]
+            scores[part] = _scores(columns[:, part].toarray() - data.mean[part], graph, degree)
+    else:
+        for first in range(0, p, step):
+            scores[first : first + step] = _scores(data[:, first : first + step], graph, degree)
     known = scores[np.isfinite(scores)]
     return closed_form(np.zeros((p, 0)), float(known.mean()) if known.size else 0.0, scores)
+
+
+def _scores(part: FloatArray, graph: sp.csr_array, degree: FloatArray) -> FloatArray:
+    """Return the scores of some features."""
+    centred = part - (degree @ part) / float(degree.sum())
+    total = np.einsum("ij,ij->j", degree[:, None] * centred, centred)
+    rough = total - np.einsum("ij,ij->j", centred, graph @ centred)
+    return _ratio(rough, total, degree @ part**2, degree.size)
+
+
+def _sparse_scores(part: sp.csc_array, graph: sp.csr_array, degree: FloatArray) -> FloatArray:
+    """Return the scores of some features without taking their mean off: (D - G)1 = 0."""
+    squares = part.multiply(part).T @ degree
+    total = squares - (part.T @ degree) ** 2 / float(degree.sum())
+    across = np.asarray(part.multiply(graph @ part).sum(axis=0)).ravel()
+    return _ratio(squares - across, total, squares, degree.size)
+
+
+def _ratio(rough: FloatArray, total: FloatArray, squares: FloatArray, n: int) -> FloatArray:
+    # What rounding leaves of a feature that is constant where it counts.
+    varies = total > 10 * n * np.finfo(np.float64).eps * squares
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(varies, np.clip(rough / total, 0, 2), np.inf)

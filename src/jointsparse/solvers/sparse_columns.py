@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from jointsparse.arrays import FloatArray
+from jointsparse.linalg import without_offsets
 from jointsparse.solvers.columns import Columns
-
-FloatArray = NDArray[np.float64]
 
 LARGEST_GRAM = 4096  # samples up to which all eigenvalues of their Gram matrix are computed
 PRODUCT_BLOCK = 512  # columns of XᵀX at a time: the product of sparse matrices is not that sparse
@@ -32,6 +31,7 @@ class SparseColumns(Columns):
 
     def __init__(self, matrix: Any, mean: FloatArray, squares: FloatArray) -> None:
         live = squares > 0
+        matrix, mean = without_offsets(matrix, mean)
         self.data = sp.csc_array(matrix, dtype=np.float64)
         if not live.all():
             self.data = sp.csc_array(self.data @ sp.diags_array(live.astype(np.float64)))
@@ -87,15 +87,21 @@ class SparseColumns(Columns):
         """Return eigenvalues of XXᵀ, largest first, and eigenvectors; at least ``count``."""
         if count is None or self.n_rows <= LARGEST_GRAM or 2 * count >= self.n_rows:
             return super().leading_axes(count)
-        return leading_pairs(self.n_rows, self._squared, count)
+        return leading_pairs(self.n_rows, self.squared, count)
 
     def leading_values(self, count: int) -> FloatArray:
         """Return the largest eigenvalues of XXᵀ, largest first; all where there are few rows."""
         if self.n_rows <= LARGEST_GRAM or 2 * count >= self.n_rows:
             return np.asarray(np.linalg.eigvalsh(self.gram())[::-1][:count])
-        return leading_pairs(self.n_rows, self._squared, count)[0]
+        return leading_pairs(self.n_rows, self.squared, count)[0]
 
-    def _squared(self, vectors: FloatArray) -> FloatArray:
+    @property
+    def many_rows(self) -> bool:
+        """Whether there are too many rows to decompose XXᵀ."""
+        return self.n_rows > LARGEST_GRAM
+
+    def squared(self, vectors: FloatArray) -> FloatArray:
+        """Return XXᵀ times vectors."""
         thin = vectors.reshape(len(vectors), -1)
         return self.times(self.inner(thin, slice(None)).T).reshape(vectors.shape)
 

@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import solve
 from scipy.sparse.linalg import LinearOperator, cg
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.sparse_columns import LARGEST_GRAM, leading_pairs
 from jointsparse.solvers.wide_data import SparseWide
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
 NOTHING = 1e-12  # of the largest eigenvalue: rounding
@@ -58,19 +55,12 @@ class SparseGram(Gram):
 
     def row_squares(self) -> FloatArray:
         """Return ‖x_i‖² of every sample."""
-        rows, mean = self.data.matrix.tocsr(), self.data.mean
-        squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-        return np.maximum(squares - 2 * (rows @ mean) + float(mean @ mean), 0.0)
+        return np.asarray(self.data.row_squares())
 
     @cached_property
     def diagonal(self) -> FloatArray:
         """Diagonal of S."""
-        weights = self.weights[:, 0]
-        if np.all(weights == weights[0]):
-            return np.asarray(self.data.squared_lengths() * weights[0])
-        matrix, mean = self.data.matrix, self.data.mean
-        squares = matrix.multiply(matrix).T @ weights
-        return np.maximum(squares - 2 * mean * (matrix.T @ weights) + mean**2 * weights.sum(), 0.0)
+        return np.asarray(self.data.weighted_squares(self.weights[:, 0]))
 
     def apply(self, matrix: FloatArray) -> FloatArray:
         """Return S @ matrix."""
@@ -80,8 +70,12 @@ class SparseGram(Gram):
 
     def columns(self, features: IntArray) -> FloatArray:
         """Return S[:, features]."""
+        return self.scaled_back(self.scaled_columns(features))
+
+    def scaled_columns(self, features: IntArray) -> FloatArray:
+        """Return some columns of √w X, as an array."""
         few = self.data.matrix[:, features].toarray() - self.data.mean[features]
-        return np.asarray(self.data.transposed_times(self.weights * few))
+        return np.asarray(np.sqrt(self.weights) * few)
 
     def block(self, features: IntArray) -> FloatArray:
         """Return S[features, features]."""
@@ -94,20 +88,20 @@ class SparseGram(Gram):
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
         """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
         thin = right.reshape(len(right), -1)
-        inverse = self._row_solve(np.ones(len(right)), self._rows(thin), ridge)
-        found = (thin - self._rows_back(inverse)) / ridge
+        inverse = self._row_solve(np.ones(len(right)), self.scaled_image(thin), ridge)
+        found = (thin - self.scaled_back(inverse)) / ridge
         return np.asarray(found.reshape(right.shape))
 
     def reweighted_fit(self, wanted: FloatArray, lengths: FloatArray, penalty: float) -> FloatArray:
         """Return (S + penalty diag(1/lengths))⁻¹ S wanted; rows without length are zero."""
-        inverse = self._row_solve(lengths, self._rows(wanted), penalty)
-        return np.asarray(lengths[:, None] * self._rows_back(inverse))
+        inverse = self._row_solve(lengths, self.scaled_image(wanted), penalty)
+        return np.asarray(lengths[:, None] * self.scaled_back(inverse))
 
-    def _rows(self, matrix: FloatArray) -> FloatArray:
+    def scaled_image(self, matrix: FloatArray) -> FloatArray:
         """Return √w X matrix."""
         return np.asarray(np.sqrt(self.weights) * self.data.times(matrix))
 
-    def _rows_back(self, rows: FloatArray) -> FloatArray:
+    def scaled_back(self, rows: FloatArray) -> FloatArray:
         """Return (√w X)ᵀ rows."""
         return np.asarray(self.data.transposed_times(np.sqrt(self.weights) * rows))
 
@@ -121,8 +115,8 @@ class SparseGram(Gram):
             return np.asarray(solve(inner + ridge * np.eye(n), right, assume_a="pos"))
 
         def product(vector: FloatArray) -> FloatArray:
-            back = self._rows_back(vector.reshape(n, -1))
-            return np.asarray(self._rows(lengths[:, None] * back).ravel() + ridge * vector)
+            back = self.scaled_back(vector.reshape(n, -1))
+            return np.asarray(self.scaled_image(lengths[:, None] * back).ravel() + ridge * vector)
 
         operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
         columns = [cg(operator, column, rtol=ACCURATE)[0] for column in right.T]
@@ -147,7 +141,7 @@ class SparseGram(Gram):
         values, rows = self._row_pairs(MOST_PAIRS if count is None else max(count, 1))
         values, rows = values[values > NOTHING * values[0]], rows[:, values > NOTHING * values[0]]
         rows = rows[:, :count]
-        return values, self._rows_back(rows) / np.sqrt(values[: rows.shape[1]])
+        return values, self.scaled_back(rows) / np.sqrt(values[: rows.shape[1]])
 
     def _row_pairs(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return eigenvalues of S and unit vectors over the samples; computed once."""
@@ -168,7 +162,7 @@ class SparseGram(Gram):
 
     def _rows_and_back(self, vectors: FloatArray) -> FloatArray:
         thin = vectors.reshape(len(vectors), -1)
-        return np.asarray(self._rows(self._rows_back(thin)).reshape(vectors.shape))
+        return np.asarray(self.scaled_image(self.scaled_back(thin)).reshape(vectors.shape))
 
     def rank(self, found: int) -> int:
         """Return the rank: as many as were found, or what it can be where not all were."""

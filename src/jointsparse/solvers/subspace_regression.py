@@ -18,9 +18,11 @@ import numpy as np
 from scipy.linalg import svd
 from scipy.optimize import brentq
 
-from jointsparse.solvers.gram import FloatArray, Gram, SampleGram, equal_features
+from jointsparse.arrays import FloatArray
+from jointsparse.solvers.gram import Gram, SampleGram, equal_features
 from jointsparse.solvers.group_regression import certified, group_regression, share_equally
 from jointsparse.solvers.solution import Solution, Trace
+from jointsparse.solvers.sparse_gram import SparseGram
 from jointsparse.solvers.subspace_norms import dual_norm_of, norm_of
 
 ATTEMPTS = 5  # regressions; one is usual, and another continues where rounding ended it early
@@ -165,6 +167,10 @@ def penalised_gap(
         data = np.sqrt(gram.weights) * gram.samples
         lack = problem.targets - data @ A
         R, missed = data.T @ lack, float(np.sum(lack**2))
+        inner = float(np.sum(A * R))
+    elif isinstance(gram, SparseGram) and problem.targets is not None:
+        lack = problem.targets - gram.scaled_image(A)
+        R, missed = gram.scaled_back(lack), float(np.sum(lack**2))
         inner = float(np.sum(A * R))
     else:
         R = C - gram.apply(A)

@@ -22,7 +22,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jointsparse.linalg import Array, array_namespace, blocks, double
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, blocks, double, without_offsets
 
 
 class WideData(Protocol):
@@ -42,6 +43,14 @@ class WideData(Protocol):
 
     def squared_lengths(self, rows: Array | None = None) -> Array:
         """Return ‖Vᵀx_j‖² for every feature (p,), without holding XᵀV; ‖x_j‖² without V."""
+        ...
+
+    def weighted_squares(self, weights: Array) -> Array:
+        """Return Σ_i w_i x_ij² for every feature (p,)."""
+        ...
+
+    def row_squares(self) -> Array:
+        """Return ‖x_i‖² for every sample (n,)."""
         ...
 
     def gram(self) -> Array:
@@ -128,6 +137,21 @@ class DenseWide:
             result[part] = xp.sum(image * image, axis=0)
         return result
 
+    def weighted_squares(self, weights: Array) -> Array:
+        """Return Σ_i w_i x_ij² for every feature."""
+        result = self._zeros((self.shape[1],))
+        for part, block in self._blocks():
+            result[part] = weights @ (block * block)
+        return result
+
+    def row_squares(self) -> Array:
+        """Return ‖x_i‖² for every sample."""
+        xp = array_namespace(self.array)
+        total = self._zeros((self.shape[0],))
+        for _, block in self._blocks():
+            total += xp.sum(block * block, axis=1)
+        return total
+
     def gram(self) -> Array:
         """Return XXᵀ."""
         if self._gram is None:
@@ -175,9 +199,10 @@ class SparseWide:
     """
 
     def __init__(self, matrix: Any, mean: np.ndarray) -> None:
-        self.matrix, self.mean = matrix.tocsc(), np.asarray(mean, dtype=np.float64)
-        self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         self.dtype = np.float32 if matrix.dtype == np.float32 else np.float64
+        matrix, mean = without_offsets(matrix, np.asarray(mean, dtype=np.float64))
+        self.matrix, self.mean = matrix.tocsc(), mean
+        self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         self.empty = np.empty((self.shape[1], 0), dtype=self.dtype)
         self._transposed = self.matrix.T.tocsc().T  # by rows, for products from the right
         self._gram: np.ndarray | None = None
@@ -199,11 +224,24 @@ class SparseWide:
                 image = self.matrix[:, part].T @ rows - np.outer(self.mean[part], rows.sum(axis=0))
                 result[part] = np.einsum("ij,ij->i", image, image)
             return result
-        stored = np.diff(self.matrix.indptr)
-        owner = np.repeat(np.arange(self.shape[1]), stored)
-        deviations = (self.matrix.data.astype(np.float64) - self.mean[owner]) ** 2
+        return self.weighted_squares(np.ones(self.shape[0]))
+
+    def weighted_squares(self, weights: Array) -> Array:
+        """Return Σ_i w_i x_ij² for every feature, from deviations: no difference of squares."""
+        counts = np.diff(self.matrix.indptr)
+        owner = np.repeat(np.arange(self.shape[1]), counts)
+        stored = weights[self.matrix.indices]
+        deviations = stored * (self.matrix.data.astype(np.float64) - self.mean[owner]) ** 2
         squares = np.bincount(owner, weights=deviations, minlength=self.shape[1])
-        return squares + (self.shape[0] - stored) * self.mean**2
+        unstored = weights.sum() - np.bincount(owner, weights=stored, minlength=self.shape[1])
+        # Where all entries are stored this is rounding, and a large mean would blow it up.
+        return squares + np.where(counts < self.shape[0], unstored, 0.0) * self.mean**2
+
+    def row_squares(self) -> Array:
+        """Return ‖x_i‖² for every sample."""
+        rows = self._transposed.astype(np.float64)
+        squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        return np.maximum(squares - 2 * (rows @ self.mean) + float(self.mean @ self.mean), 0.0)
 
     def gram(self) -> Array:
         """Return XXᵀ = RRᵀ - Rμ1ᵀ - 1(Rμ)ᵀ + ‖μ‖²11ᵀ."""

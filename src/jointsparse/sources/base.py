@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.sources.budget import default_budget
+from jointsparse.sources.finite import after_check, refuse_missing
 from jointsparse.sources.read_ahead import read_ahead
 
 BLOCK_ENTRIES = 2**22  # 32 MB of float64: larger blocks are no faster, smaller ones are slower
@@ -137,6 +138,31 @@ class Source:
         chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
         names = None if self.feature_names is None else self.feature_names[chosen]
         return self.map(partial(_take_columns, columns=chosen), chosen.size, self.dtype, names)
+
+    def map_finite(
+        self,
+        function: Callable[[Block], Block],
+        n_features: int,
+        dtype: Any = None,
+        feature_names: NDArray[Any] | None = None,
+    ) -> Source:
+        """Return the same as :meth:`map`; a block with a missing value is refused when read."""
+        checked = partial(
+            after_check, function=function, names=self.feature_names, source=self.name
+        )
+        return self.map(checked, n_features, dtype, feature_names)
+
+    def finite(self, numbers: Any = None) -> Source:
+        """Return the same source, of which a block with a missing value is refused when read.
+
+        Parameters
+        ----------
+        numbers : sequence of int or None
+            What messages call columns without a name, counted from 0.
+        """
+        names = numbers if self.feature_names is None else self.feature_names
+        check = partial(refuse_missing, names=names, source=self.name)
+        return self.map(check, self.n_features, self.dtype, self.feature_names)
 
     def rows(self, indices: Any) -> Any:
         """Return some rows, in the order of the source, in memory."""

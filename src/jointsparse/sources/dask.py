@@ -20,6 +20,7 @@ from jointsparse.sources.base import BLOCK_ENTRIES, BLOCK_ROWS, Block, Source, S
 from jointsparse.sources.dask_blocks import (
     array_blocks,
     check_array,
+    checked_rows,
     frame_blocks,
     frame_type,
     is_frame,
@@ -29,6 +30,7 @@ from jointsparse.sources.dask_blocks import (
 )
 from jointsparse.sources.dask_graph import applied, on_cluster, tree_sum
 from jointsparse.sources.dask_wide import DaskWide
+from jointsparse.sources.finite import refuse_missing
 
 LEAST_ENTRIES = 2**18  # 2 MB of float64: a task takes Dask about a millisecond whatever it does
 
@@ -167,6 +169,12 @@ class DaskSource(Source):
         kept = self.collection
         kept = kept.iloc[:, chosen.tolist()] if is_frame(kept) else kept[:, chosen]
         return DaskSource(kept, names)
+
+    def finite(self, numbers: Any = None) -> DaskSource:
+        """Return the same collection; a block with a missing value is refused when computed."""
+        names = numbers if self.feature_names is None else self.feature_names
+        check = partial(refuse_missing, names=names, source=self.name)
+        return DaskSource(checked_rows(self.collection, check), self.feature_names)
 
     @property
     def remote(self) -> bool:

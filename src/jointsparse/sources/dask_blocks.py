@@ -154,6 +154,14 @@ def map_rows(
     )
 
 
+def checked_rows(collection: Any, check: Callable[[Any], Any]) -> Any:
+    """Return the same collection, whose parts go through a check when they are computed."""
+    if is_frame(collection):
+        return collection.map_partitions(check, meta=collection._meta)
+    whole = collection.rechunk({1: -1})
+    return whole.map_blocks(check, dtype=whole.dtype, meta=whole._meta)
+
+
 def _array_part(block: Any, function: Callable[[Any], Any]) -> Any:
     return function(plain_block(block))
 

@@ -1,0 +1,137 @@
+"""Sparse text-like data, measured: ``python -m benchmarks.sparse [METHOD ...] [--size N P]``.
+
+The table: 20 000 documents × 50 000 words unless told otherwise, 0.5 % filled; eight topics of 80
+words each, and words at random. Dense it would take 8 GB. Every method runs in a process of its
+own, on one thread; for each, the seconds of the processor, the peak of memory of the whole process
+(with Python, the libraries and the table, which take 0.3 GB) and how many of the features that it
+keeps are topic words. Methods that need a dense table say so before anything is computed.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+TOPICS, WORDS, SHARE, NOISE = 8, 80, 0.125, 0.0034
+KEPT = 30
+MODELS = {
+    "spca-psd": ("SPCAPSD", {}),
+    "cspca-psd": ("CSPCA", {}),
+    "aw-spca-psd": ("AWSPCA", {}),
+    "cspca": ("CSPCA", {"psd": False}),
+    "aw-spca": ("AWSPCA", {"psd": False}),
+    "greedy": ("GreedySelector", {}),
+    "spca": ("SPCA", {"n_components": 4}),
+    "jspca": ("JSPCA", {"n_components": 4}),
+    "jspca-features": ("JSPCA", {"n_components": 4, "loss": "features"}),
+    "jspca-frobenius": ("JSPCA", {"n_components": 4, "loss": "frobenius"}),
+    "dictionary-spca": ("DictionarySPCA", {"n_components": 4}),
+    "robust-pca": ("RobustPCA", {}),
+    "fssl": ("FSSL", {}),
+    "fssl-pca": ("FSSL", {"graph": "pca"}),
+    "spcafs": ("SPCAFS", {}),
+    "laplacian-score": ("LaplacianScore", {}),
+    "udfs": ("UDFS", {}),
+    "sogfs": ("SOGFS", {}),
+    "rne": ("RNE", {}),
+}
+
+
+def problem(n, p, seed=0):
+    """Return the table in compressed rows, and which words belong to a topic."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    rng = np.random.default_rng(seed)
+    words = rng.choice(p, TOPICS * WORDS, replace=False)
+    counts = rng.uniform(0.5, 1.5, TOPICS * WORDS)
+    topics = sp.csr_array((counts, (np.repeat(np.arange(TOPICS), WORDS), words)), shape=(TOPICS, p))
+    member = sp.csr_array((rng.uniform(size=(n, TOPICS)) < SHARE).astype(float))
+    noise = sp.random_array((n, p), density=NOISE, rng=rng)
+    planted = np.zeros(p, dtype=bool)
+    planted[words] = True
+    return sp.csr_array(noise + member @ topics), planted
+
+
+def child(name, n, p):
+    """Fit one method, and print what it took and what it found."""
+    import inspect
+
+    import numpy as np
+
+    import jointsparse
+
+    kind, parameters = MODELS[name]
+    kind = getattr(jointsparse, kind)
+    if "n_features_to_select" in inspect.signature(kind).parameters:
+        parameters = {**parameters, "n_features_to_select": KEPT}
+    X, planted = problem(n, p)
+    model = kind(**parameters)
+    found = {"filled": X.nnz / (n * p)}
+    start = time.process_time()
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X)
+    except ValueError as refusal:
+        found["refused"] = str(refusal)
+    else:
+        kept = model.get_support(indices=True)
+        found["kept"], found["planted"] = kept.size, int(np.count_nonzero(planted[kept]))
+        found["reason"] = getattr(model, "stopping_reason_", "")
+        found["warnings"] = [str(one.message) for one in caught]
+    found["seconds"] = time.process_time() - start
+    found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps(found))
+
+
+def measured(name, n, p):
+    """Run one method in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.sparse", "--child", name, "--size", str(n), str(p)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+        env=environment,
+        check=False,
+    )
+    if run.returncode:
+        return {"failed": run.stderr.strip().splitlines()[-1:]}
+    return json.loads(run.stdout)
+
+
+def line(name, found):
+    """Return one row of the table."""
+    if "failed" in found:
+        return f"| {name} | failed: {found['failed']} | | |"
+    cost = f"{found['seconds']:.0f} s | {found['peak'] / 1e9:.2f} GB"
+    if "refused" in found:
+        return f"| {name} | {cost} | refused: {found['refused']} |"
+    return (
+        f"| {name} | {cost} | {found['planted']} of {found['kept']} features are topic words; "
+        f"{found['reason']} |"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("methods", nargs="*", default=list(MODELS), metavar="METHOD")
+    parser.add_argument("--size", nargs=2, type=int, default=[20_000, 50_000], metavar=("N", "P"))
+    parser.add_argument("--child", choices=list(MODELS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child, *options.size)
+        return
+    for name in options.methods or list(MODELS):
+        print(line(name, measured(name, *options.size)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Samples with more features than there are samples, as the solvers for many features see them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from jointsparse.device import is_device_array
+from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.moments import Moments
+from jointsparse.solvers.wide_data import DenseWide, SparseWide, WideData
+
+LARGEST_COPY = 2**25  # entries of a centred copy of the data; beyond, they are centred on the way
+MOST_ADVISED = 5000  # features that advice on an empty model looks at: those of largest variance
+
+
+def advised_by_few(moments: Moments) -> bool:
+    """Whether there are so many features that advice looks at the strongest only."""
+    return is_wide(moments) and moments.n_features > MOST_ADVISED
+
+
+def strongest(moments: Moments) -> NDArray[np.bool_]:
+    """Return the few features of largest variance, which advice is based on."""
+    mask = np.zeros(moments.n_features, dtype=bool)
+    mask[np.argpartition(-moments.variances, MOST_ADVISED)[:MOST_ADVISED]] = True
+    return mask
+
+
+def wide_data(moments: Moments) -> WideData:
+    """Return the centred samples for the solvers; their Gram matrix is kept with the moments."""
+    if "wide data" not in moments.cache:
+        if hasattr(moments.data, "transposed_times"):
+            moments.cache["wide data"] = moments.data  # on a cluster
+        elif sp.issparse(moments.data):
+            moments.cache["wide data"] = SparseWide(*live_columns(moments))
+        elif moments.n_samples * moments.n_features <= LARGEST_COPY:
+            moments.cache["wide data"] = DenseWide(moments.native.centred_data)
+        else:
+            samples = moments.data if is_device_array(moments.data) else np.asarray(moments.data)
+            moments.cache["wide data"] = DenseWide(samples, moments.native.mean)
+    data: WideData = moments.cache["wide data"]
+    return data
+
+
+def live_columns(moments: Moments) -> tuple[Any, NDArray[np.float64]]:
+    """Return sparse samples and their mean, with zeros for features that are constant."""
+    live = moments.variances > 0
+    if live.all():
+        return moments.data, moments.mean
+    return moments.data.multiply(live).tocsr(), np.where(live, moments.mean, 0.0)
+
+
+def sparse_samples(
+    moments: Moments, unit: float, features: NDArray[np.bool_] | None = None
+) -> SparseSamples:
+    """Return sparse samples (some features of them) divided by a unit, for the graphs."""
+    matrix, mean = live_columns(moments)
+    if features is not None and not features.all():
+        matrix, mean = matrix.tocsc()[:, np.flatnonzero(features)], mean[features]
+    return SparseSamples(sp.csr_array(matrix, dtype=np.float64) / unit, mean / unit)
+
+
+def samples_for_graph(moments: Moments, unit: float = 1.0) -> NDArray[np.float64] | SparseSamples:
+    """Return centred samples divided by a unit: an array, or sparse ones as they are."""
+    if sp.issparse(moments.data):
+        return sparse_samples(moments, unit)
+    return np.asarray(moments.centred_data.astype(np.float64) / unit)
+
+
+def is_wide(moments: Moments) -> bool:
+    """Whether the Gram matrix of the samples is smaller than the scatter matrix."""
+    return moments.has_samples and moments.n_features > moments.n_samples
