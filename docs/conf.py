@@ -16,7 +16,7 @@ copyright = f"2026, {author}"
 version = release = jointsparse.__version__
 
 extensions = [
-    "method_table",
+    "method_lists",
     "myst_parser",
     "numpydoc",
     "offline_math",

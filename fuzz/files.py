@@ -1,4 +1,4 @@
-"""Damage a good file at random and read it: a table, or one sentence, and nothing else."""
+"""Damaged and absurd files are read: what comes of it is a table, or one sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from fuzz.absurd import absurd
+from fuzz.damage import damage
 from jointsparse.io import Table, TableError, read_table, write_table
+from jointsparse.sources import open_source
 
 SUFFIXES = (
     ".csv",
@@ -41,27 +44,44 @@ def case(number: int) -> str:
     """Run one case and return what happened: "read", "refused" or a fault in words."""
     rng = np.random.default_rng(number)
     suffix = SUFFIXES[int(rng.integers(len(SUFFIXES)))]
-    damaged = _damaged(_good(suffix), suffix, rng)
+    content = absurd(suffix, rng) if rng.random() < 0.3 else _damaged(_good(suffix), suffix, rng)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         path = Path(folder) / f"table{suffix}"
-        path.write_bytes(damaged)
+        path.write_bytes(content)
         try:
-            table = read_table(path, drop_text=bool(rng.integers(2)))
+            found = _streamed(path, rng) if rng.random() < 0.3 else _read(path, rng)
         except TableError as error:
-            return "refused" if "\n" not in str(error) else f"{suffix}: several lines: {error!r}"
+            return _refused(str(error), path)
         except BaseException as error:
             return f"{suffix}: {type(error).__name__}: {error}"
-    return _fault(table, suffix) or "read"
+    return f"{suffix}: {found}" if found else "read"
 
 
-def _fault(table: Table, suffix: str) -> str | None:
+def _read(path: Path, rng: np.random.Generator) -> str | None:
+    """Read a table as a whole; return what is wrong with it."""
+    table = read_table(path, drop_text=bool(rng.integers(2)))
     values = table.values if isinstance(table.values, np.ndarray) else table.values.data
     if values.dtype.kind not in "biuf" or not np.all(np.isfinite(values)):
-        return f"{suffix}: read values that are not finite numbers"
+        return "read values that are not finite numbers"
     if table.values.ndim != 2 or len(table.names) != table.values.shape[1]:
-        return f"{suffix}: {len(table.names)} names for an array of shape {table.values.shape}"
+        return f"{len(table.names)} names for an array of shape {table.values.shape}"
     return None
+
+
+def _streamed(path: Path, rng: np.random.Generator) -> str | None:
+    """Read a table in blocks; return what is wrong with them."""
+    source = open_source(path, memory="100MB", drop_text=bool(rng.integers(2)))
+    for block in source.blocks():
+        if block.dtype.kind not in "biuf" or block.shape[1:] != (source.n_features,):
+            return f"a block of shape {block.shape} and type {block.dtype}"
+    return None
+
+
+def _refused(sentence: str, path: Path) -> str:
+    if "\n" in sentence or len(sentence) > 2000:
+        return f"{path.suffix}: not a sentence: {sentence[:2000]!r}"
+    return "refused" if path.name in sentence else f"no name of the file in {sentence!r}"
 
 
 @cache
@@ -82,31 +102,5 @@ def _good(suffix: str) -> bytes:
 def _damaged(good: bytes, suffix: str, rng: np.random.Generator) -> bytes:
     packed = suffix.endswith(".gz")
     inside = packed and rng.random() < 0.7  # behind the compression, where the readers are
-    data = bytearray(gzip.decompress(good) if inside else good)
-    for _ in range(int(rng.integers(1, 6))):
-        at = int(rng.integers(len(data) + 1))
-        kind = rng.integers(6)
-        if kind == 0:
-            data[at:] = b""
-        elif kind == 1 and at < len(data):
-            data[at] ^= 1 << int(rng.integers(8))
-        elif kind == 2:
-            data[at:at] = rng.integers(0, 256, int(rng.integers(1, 9))).astype(np.uint8).tobytes()
-        elif kind == 3:
-            end = at + int(rng.integers(1, 30))
-            data[at:at] = data[at:end]
-        elif kind == 4:
-            del data[at : at + int(rng.integers(1, 30))]
-        else:
-            word = (
-                b"999999999999",
-                b"-1",
-                b"nan",
-                b"inf",
-                b"\xff\xff\xff\x7f",
-                b'"',
-                b"\n",
-                b"1e999",
-            )
-            data[at : at + 4] = word[int(rng.integers(len(word)))]
-    return gzip.compress(bytes(data), mtime=0) if inside else bytes(data)
+    data = damage(gzip.decompress(good) if inside else good, rng)
+    return gzip.compress(data, mtime=0) if inside else data

@@ -1,15 +1,24 @@
-"""Processes that run one case after the other, and are replaced where they die or hang."""
+"""Processes that run one case after the other, and are replaced where they die or hang.
+
+A case may take ten seconds of processor time, counted by the system over all threads of its
+process, so that a busy machine condemns nothing; one that waits without working is a hang too,
+after a minute for each of these seconds by the clock on the wall.
+"""
 
 from __future__ import annotations
 
 import multiprocessing as mp
 import os
+import signal
 import time
 from collections import Counter
 from importlib import import_module
+from multiprocessing.connection import wait
 from typing import Any
 
-LIMIT = 10.0  # seconds that one case may take
+LIMIT = 10.0  # seconds of processor time that one case may take
+PATIENCE = 60 * LIMIT  # seconds by the clock, for a case that waits instead of working
+THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 GOOD = ("fitted", "read", "refused")
 
 
@@ -18,6 +27,7 @@ def run(kind: str, first: int, count: int, jobs: int) -> int:
     numbers = iter(range(first, first + count))
     workers = [_Worker(kind) for _ in range(jobs)]
     seen: Counter[str] = Counter()
+    failing: list[int] = []
     busy = [worker for worker in workers if worker.start(next(numbers, None))]
     while busy:
         for worker in list(busy):
@@ -26,14 +36,17 @@ def run(kind: str, first: int, count: int, jobs: int) -> int:
                 continue
             seen[outcome if outcome in GOOD else "fault"] += 1
             if outcome not in GOOD:
+                failing.append(worker.number)
                 print(f"{kind} case {worker.number}: {outcome}", flush=True)
             if not worker.start(next(numbers, None)):
                 busy.remove(worker)
-        time.sleep(0.0005)
+        wait([worker.pipe for worker in busy], timeout=1.0)
     for worker in workers:
         worker.end()
     counts = ", ".join(f"{seen[name]} {name}" for name in sorted(seen))
     print(f"{kind}: {count} cases: {counts or 'none'}; {seen['fault']} faults", flush=True)
+    if failing:
+        print(f"{kind}: failing cases: {' '.join(map(str, sorted(failing)))}", flush=True)
     return seen["fault"]
 
 
@@ -66,12 +79,14 @@ class _Worker:
             self.process.join()
             status = self.process.exitcode
             self._begin()
+            if status == -signal.SIGPROF:
+                return f"took more than {LIMIT:g} s of processor time"
             return f"the process died with status {status}"
-        if time.monotonic() - self.since > LIMIT:
+        if time.monotonic() - self.since > PATIENCE:
             self.process.kill()
             self.process.join()
             self._begin()
-            return f"took more than {LIMIT:g} s"
+            return f"waited for more than {PATIENCE:g} s"
         return None
 
     def end(self) -> None:
@@ -81,9 +96,14 @@ class _Worker:
 
 
 def _serve(kind: str, pipe: Any) -> None:
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for variable in THREADS:
+        os.environ.setdefault(variable, "1")
     module = import_module(f"fuzz.{kind}")
     module.prepare()
     pipe.send("ready")
     while (number := pipe.recv()) is not None:
-        pipe.send(module.case(number))
+        # The system ends the process, wherever it is, when this much processor time is used up.
+        signal.setitimer(signal.ITIMER_PROF, LIMIT)
+        outcome = module.case(number)
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        pipe.send(outcome)

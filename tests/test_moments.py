@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from jointsparse import Moments
-from jointsparse.sources import base
+from jointsparse.moments import bytes_for_moments, check_memory
+from jointsparse.sources import as_source, base
+from jointsparse.sources.in_memory import ArraySource
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 7)) * np.array([1, 2, 3, 1e-3, 10, 5, 1]) + np.arange(7)
@@ -127,3 +129,126 @@ def test_from_scatter_refuses_what_is_no_scatter(matrix, message):
 def test_adding_other_features_is_refused():
     with pytest.raises(ValueError, match="moments of 7 and of 2 features"):
         Moments.from_data(X) + Moments.from_data(X[:, :2])
+
+
+def test_a_mirrored_pair_may_differ_by_rounding_only():
+    matrix = np.array([[2.0, 1.0], [1.0 + 1e-8, 2.0]])
+    assert Moments.from_scatter(matrix, 5).scatter[0, 1] == pytest.approx(1 + 5e-9, abs=1e-15)
+    matrix[1, 0] = 1 + 4e-8
+    with pytest.raises(ValueError, match="symmetric"):
+        Moments.from_scatter(matrix, 5)
+    flat = Moments.from_scatter(np.zeros((2, 2)), 5)  # nothing negative about it
+    assert flat.total_variance == 0
+    assert flat.mean.tolist() == [0, 0]
+
+
+def test_scaled_and_standardised_moments_are_those_of_scaled_data():
+    factors = np.array([1, 2, 0.5, -1, 3, 1, 1])
+    Y = X.copy()
+    Y[:, 5] = 4.0
+    for m in (Moments.from_data(Y), Moments.from_source(as_source(Y))):
+        found, expected = m.scaled(factors), Moments.from_data(Y * factors)
+        np.testing.assert_allclose(found.scatter, expected.scatter, atol=1e-9)
+        np.testing.assert_allclose(found.mean, expected.mean)
+        unit = m.standardised()
+        assert unit.variances[5] == 0
+        np.testing.assert_allclose(np.delete(unit.variances, 5), 50)
+        assert (unit.halves is None) == (m.halves is None)
+    halves = Moments.from_source(as_source(Y)).scaled(factors).halves
+    total = halves[0] + halves[1]
+    np.testing.assert_allclose(total.scatter, expected.scatter, atol=1e-9)
+    kept = Moments.from_data(Y)
+    assert kept.scatter is not None
+    np.testing.assert_allclose(kept.scaled(factors).scatter, expected.scatter, atol=1e-9)
+
+
+def test_halves_add_up_to_the_whole_and_follow_partial_fit():
+    streamed = Moments.from_source(as_source(X))
+    assert 0 < streamed.halves[0].n_samples < 50
+    total = streamed.halves[0] + streamed.halves[1]
+    assert total.n_samples == 50
+    np.testing.assert_allclose(total.scatter, streamed.scatter, atol=1e-9)
+    parts = Moments.from_source(as_source(X[:20])).partial_fit(X[20:])
+    assert parts.halves[0].n_samples == streamed.halves[0].n_samples
+    np.testing.assert_allclose(parts.halves[1].scatter, streamed.halves[1].scatter, atol=1e-9)
+    both = Moments.from_source(as_source(X[:20])) + Moments.from_source(as_source(X[20:]))
+    assert both.halves[0].n_samples + both.halves[1].n_samples == 50
+    assert (Moments.from_data(X) + streamed).halves is None
+
+
+def test_moments_of_no_sample_add_nothing():
+    none = Moments(0, np.full(7, np.nan), np.full((7, 7), np.nan))
+    some = Moments.from_data(X)
+    assert none + some is some
+    assert some + none is some
+
+
+def test_partial_fit_forgets_what_it_had_computed():
+    m = Moments.from_data(X[:30])
+    first = m.variances, m.spectrum, m.thin_spectrum, m.centred_data
+    assert first[3].shape == (30, 7)
+    m.cache["derived"] = 1
+    m.partial_fit(X[30:])
+    whole = Moments.from_data(X)
+    assert not m.cache
+    assert not m.has_samples
+    assert m.data is None
+    np.testing.assert_allclose(m.variances, whole.variances)
+    np.testing.assert_allclose(m.spectrum.values, whole.spectrum.values, atol=1e-12)
+    assert m.thin_spectrum is m.spectrum
+    with pytest.raises(ValueError, match="needs the samples themselves"):
+        m.centred_data
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_the_thin_spectrum_of_wide_data_is_that_of_the_scatter_matrix(wrap):
+    Y = X.T.copy() * (X.T > 0.5)
+    Y[:, 3] = 0.1
+    m = Moments.from_data(wrap(Y))
+    thin, S = m.thin_spectrum, reference(Y)[1]
+    assert thin.vectors.shape == (50, np.linalg.matrix_rank(S))
+    rebuilt = (thin.vectors * thin.values) @ thin.vectors.T * thin.trace
+    np.testing.assert_allclose(rebuilt, S, atol=1e-11 * S.max())
+    np.testing.assert_allclose(m.variances, np.diag(S), atol=1e-12 * S.max())
+    assert m.variances[3] == 0
+    np.testing.assert_allclose(m.centred_data.T @ m.centred_data, S, atol=1e-11 * S.max())
+    assert not m.centred_data[:, 3].any()
+    square = Moments.from_data(wrap(Y[:, :7]))
+    assert square.thin_spectrum is square.spectrum
+
+
+def test_centred_data_keep_their_precision(monkeypatch):
+    monkeypatch.setattr(base, "BLOCK_ENTRIES", 21)
+    single = (X + 100).astype(np.float32)
+    centred = Moments.from_data(single).centred_data
+    assert centred.dtype == np.float32
+    exact = single.astype(float) - single.astype(float).mean(axis=0)
+    np.testing.assert_allclose(centred, exact, rtol=1e-6, atol=1e-6)
+    assert Moments.from_data(X).centred_data.dtype == np.float64
+
+
+def test_moments_need_something_to_be_computed_from():
+    with pytest.raises(ValueError, match="a scatter matrix or samples"):
+        Moments(5, np.zeros(3))
+
+
+def test_the_memory_of_scatter_matrices_is_asked_for_first():
+    assert bytes_for_moments(1000) == 24_000_000  # of all samples and of two halves
+
+    class Narrow(type(as_source(X))):
+        budget = 24 * 49
+
+    check_memory(Narrow(X))
+    Narrow.budget -= 1
+    with pytest.raises(ValueError, match="has 7 columns, whose scatter matrices need"):
+        check_memory(Narrow(X))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"), [(np.nan, "missing value in"), (-np.inf, "infinite value -inf in")]
+)
+def test_a_value_that_is_no_number_is_found(value, message):
+    Y = X.copy()
+    Y[31, 4] = value
+    with pytest.raises(ValueError, match=rf"{message} column number 5, data row 32"):
+        Moments.from_source(ArraySource(Y))

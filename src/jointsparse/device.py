@@ -22,7 +22,7 @@ from array_api_compat import (
 )
 from numpy.typing import NDArray
 
-Array = Any  # an array of any namespace
+from jointsparse.arrays import Array
 
 
 def is_device_array(array: Any) -> bool:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from jointsparse.linalg import Array, Spectrum, array_namespace, double
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace, double
 
 BLOCK_ENTRIES = 2**24  # 128 MB of float64: enough to keep a GPU busy
 

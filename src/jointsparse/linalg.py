@@ -1,18 +1,28 @@
-"""Linear algebra shared by the kernels; every function runs on any array namespace."""
+"""Linear algebra shared by the kernels; every function runs on any array namespace.
+
+Fast LAPACK routines give up on a few matrices that slower ones decompose; what then takes over is
+here too, and is logged.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import array_api_compat.numpy as numpy_namespace
 import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
 from array_api_compat import array_namespace as any_namespace
+from numpy.typing import NDArray
 
+from jointsparse.arrays import Array
 from jointsparse.device import like, on_accelerator, to_host
 
-Array = Any  # an array of any namespace: NumPy, PyTorch, CuPy
+logger = logging.getLogger(__name__)
+
 
 BLOCK = 4096  # features converted to float64 at a time where the data are kept in float32
 NOISE = 1e-10  # columns shorter than this share of the longest are rounding
@@ -91,7 +101,39 @@ def eigh(matrix: Array) -> tuple[Array, Array]:
     if matrix.shape[0] <= HOST_EIGH and on_accelerator(matrix):
         values, vectors = np.linalg.eigh(to_host(matrix))
         return like(values, matrix), like(vectors, matrix)
+    if type(matrix) is np.ndarray:
+        return _host_eigh(matrix)
     values, vectors = array_namespace(matrix).linalg.eigh(matrix)
+    return values, vectors
+
+
+def _host_eigh(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Divide and conquer; the plain QR iteration where that does not converge."""
+    try:
+        values, vectors = np.linalg.eigh(matrix)
+    except np.linalg.LinAlgError as error:
+        if not np.isfinite(matrix).all():
+            raise
+        logger.info("eigh of %d rows: %s; again by QR iteration", len(matrix), error)
+        values, vectors = scipy.linalg.eigh(matrix, driver="ev")
+    return values, vectors
+
+
+def lowest_eigenpairs(matrix: NDArray[Any], count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return at least the ``count`` lowest eigenvalues, ascending, and their vectors, on the host.
+
+    Some of them cost less than all; but the method for some (relatively robust representations)
+    gives up where many eigenvalues are equal to rounding, and then all are computed.
+    """
+    if count >= len(matrix):
+        return _host_eigh(matrix)
+    try:
+        values, vectors = scipy.linalg.eigh(
+            matrix, subset_by_index=[0, count - 1], check_finite=False
+        )
+    except np.linalg.LinAlgError as error:
+        logger.info("%d of %d eigenpairs: %s; now all of them", count, len(matrix), error)
+        return _host_eigh(matrix)
     return values, vectors
 
 
@@ -194,6 +236,28 @@ def columns_of(data: Array, mask: Array) -> Array:
     """Return the columns of a mask; no copy where it is all of them."""
     xp = array_namespace(data)
     return data if bool(xp.all(mask)) else data[:, mask]
+
+
+def without_offsets(matrix: Any, mean: NDArray[Any]) -> tuple[Any, NDArray[Any]]:
+    """Take the mean off the columns of a sparse matrix that have no zero; return what is left.
+
+    R - 1μᵀ stays the same matrix. Centring on the way, XXᵀ = RRᵀ - …, costs as many digits as μ²
+    is larger than the variance, which is much only for a column without zeros; and such a column
+    stays as sparse as it is.
+    """
+    if not np.any(mean):
+        return matrix, mean
+    columns = matrix.tocsc()
+    if not columns.has_canonical_format:
+        columns = columns.copy()
+        columns.sum_duplicates()
+    stored = np.diff(columns.indptr)
+    shift = np.where(stored == matrix.shape[0], mean, 0.0)
+    if not np.any(shift):
+        return matrix, mean
+    values = columns.data - np.repeat(shift, stored)
+    shifted = sp.csc_array((values, columns.indices, columns.indptr), shape=matrix.shape)
+    return shifted, mean - shift
 
 
 def root_of_scatter(data: Array) -> Array:

@@ -16,10 +16,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.io.errors import shown, table_error
-from jointsparse.linalg import Spectrum
+from jointsparse.linalg import Spectrum, without_offsets
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.budget import size_in_words
 from jointsparse.sources.in_memory import ArraySource
@@ -35,7 +36,10 @@ from jointsparse.sources.sums import (
     squares_around,
 )
 
-FloatArray = NDArray[np.float64]
+# Total variance beyond which sums of squares lose digits, or overflow, in double precision.
+SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-300, 1e300
+EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
+SINGLE_PRECISION = (1e-12, 1e12)  # mean squares between which single precision is safe
 
 
 class Moments:
@@ -161,9 +165,10 @@ class Moments:
 
     def _sparse_spectrum(self) -> Spectrum:
         """Return the spectrum by products with the samples, which stay sparse."""
-        rows = self._data.astype(np.float64).tocsr()
         live = self.variances > 0
-        rows, mean = rows.multiply(live).tocsr(), np.where(live, self.mean, 0.0)
+        rows, mean = without_offsets(self._data, self.mean)
+        rows = rows.astype(np.float64).multiply(live).tocsr()
+        mean = np.where(live, mean, 0.0)
         shift = rows @ mean
         gram = np.asarray((rows @ rows.T).todense())
         gram -= shift[:, None] + shift - float(mean @ mean)
@@ -173,7 +178,10 @@ class Moments:
 
     @cached_property
     def centred_data(self) -> NDArray[Any]:
-        """The samples with the mean taken off: a dense n × p copy; float32 stays float32."""
+        """The samples with the mean taken off: a dense n × p copy.
+
+        float32 stays float32, unless its squares would underflow or overflow.
+        """
         if self._data is None:
             raise ValueError(
                 "this needs the samples themselves, not only their scatter matrix: fit it with "
@@ -182,7 +190,9 @@ class Moments:
         if self._device is not None:
             return to_host(self._device.centred_data)
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
-        centred = np.empty(dense.shape, np.float32 if dense.dtype == np.float32 else np.float64)
+        smallest, largest = SINGLE_PRECISION
+        single = dense.dtype == np.float32 and smallest < self.total_variance / dense.size < largest
+        centred = np.empty(dense.shape, np.float32 if single else np.float64)
         start = 0
         for block in ArraySource(dense).blocks():  # no copy in double precision of the whole
             stop = start + len(block)
@@ -296,7 +306,7 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.cache.clear()
-        for cached in ("variances", "spectrum", "thin_spectrum", "centred_data"):
+        for cached in ("variances", "spectrum", "thin_spectrum", "centred_data", "near_one"):
             self.__dict__.pop(cached, None)
         return self
 
@@ -310,9 +320,21 @@ class Moments:
             self.mean * factors,
             None if self._scatter is None else self._scatter * factors * factors[:, None],
             self.feature_names,
-            data=None if self._data is None else self._data * like(factors, self._data),
+            data=_times(self._data, factors),
             halves=halves,
         )
+
+    @cached_property
+    def near_one(self) -> Moments:
+        """The same in a unit in which fourth powers neither underflow nor overflow.
+
+        These moments themselves, but for data of extreme size, which are divided by a power of two:
+        no digit changes. For kernels whose results do not depend on the unit.
+        """
+        exponent = int(np.frexp(np.sqrt(self.total_variance))[1])
+        if abs(exponent) < EXTREME or hasattr(self._data, "transposed_times"):
+            return self  # what is on a cluster stays as it is
+        return self.scaled(np.full(self.n_features, 2.0**-exponent))
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.
@@ -330,6 +352,53 @@ class Moments:
 
     def __repr__(self) -> str:
         return f"Moments(n_samples={self.n_samples}, n_features={self.n_features})"
+
+
+def check_variance(moments: Moments) -> None:
+    """Refuse samples that do not vary, or whose squares double precision cannot hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.moments import Moments, check_variance
+    >>> check_variance(Moments.from_data(np.array([[1.0], [2.0]]) * 1e-310))
+    Traceback (most recent call last):
+    ...
+    ValueError: the data are too small for double precision, near 1.5e-310, and the squares ...
+    """
+    # Means beyond these are enough to know: the squares themselves may have become 0 or infinite.
+    smallest, largest = np.sqrt([SMALLEST_VARIANCE, LARGEST_VARIANCE])
+    means = np.abs(moments.mean)
+    total = moments.total_variance
+    if not total <= LARGEST_VARIANCE or not np.all(means <= largest):
+        raise ValueError(
+            f"the data are too large for double precision, near {_size(means, total):.2g}, and the "
+            "squares of such numbers are infinite; divide them by a constant"
+        )
+    tiny = (means > 0) & (means < smallest)
+    if total < SMALLEST_VARIANCE and (total > 0 or np.any(tiny)):
+        raise ValueError(
+            f"the data are too small for double precision, near {_size(means[tiny], total):.2g}, "
+            "and the squares of such numbers are 0; multiply them by a constant"
+        )
+    if total == 0:
+        raise ValueError(
+            "every feature is constant: there is no variance to explain and nothing to select"
+        )
+
+
+def _size(means: FloatArray, total: float) -> float:
+    """Return how large the samples are, to say so."""
+    return max(float(np.max(means, initial=0.0)), float(np.sqrt(total)))
+
+
+def _times(data: Any, factors: FloatArray) -> Any:
+    """Return samples with their features multiplied by factors."""
+    if data is None:
+        return None
+    if sp.issparse(data):
+        return data @ sp.diags_array(factors)
+    return data * like(factors, data)
 
 
 def _of_sums(sums: Sums, feature_names: Any) -> Moments:

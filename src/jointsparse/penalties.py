@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jointsparse.linalg import Array, array_namespace, column_norms, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, column_norms, positive_part
 
 
 @dataclass(frozen=True)

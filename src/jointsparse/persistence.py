@@ -8,6 +8,8 @@ scikit-learn, arrays of NumPy and SciPy).
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import zipfile
 from pathlib import Path
@@ -16,8 +18,12 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from jointsparse.io import atomic_path
+from jointsparse.io.budget import available_memory, size_in_words
+from jointsparse.methods import registry
 
 SUFFIX = ".skops"
+_SCHEMA = "schema.json"  # what the model is made of; arrays are files beside it
+_PARSED = 10  # times the size of its text that a schema takes, about
 
 
 class ModelError(ValueError):
@@ -90,17 +96,24 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     import skops.io
 
     path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ModelError(f"{path} was not loaded: it is a device or a pipe, not a file")
     try:
+        _check_size(path, path.stat().st_size)
         content = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
-    if not zipfile.is_zipfile(path):
+    except (OSError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"{path} cannot be read: {reason}") from error
+    if not zipfile.is_zipfile(io.BytesIO(content)):
         pickled = content[:1] == b"\x80"  # every protocol since the second begins with this byte
         what = "a pickle, which could run any program" if pickled else "not a skops file"
         raise ModelError(f"{path} was not loaded: it is {what}")
     # A file made to do harm can fail in any way; whatever it is, the model is not loaded.
     try:
+        _check_parts(path, content)
         foreign = _foreign(skops.io.get_untrusted_types(data=content))
+    except ModelError:
+        raise
     except Exception as error:
         raise _damaged(path, error) from error
     if foreign:
@@ -112,6 +125,32 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     if not isinstance(model, BaseEstimator):
         raise ModelError(f"{path} holds no model but {type(model).__name__}")
     return model
+
+
+def _check_parts(path: Path, content: bytes) -> None:
+    """Refuse a model whose parts, each as often as it is referred to, are more than the memory."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+        total = _PARSED * sizes[_SCHEMA]
+        _check_size(path, total)
+        waiting = [json.loads(archive.read(_SCHEMA))]
+    while waiting:  # not by recursion: the file says how deep it is
+        part = waiting.pop()
+        if isinstance(part, dict):
+            total += sizes.get(str(part.get("file")), 0)
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+    _check_size(path, total)
+
+
+def _check_size(path: Path, size: int) -> None:
+    """Refuse a file that says to be more than the memory; reading it takes it twice."""
+    if 2 * size > (free := available_memory()):
+        raise ModelError(
+            f"{path} was not loaded: it takes {size_in_words(2 * size)} of memory, and "
+            f"{size_in_words(free)} are free"
+        )
 
 
 def check_model_path(path: str | os.PathLike[str]) -> None:
@@ -132,15 +171,15 @@ def _trusted() -> list[str]:
     import numpy as np
     from scipy import sparse
 
-    from jointsparse.methods import registry
     from jointsparse.methods.kernel_fssl import KernelFSSL
     from jointsparse.methods.select_features import SelectFeatures
     from jointsparse.selection_report import SelectionReport, StandIns
 
-    estimators = {type(method.make()) for method in registry.methods().values()}
+    estimators = {f"{m.module}.{m.class_name}" for m in registry.methods().values()}
     kept = {KernelFSSL, SelectFeatures, SelectionReport, StandIns}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
-    return sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in estimators | kept | plain)
+    others = {f"{kind.__module__}.{kind.__qualname__}" for kind in kept | plain}
+    return sorted(estimators | others)
 
 
 def _damaged(path: Path, error: Exception) -> ModelError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from jointsparse.linalg import Array, array_namespace, eigh, positive_part
 
 
@@ -49,7 +51,8 @@ def shrink_singular_values(matrix: Array, threshold: float) -> Array:
 
 def polar(matrix: Array) -> Array:
     """Return the matrix with orthonormal columns that is nearest to a tall one: U Vᵀ of its SVD."""
-    xp = array_namespace(matrix)
+    # Where the matrix is small, finding out what kind of array it is would cost most of the time.
+    xp = np if isinstance(matrix, np.ndarray) else array_namespace(matrix)
     left, _, right = xp.linalg.svd(matrix, full_matrices=False)
     return left @ right
 

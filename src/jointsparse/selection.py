@@ -21,14 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.linalg import Array, Spectrum, double
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.linalg import Spectrum, double
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.greedy import (
     DETERMINED,
-    FloatArray,
     GreedyPath,
-    IntArray,
     Projection,
     Target,
     row_axes,

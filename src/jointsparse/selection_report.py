@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import to_host
-from jointsparse.linalg import Array, array_namespace, blocks, eigh
+from jointsparse.linalg import array_namespace, blocks, eigh
 from jointsparse.moments import Moments
-from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray
+from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.held_out import RCOND, folds_of_halves, held_out_folds
 
 N_RANDOM = 10  # random sets of the same size

@@ -81,3 +81,49 @@ def test_nearest_neighbours_learn_on_the_training_samples_alone():
     np.testing.assert_allclose(moved, plain)
     with pytest.raises(ValueError, match="between 1 and 49"):
         nearest_neighbour_accuracy(X, y, None, per_class=50)
+
+
+def test_scores_are_those_of_kmeans_runs_of_their_own():
+    from sklearn.cluster import KMeans
+
+    X, y = load_iris(return_X_y=True)
+    scores = clustering_scores(X, y, 4, n_repeats=2, random_state=3)
+    seeds = np.random.SeedSequence(3).generate_state(2)
+    for repeat, seed in enumerate(seeds):
+        found = KMeans(4, n_init=1, random_state=int(seed)).fit_predict(X)
+        assert scores.accuracy[repeat] == clustering_accuracy(y, found)
+        assert scores.ari[repeat] == adjusted_rand_score(y, found)
+        nmi = normalized_mutual_info_score(y, found, average_method="geometric")
+        assert scores.nmi[repeat] == nmi
+    assert clustering_scores(X, y, n_repeats=1).ari.shape == (1,)
+    assert clustering_scores(X[:, :2], y).accuracy.size == 30
+    with pytest.raises(ValueError, match="n_repeats=0 is not a whole number of at least 1"):
+        clustering_scores(X, y, n_repeats=0)
+
+
+def test_only_wide_points_are_turned():
+    from jointsparse.metrics.clustering import _isometric
+
+    square = np.random.default_rng(0).standard_normal((5, 5))
+    assert _isometric(square) is square
+    wide = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
+    turned = _isometric(wide)
+    assert turned.shape == (5, 4)  # the mean takes one dimension
+    assert turned.dtype == np.float32
+    np.testing.assert_array_equal(_isometric(np.full((2, 3), 7.0)), [[7], [7]])
+
+
+def test_nearest_neighbours_by_hand():
+    # Two points of a class in each of two places: one known, and the other is next to it.
+    X = np.array([[0.0], [0.1], [9.0], [9.1]])
+    assert nearest_neighbour_accuracy(X, [0, 0, 1, 1], None, per_class=1).tolist() == [1.0] * 20
+    mixed = nearest_neighbour_accuracy(X, [0, 1, 0, 1], None, per_class=1, n_repeats=40)
+    assert set(mixed) <= {0.0, 0.5, 1.0}
+    assert mixed.min() < 0.5
+    again = nearest_neighbour_accuracy(
+        X, [0, 1, 0, 1], None, per_class=1, n_repeats=40, random_state=0
+    )
+    np.testing.assert_array_equal(mixed, again)
+    for wrong in (0, 2):
+        with pytest.raises(ValueError, match=f"per_class={wrong} is not between 1 and 1"):
+            nearest_neighbour_accuracy(X, [0, 0, 1, 1], None, per_class=wrong)

@@ -7,6 +7,7 @@ from sklearn.decomposition import PCA
 
 from jointsparse import Moments
 from jointsparse.metrics import explained_variance, index_of_sparseness
+from jointsparse.metrics.loadings import sequential_variance
 
 KINDS = ["reconstruction", "adjusted", "span"]
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -110,3 +111,44 @@ def test_index_of_sparseness():
 def test_wrong_input_is_named(X, components, kind, message):
     with pytest.raises(ValueError, match=message):
         explained_variance(X, components, kind=kind)
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+def test_components_in_the_order_of_what_they_add(greedy):
+    X, components = data(6), np.random.default_rng(6).standard_normal((5, 6))
+    components[[0, 3]] *= 0.01  # no unit length is assumed
+    components[4] = components[0] + components[1] if greedy is False else 0
+    X = (X - X.mean(axis=0)) / np.linalg.norm(X - X.mean(axis=0))
+    B = components.T
+    adjusted, reconstruction, order = sequential_variance(
+        X.T @ X @ B, B.T @ X.T @ X @ B, greedy=greedy
+    )
+
+    def explained(taken):
+        scores = X @ B[:, taken]
+        rest = X - scores @ np.linalg.lstsq(scores, X, rcond=None)[0]
+        return 1 - np.sum(rest**2)
+
+    taken = []
+    for step in range(5):
+        gains = {j: explained([*taken, j]) for j in range(5) if j not in taken}
+        assert order[step] == (max(gains, key=gains.get) if greedy else step)
+        taken.append(order[step])
+        assert reconstruction[: step + 1].sum() == pytest.approx(explained(taken))
+    R = np.linalg.qr(X @ B[:, order[:4]])[1]
+    np.testing.assert_allclose(adjusted[:4], np.diag(R) ** 2, rtol=1e-9)
+    assert adjusted[4] == reconstruction[4] == 0
+
+
+def test_components_of_no_scale_and_of_any_span():
+    X = data(7)
+    components = np.array(
+        [[0.0] * 6, [1, 0, 0, 0, 0, 0], [1, 1e-9, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]
+    )
+    centred = X - X.mean(axis=0)
+    variances = np.sum(centred**2, axis=0) / np.sum(centred**2)
+    span = explained_variance(X, components, kind="span")
+    np.testing.assert_allclose(span, [0, variances[0], variances[1], 0], atol=1e-9)
+    np.testing.assert_allclose(
+        explained_variance(X, [[-1e-300, 0, 0, 0, 0, 0]], kind="span"), variances[:1]
+    )

@@ -33,3 +33,51 @@ def test_a_step_that_makes_things_worse_is_taken_back():
 def test_shape_is_kept():
     x = np.zeros((2, 3, 3))
     assert iterate(lambda x: 0.5 * x + 1, x, Anderson(2), 5).shape == (2, 3, 3)
+
+
+def test_the_unit_of_the_data_does_not_matter():
+    rng = np.random.default_rng(1)
+    A = 0.95 * np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    b = rng.standard_normal(6)
+    for unit in (1e-8, 1.0, 1e8):
+        scaled = unit * b
+        x = iterate(lambda x, b=scaled: A @ x + b, np.zeros(6), Anderson(3), 9)
+        if unit == 1e-8:
+            first = x / unit
+        np.testing.assert_allclose(x / unit, first, rtol=1e-6)
+
+
+def test_the_combination_has_the_smallest_residual():
+    rng = np.random.default_rng(2)
+    accelerator, memory = Anderson(2), 2
+    xs, fs = [], []
+    for _ in range(5):
+        x, f = rng.standard_normal((2, 4))
+        # Never larger than before, so that no step is taken back.
+        f /= np.linalg.norm(f) * (1 + len(fs))
+        xs.append(x)
+        fs.append(f)
+        (found,) = accelerator.step((x,), (f,))
+        depth = min(memory, len(fs) - 1)
+        dF = np.array([fs[-k] - fs[-k - 1] for k in range(1, depth + 1)])
+        gs = [x + f for x, f in zip(xs, fs, strict=True)]
+        dG = np.array([gs[-k] - gs[-k - 1] for k in range(1, depth + 1)])
+        weights = np.linalg.lstsq(dF.T, f, rcond=None)[0] if depth else np.zeros(0)
+        expected = gs[-1] - (weights @ dG if depth else 0)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_after_a_step_back_the_memory_is_empty():
+    accelerator = Anderson(3)
+    x = np.array([1.0, 0.0])
+    for f in ([-0.1, 0.0], [-0.05, 0.01]):
+        (x,) = accelerator.step((x,), (np.array(f),))
+    accelerator.step((x,), (np.array([50.0, 0.0]),))
+    (plain,) = accelerator.step((x,), (np.array([0.3, 0.2]),))
+    np.testing.assert_allclose(plain, x + np.array([0.3, 0.2]))
+    # twice the residual is still allowed: a combination, not the plain step of before
+    (x,) = accelerator.step((x,), (np.array([0.1, 0.0]),))
+    residual = 2 * 0.1
+    (bold,) = accelerator.step((x,), (np.array([0.0, residual]),))
+    assert not np.allclose(bold, x + np.array([0.0, residual]))
+    assert np.all(np.isfinite(bold))

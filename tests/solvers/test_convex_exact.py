@@ -3,6 +3,7 @@ import pytest
 from oracles import planted_problem, spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
+from jointsparse.solvers import convex_exact
 from jointsparse.solvers.convex_exact import solve_scatter
 from jointsparse.solvers.convex_model import factor_scores
 from jointsparse.solvers.convex_splitting import solve_splitting
@@ -56,3 +57,24 @@ def test_states_move_between_sets_of_features():
     # a state of other data is of no use and does no harm
     small = S[:10, :10]
     assert solve(small, 0.03, 0.01, start=warm.state).gap <= 1e-4
+
+
+def test_many_features_are_solved_in_a_small_basis(monkeypatch):
+    S, _ = planted_problem(40, 2)
+    cold = solve(S, 0.01, 0.1, tol=1e-6)
+    monkeypatch.setattr(convex_exact, "SMALLEST_FOR_LOW_RANK", 40)
+    small = solve(S, 0.01, 0.1, tol=1e-6, keep_state=True)
+    assert isinstance(small.state, convex_exact.LowRankState)
+    assert small.dual is None
+    assert small.objective == pytest.approx(cold.objective, rel=2e-6)
+    np.testing.assert_array_equal(small.proved_zero, cold.proved_zero)
+    assert solve(S, 0.01, 0.1).state is None
+    warm = solve(S, 0.009, 0.1, tol=1e-6, start=small.state)
+    assert warm.gap <= 1e-6
+    # Where that basis does not serve, the matrix itself does.
+    monkeypatch.setattr(convex_exact, "LOW_RANK_SHARE", 0.0)
+    full = solve(S, 0.01, 0.1, tol=1e-6, keep_state=True)
+    assert isinstance(full.state, convex_exact.ExactState)
+    assert full.objective == pytest.approx(cold.objective, rel=2e-6)
+    without = solve(S, 0.01, 0.0, tol=1e-5, keep_state=True)
+    assert isinstance(without.state, convex_exact.ExactState)

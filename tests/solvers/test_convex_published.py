@@ -6,6 +6,7 @@ from jointsparse.linalg import Spectrum
 from jointsparse.solvers.convex_model import factor_scores
 from jointsparse.solvers.convex_published import (
     PublishedConstants,
+    _Model,
     factor_of_scatter,
     published_constants,
     solve_published,
@@ -261,3 +262,26 @@ def test_iterations_of_table_three(benchmark_data, model, name, iterations):
     solution = solve_published(X - X.mean(axis=0), 10, 10, **MODELS[model], start=start)
     assert solution.converged
     assert abs(solution.n_iter - iterations) <= 2
+
+
+def test_relative_constants_are_in_the_units_of_the_data():
+    X = np.array([[3.0, 0.0], [0.0, -5.0]])
+    constants = PublishedConstants(1e-5, 1e-6, 1e-7, absolute=False)
+    ridges = (constants.ridge_features, constants.ridge_samples)
+    for wide in (False, True):
+        common = {"psd": True, "wide": wide, "constants": constants}
+        squared = _Model.of(X, 1.0, 1.0, "squared", **common)
+        # tr S / p for the squared loss; for the others that of the scatter weighted by 1/(2‖x_i‖)
+        assert squared.ridge == pytest.approx(ridges[wide] * 34 / 2)
+        robust = _Model.of(X, 1.0, 1.0, "samples", **common)
+        assert robust.ridge == pytest.approx(ridges[wide] * (3 + 5) / 2 / 2)
+        assert robust.residual_smoothing == pytest.approx(constants.smoothing * 17)
+        assert robust.first_weight == pytest.approx(1 / np.sqrt(17))
+        assert (robust.smoothing, robust.eta) == (constants.smoothing, 1.0)
+        assert _Model.of(X, 1.0, 1.0, "samples+mean", **common).eta == 0
+    absolute = PublishedConstants(1e-5, 1e-6, 1e-7, absolute=True)
+    plain = _Model.of(X, 1.0, 1.0, "squared", psd=True, wide=False, constants=absolute)
+    assert (plain.ridge, plain.residual_smoothing, plain.first_weight) == (
+        *(absolute.ridge_features, absolute.smoothing),
+        1.0,
+    )

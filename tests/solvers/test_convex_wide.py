@@ -185,6 +185,24 @@ def test_without_sparsity_penalty():
         assert solution.objective == pytest.approx(optimum, abs=1e-7)
 
 
+def test_directions_of_rounding_have_no_part_in_a_closed_form():
+    X = wide_data(3, 9, 30)
+    X[5:] = X[:4]  # of rank 4, or 5 less the mean
+    X -= X.mean(axis=0)
+    solution = solve_wide(X, 0.0, 1e-14)
+    assert solution.loadings.shape[1] == np.linalg.matrix_rank(X)
+    assert solution.objective == pytest.approx(1e-14 * np.linalg.matrix_rank(X), abs=1e-14)
+    omega = solution.loadings @ solution.loadings.T
+    np.testing.assert_allclose(X @ omega, X, atol=1e-10)
+
+
+def test_an_empty_solution_adds_nothing_to_the_basis():
+    X = wide_data(4, 6, 60)
+    values, basis = build_basis(X, np.zeros((60, 0)), None, 0, 0.01, 0.01)
+    assert basis.shape == (60, np.linalg.matrix_rank(X))
+    np.testing.assert_allclose(np.sort(values)[::-1], np.linalg.svd(X)[1][:5] ** 2, atol=1e-12)
+
+
 def test_without_rank_penalty():
     X = wide_data(2, 6, 30, 10)
     optimum, _ = spca_psd_optimum(X.T @ X, 0.02, 0.0)

@@ -206,3 +206,16 @@ def test_a_constant_or_tiny_feature_among_large_ones():
     for columns in (Columns(X), Columns(root_of_scatter(X.T @ X))):
         path = select_greedily(columns, n_picks=6)
         assert sorted(path.picks) == list(range(6))
+
+
+@pytest.mark.parametrize("target", [False, True])
+def test_gains_of_faint_features_keep_their_digits(target):
+    # Orthogonal columns: what each adds is its own share, however much came before it.
+    axes = np.linalg.qr(np.random.default_rng(0).standard_normal((12, 4)))[0]
+    lengths = np.array([1e-9, 1e-4, 1.0, 1e-6])
+    path = select_greedily(
+        Columns(axes * lengths), n_picks=4, target=axes * lengths if target else None
+    )
+    assert path.picks.tolist() == [2, 1, 3, 0]
+    shares = np.sort(lengths**2)[::-1] / np.sum(lengths**2)
+    np.testing.assert_allclose(path.gains, shares, rtol=1e-6)

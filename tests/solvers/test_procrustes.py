@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from jointsparse.solvers import procrustes, procrustes_spaces
+from jointsparse.solvers import procrustes_spaces
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
 
@@ -81,11 +81,33 @@ def test_an_empty_component_stays_empty():
     assert not solve(Gram(X.T @ X), 0.0, [10.0, 10.0]).loadings.any()
 
 
-@pytest.mark.parametrize("ridge", [1e-3, np.inf])
-def test_supports_are_held_where_counts_do_not_settle(ridge, monkeypatch):
-    monkeypatch.setattr(procrustes, "HOLD_AFTER", 3)
-    X = problem(3)
-    solution = solve(Gram(X.T @ X), ridge, [0, 0], np.array([3, 3]), tol=1e-9, max_iter=300)
-    assert solution.diagnostics["supports_held"] == 1
-    assert np.count_nonzero(solution.loadings, axis=0).tolist() == [3, 3]
-    assert np.all(np.diff(solution.history[3:]) <= 1e-10)
+@pytest.mark.parametrize("beyond", [0.5, 1.01, 3.0])
+def test_a_feature_is_looked_at_again_before_it_can_have_a_loading(beyond, monkeypatch):
+    monkeypatch.setattr(procrustes_spaces, "FEWEST", 10)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 200))
+    X -= X.mean(axis=0)
+    gram = SampleGram(X)
+    start = gram.leading(2)[1]
+    C = gram.apply(start)
+    thresholds = 1.2 * np.abs(C).max(axis=0)
+    space = procrustes_spaces.SampleSpace(gram, start, thresholds)
+    first, _ = space.correlation(np.zeros((200, 2)))
+    assert len(first) == len(space.kept) < 50
+    np.testing.assert_allclose(first, C[space.kept], atol=1e-14)
+    # The feature left out that is nearest to its threshold, and X A moved straight towards it.
+    room = (thresholds - np.abs(C)) / np.sqrt(gram.diagonal)[:, None]
+    room[space.kept] = np.inf
+    feature, component = np.unravel_index(np.argmin(room), room.shape)
+    column = np.sqrt(gram.weights[:, 0]) * X[:, feature]
+    towards = np.sign(C[feature, component]) * column / np.linalg.norm(column)
+    space.image = space.image.copy()
+    space.image[:, component] += beyond * room[feature, component] * towards
+    now = X.T @ (np.sqrt(gram.weights) * space.image)
+    found, B = space.correlation(np.zeros((len(space.kept), 2)))
+    features = np.arange(200) if space.kept is None else space.kept
+    np.testing.assert_allclose(found, now[features], atol=1e-12)
+    assert len(B) == len(features)
+    can_load = np.flatnonzero(np.any(np.abs(now) > thresholds, axis=1))
+    assert set(can_load) <= set(features)
+    assert (feature in can_load) == (beyond > 1)

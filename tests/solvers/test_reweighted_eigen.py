@@ -5,9 +5,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jointsparse.graphs.laplacian import affinity, laplacian
+from jointsparse.graphs.laplacian import affinity, laplacian, rows_to_csr, symmetrised
+from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.solvers import adaptive_graph, neighbourhood, quadratic_forms
-from jointsparse.solvers.adaptive_graph import component_indicators
+from jointsparse.solvers.adaptive_graph import component_indicators, solve_adaptive_graph
 from jointsparse.solvers.block_krylov import largest_pairs, widened
 from jointsparse.solvers.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.quadratic_forms import (
@@ -17,7 +18,7 @@ from jointsparse.solvers.quadratic_forms import (
     form_of,
     shares,
 )
-from jointsparse.solvers.reweighted_eigen import solve_reweighted
+from jointsparse.solvers.reweighted_eigen import _Extrapolation, scores_of, solve_reweighted
 
 seeds = st.integers(0, 10_000)
 
@@ -149,3 +150,85 @@ def test_both_splits_of_the_neighbourhood_embedding_choose_alike(monkeypatch):
     assert set(chosen) == set(again)
     best_selection = np.sort(np.abs(A).sum(axis=0))[:4].sum()
     assert max(factored.objective, square.objective) < best_selection
+
+
+def test_extrapolation_of_a_linear_iteration_lands_on_its_limit():
+    # Logarithms that approach a limit by half each time: the step of squared extrapolation is 2.
+    limit, rate = np.log([0.5, 0.2, 0.01]), 0.5
+    points = [np.exp(limit + rate**k * np.array([-2.0, -1.0, 1.0])) for k in range(3)]
+    jump = _Extrapolation(0.0, plain=0)
+    assert jump.next(points[0], points[1]) is points[1]
+    assert not jump.made
+    np.testing.assert_allclose(jump.next(points[1], points[2]), np.exp(limit), rtol=1e-10)
+    assert jump.made
+    # not before the plain passes are over
+    patient = _Extrapolation(0.0, plain=3)
+    assert patient.next(points[0], points[1]) is points[1]
+    assert patient.next(points[1], points[2]) is points[2]
+    assert not patient.made
+
+
+def test_a_long_step_is_cut_and_a_bad_one_halves_the_next():
+    limit, rate = np.log([0.5, 0.2]), 0.99  # asks for a step of 100
+    points = [np.exp(limit + rate**k * np.array([-2.0, -1.0])) for k in range(3)]
+    jump = _Extrapolation(0.0, plain=0)
+    jump.next(points[0], points[1])
+    far = np.log(jump.next(points[1], points[2]))
+    first, second = np.diff([np.log(point) for point in points], axis=0)
+    np.testing.assert_allclose(far, np.log(points[0]) + 8 * first + 16 * (second - first))
+    assert jump.reach == 8  # it was needed: a longer one may be tried next
+    for reach in (4, 2, 1, 1):
+        jump.take_back()
+        assert jump.reach == reach
+        assert not jump.made
+    assert not jump.earlier
+
+
+def test_scores_without_smoothing():
+    np.testing.assert_array_equal(scores_of(np.array([0.5, 1e-8, 2e-8])), [0.5, 0, 2e-8])
+
+
+def test_the_objective_of_a_learned_graph_is_that_of_its_parts():
+    X = wide(2, n=25, p=6)
+    candidates = nearest_neighbours(X, 4)[0]
+    weights = np.full(candidates.shape, 0.25)
+    options = {"n_clusters": 2, "n_components": 2, "strength": 0.7, "penalty": 0.3, "power": 0.5}
+    found = solve_adaptive_graph(X, candidates, weights, **options, tol=1e-8, max_iter=1)
+    leverages, rows, trade = found.state
+    assert trade in (0.35, 0.7, 1.4)
+
+    def parts(S):
+        graph = symmetrised(S, combine="mean")
+        return laplacian(graph).toarray(), component_indicators(graph, 2)
+
+    _, F = parts(rows_to_csr(candidates, weights))  # of the graph that it started from
+    L, _ = parts(rows)
+    W = found.loadings
+    np.testing.assert_allclose(np.sum(W**2, axis=1), leverages, atol=1e-10)
+    value = np.trace(W.T @ X.T @ L @ X @ W) + 0.3 * np.sum(leverages**0.25)
+    value += 0.7 / 2 * np.sum(rows.toarray() ** 2) + 0.7 * np.trace(F.T @ L @ F)
+    assert found.objective == pytest.approx(value, rel=1e-8)
+    np.testing.assert_allclose(rows.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_eigenspaces_do_not_depend_on_the_unit(unit):
+    X = wide(7)
+    X[6:] = X[:6]  # directions of rounding
+    X -= X.mean(axis=0)
+    L = laplacian(affinity(wide(7), 3))
+    for one, other in (
+        (ScatterForm(X), ScatterForm(unit * X)),
+        (LaplacianForm(X, L), LaplacianForm(unit * X, L)),
+        (DenseForm(X.T @ X), DenseForm(unit**2 * X.T @ X)),
+    ):
+        first, second = one.first(3), other.first(3)
+        np.testing.assert_allclose(second.leverages, first.leverages, atol=1e-9)
+        assert second.energy == pytest.approx(unit**2 * first.energy, abs=1e-9 * unit**2)
+        assert second.vectors.shape == first.vectors.shape
+        weights = np.linspace(0.1, 3.0, 60)
+        near, far = (
+            form.lowest(scale * weights, 3, np.empty((60, 0)))
+            for form, scale in ((one, 1.0), (other, unit**2))
+        )
+        np.testing.assert_allclose(far.leverages, near.leverages, atol=1e-7)

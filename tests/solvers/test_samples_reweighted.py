@@ -9,7 +9,13 @@ from oracles import sample_loss_optimum
 
 from jointsparse.linalg import Spectrum
 from jointsparse.solvers.convex_model import largest_eta, largest_lam
-from jointsparse.solvers.convex_reweighted import LARGEST_FACTOR, mixture_of, solve_reweighted
+from jointsparse.solvers.convex_reweighted import (
+    LARGEST_FACTOR,
+    mixed,
+    mixture_of,
+    sample_bound,
+    solve_reweighted,
+)
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
 from jointsparse.solvers.samples_exact import reweighting_pays, solve_samples_on_cone
 from jointsparse.solvers.samples_streamed import StreamedModel
@@ -290,3 +296,46 @@ def test_wide_data_are_certified(benchmark_data, name):
     eta = 0.1 * largest_eta(spectrum, 1.0)
     lam = 0.2 * largest_lam(spectrum, eta, 1.0)
     assert solve_reweighted(wide(X, lam, eta, False)).gap <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("shape", "eta", "pays"),
+    [
+        ((128, 256), 1.0, False),  # 2^15 entries: splitting takes no time
+        ((128, 257), 1.0, True),
+        ((10, 500), 0.0, False),
+        ((10, 501), 0.0, True),
+        ((100, 1000), 0.0, False),
+        ((100, 1001), 0.0, True),
+        ((375, 1500), 0.0, False),  # 4 features to a sample do not suffice yet
+        ((375, 1501), 0.0, True),
+        ((376, 1501), 0.0, False),
+    ],
+)
+def test_which_solver_pays(shape, eta, pays):
+    assert reweighting_pays(*shape, eta) is pays
+
+
+def test_bounds_of_shortened_dual_points():
+    assert sample_bound(0.5, 3.0, 1.0) == 1.5
+    assert sample_bound(0.5, 3.0, 4.0) == 0.75
+    assert sample_bound(0.5, 3.0, 0.0) == 1.5
+    assert sample_bound(0.5, -3.0, 1.0) == 0
+
+
+def test_mixtures_of_weights():
+    wanted = [np.array([1.0, 2.0]), np.array([2.0, 2.0]), np.array([2.0, 3.0])]
+    changes = [np.array([1.0, 0.0]), np.array([-0.5, 0.1]), np.array([0.1, -0.1])]
+    found = mixture_of(wanted[1:], changes[1:])
+    assert sum(found) == pytest.approx(1)
+    # the smallest change that a mixture of two can have, by looking at many
+    sizes = [
+        np.linalg.norm(t * changes[1] + (1 - t) * changes[2]) for t in np.linspace(-3, 3, 6001)
+    ]
+    mixed_change = found[0] * changes[1] + found[1] * changes[2]
+    assert np.linalg.norm(mixed_change) == pytest.approx(min(sizes), rel=1e-5)
+    np.testing.assert_allclose(mixed([0.25, 0.75], wanted[1:]), [2.0, 2.75])
+    # a mixture far from the newest weights is not taken
+    far = [np.array([1.0, 1.0]), np.array([1.0, 100.0])]
+    alike = [np.array([1.0, 1.0]), np.array([1.0, 1.001])]
+    assert mixture_of(far, alike) == [0.0, 1.0]

@@ -4,7 +4,14 @@ import pytest
 from jointsparse.linalg import Spectrum
 from jointsparse.solvers.convex_model import factor_scores, largest_lam
 from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.screening import gap_safe_screen, static_screen
+from jointsparse.solvers.screening import (
+    _leading_root,
+    excess_form,
+    gap_safe_screen,
+    quadratic_forms,
+    static_screen,
+    static_screen_scatter,
+)
 
 
 def wide_problem(seed, most_features=60):
@@ -78,6 +85,55 @@ def test_gap_safe_screen_is_self_consistent():
     assert proved > 0
 
 
+def screened_by_hand(S, candidates, omega, gap, lam, eta):
+    """The search of the module's text with p × p matrices: failing features leave, all at once."""
+    K = candidates.copy()
+    lengths = np.sqrt(np.diag(S))
+    while K.any():
+        values, vectors = np.linalg.eigh(2 * S[np.ix_(K, K)])
+        excess = (vectors * np.clip(values - eta, 0, None)) @ vectors.T
+        cross = np.linalg.norm((2 * S - omega @ S)[np.ix_(~K, K)], axis=0)
+        tested = 4 * (cross + np.sqrt(gap) * lengths[K]) ** 2 + np.sum(excess**2, axis=0)
+        failing = tested >= lam**2
+        if not failing.any():
+            break
+        K[np.flatnonzero(K)[failing]] = False
+    return K
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_as_much_is_proved_as_by_hand(seed):
+    # What the test adds for rounding and for directions left out is at most 1 % of λ².
+    X, lam, eta = wide_problem(seed)
+    S = X.T @ X
+    U = solve_splitting(Spectrum.of(S), lam, eta, tol=1e-4).loadings
+    gap = 1e-6 * np.sum(X**2)
+    unused = ~np.any(U != 0, axis=1)
+    found = gap_safe_screen(X, U, gap, lam, eta)
+    assert not np.any(found & ~screened_by_hand(S, unused, U @ U.T, gap, lam, eta))
+    surely = screened_by_hand(S, unused, U @ U.T, gap, np.sqrt(0.97) * lam, eta)
+    assert not np.any(surely & ~found)
+    nothing = np.zeros_like(S)
+    anyone = np.ones(len(S), dtype=bool)
+    # without a solution: ‖[(2I - Ω')S]_Rj‖ ≤ 2‖S_Rj‖ is all that is known
+    for screen in (static_screen(X, lam, eta), static_screen_scatter(S, lam, eta)):
+        assert not np.any(screen & ~screened_by_hand(S, anyone, nothing, 0.0, lam, eta))
+    surely = screened_by_hand(S, anyone, nothing, 0.0, np.sqrt(0.97) * lam, eta)
+    assert not np.any(surely & ~static_screen(X, lam, eta))
+    part = np.arange(len(S)) % 2 == 0
+    assert not np.any(static_screen(X, lam, eta, candidates=part) & ~part)
+
+
+def test_quadratic_forms_of_features():
+    X, _, eta = wide_problem(1)
+    form = excess_form(X @ X.T, eta)
+    values, vectors = np.linalg.eigh(2 * X.T @ X)
+    excess = (vectors * np.clip(values - eta, 0, None)) @ vectors.T
+    expected = np.sum(excess**2, axis=0)
+    np.testing.assert_allclose(np.einsum("ij,ik,kj->j", X, form, X), expected, atol=1e-8)
+    np.testing.assert_allclose(quadratic_forms(X, form), expected, rtol=1e-6, atol=1e-8)
+
+
 def test_only_the_scatter_matrix_matters():
     X, lam, eta = wide_problem(3)
     values, vectors = np.linalg.eigh(X.T @ X)
@@ -112,3 +168,17 @@ def relative_penalties(X, alpha, eta):
     above = 2 * s > eta
     columns = (X.T @ Q[:, above]) / np.sqrt(s[above]) * (2 * s[above] - eta)
     return alpha * np.linalg.norm(columns, axis=1).max(), eta
+
+
+@pytest.mark.parametrize("level", [0.0, 0.5, 2.5, 100.0])
+def test_a_leading_root_and_a_multiple_of_the_identity_are_above_the_form(level):
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]
+    values = np.array([-1e-15, 0.3, 1.0, 2.0, 9.0])
+    form = (rotation * values) @ rotation.T
+    tail, root = _leading_root(form, level)
+    assert 0 <= tail <= level
+    assert root.shape[1] == np.sum(values >= level)
+    above = root @ root.T + tail * np.eye(5) - form
+    assert np.linalg.eigvalsh(above)[0] >= -1e-12
+    # and no further above than the tail
+    assert np.linalg.eigvalsh(above)[-1] <= tail + 1e-12

@@ -59,6 +59,24 @@ def test_median_and_slope_are_those_of_the_array(X, streamed):
         np.testing.assert_allclose(slope_by_passes(blocks, centre, 5.0), root.T @ root, atol=1e-6)
 
 
+def test_the_median_stops_when_it_stands_still():
+    class Counted(ArraySamples):
+        centre, scale, passes = np.zeros(3), 1.0, 0
+
+        def weighted_pass(self, fit, *, scatter=True):
+            self.passes += 1
+            assert not scatter
+            return super().weighted_pass(fit, scatter=scatter)
+
+    points = np.random.default_rng(0).standard_normal((200, 3))
+    samples = Counted(np.vstack([points, -points]))
+    np.testing.assert_allclose(median_by_passes(samples), 0, atol=1e-12)
+    assert samples.passes == 1  # the centre is the median already
+    samples = Counted(points + 5)
+    np.testing.assert_allclose(median_by_passes(samples), geometric_median(points + 5), atol=1e-7)
+    assert 3 < samples.passes < 60
+
+
 @pytest.mark.parametrize("method", [CSPCA, AWSPCA])
 def test_methods_on_samples_beyond_memory_reach_the_same_optimum(X, streamed, method):
     streamed.memory = 300_000

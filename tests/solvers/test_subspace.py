@@ -8,7 +8,12 @@ from sklearn.linear_model import Lasso, MultiTaskLasso
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.subspace_equality import solve_equality
 from jointsparse.solvers.subspace_norms import NORMS, norm_of
-from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
+from jointsparse.solvers.subspace_regression import (
+    SubspaceProblem,
+    emptying,
+    penalised_gap,
+    solve_subspace,
+)
 from jointsparse.solvers.subspace_reweighted import _pass, solve_reweighted
 
 WIDE = {"n": 12, "p": 40}
@@ -184,3 +189,35 @@ def test_equal_features_have_equal_rows():
         for fit in (solve_subspace(subspace, lam, norm), solve_equality(subspace, norm)):
             assert fit.gap <= 1e-6
             np.testing.assert_allclose(fit.loadings[:3], fit.loadings[20:], atol=1e-9)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_objectives_of_good_fits_keep_their_digits(norm):
+    # Where X fits Y exactly, the loss is lost in the difference of numbers near 1.
+    X, Y, subspace = problem(4)
+    A = np.linalg.lstsq(X, Y, rcond=None)[0]
+    lam = 1e-13
+    value, gap = penalised_gap(subspace, A, lam, norm)
+    assert value == pytest.approx(lam * norm_of(A, norm), rel=1e-9)
+    assert 0 <= gap <= 1
+    other, _ = penalised_gap(SubspaceProblem(Gram(X.T @ X), X.T @ Y, None), A / 2, 0.1, norm)
+    assert other == pytest.approx(objective(X, Y, A / 2, 0.1, norm), rel=1e-10)
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+def test_the_iteration_limit_is_kept(limit):
+    _, _, subspace = problem(5)
+    found = solve_equality(subspace, "l21", tol=1e-15, max_iter=limit)
+    assert found.n_iter == limit
+    assert not found.converged
+    assert 0 < found.gap < 1
+
+
+def test_targets_that_nothing_explains_end_reweighting_at_once():
+    _, _, subspace = problem(6)
+    none = SubspaceProblem(subspace.gram, np.zeros((40, 3)), np.zeros((12, 3)))
+    for penalty in (None, 0.1):
+        found = solve_reweighted(none, penalty, "l21", tol=1e-8, max_iter=50)
+        assert found.converged
+        assert found.n_iter == 1
+        assert not found.loadings.any()

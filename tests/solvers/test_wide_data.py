@@ -75,6 +75,19 @@ def test_results_are_double_and_solutions_are_as_the_data():
         assert data.columns(np.ones(20, dtype=bool)) is data
 
 
+def test_single_precision_is_summed_in_double():
+    single = np.random.default_rng(0).standard_normal((6, 300)).astype(np.float32)
+    exact = single.astype(np.float64)
+    U, V = np.random.default_rng(1).standard_normal((300, 2)), exact[:, :3]
+    data = DenseWide(single)
+    np.testing.assert_allclose(data.times(U), exact @ U, rtol=1e-13)
+    np.testing.assert_allclose(data.times(U.astype(np.float32)), exact @ U.astype(np.float32))
+    np.testing.assert_allclose(data.transposed_times(V), exact.T @ V, rtol=1e-13, atol=1e-13)
+    assert data.transposed_times(V.astype(np.float32)).dtype == np.float64
+    np.testing.assert_allclose(data.gram(), exact @ exact.T, rtol=1e-13, atol=1e-12)
+    np.testing.assert_allclose(data.squared_lengths(), np.sum(exact**2, axis=0), rtol=1e-13)
+
+
 def test_arrays_are_wrapped_and_anything_else_is_left_alone():
     X = np.zeros((2, 3))
     wrapped = as_wide(X)

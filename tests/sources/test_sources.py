@@ -15,7 +15,7 @@ from jointsparse.sources import as_source, is_streamed, parse_size
 from jointsparse.sources.budget import available_memory, size_in_words
 from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.sources.products import times, transposed_times, weighted_scatter
+from jointsparse.sources.products import times, transposed_times
 from jointsparse.sources.read_ahead import read_ahead
 from jointsparse.sources.sums import add_halves, fold_halves, half_of
 
@@ -51,13 +51,11 @@ def test_products(way_in, tmp_path):
     rng = np.random.default_rng(1)
     source = as_source(way_in(X, tmp_path))
     source.block_entries = lambda: 24
-    U, V, w = rng.standard_normal((6, 2)), rng.standard_normal((53, 3)), rng.uniform(size=53)
+    U, V = rng.standard_normal((6, 2)), rng.standard_normal((53, 3))
     mean = X.mean(axis=0)
     centred = X - mean
     np.testing.assert_allclose(times(source, U, mean), centred @ U, atol=1e-12)
     np.testing.assert_allclose(transposed_times(source, V, mean), centred.T @ V, atol=1e-12)
-    expected = (centred * w[:, None]).T @ centred
-    np.testing.assert_allclose(weighted_scatter(source, w, mean), expected, atol=1e-12)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 200), st.floats(-1e8, 1e8), st.booleans())

@@ -4,13 +4,12 @@ import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jointsparse.cli.console import shorten_middle
 from jointsparse.cli.errors import CommandError
-
-if TYPE_CHECKING:
-    from jointsparse.methods.registry import Method
+from jointsparse.methods import registry
+from jointsparse.methods.registry import Method
 
 _FEATURE_COUNT = "n_features_to_select"
 _RULE = "rule"
@@ -19,10 +18,8 @@ _TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
 
-def find_method(name: str) -> "Method":
+def find_method(name: str) -> Method:
     """Return the registered method of that name, or suggest the close ones."""
-    from jointsparse.methods import registry
-
     known = registry.methods()
     if name in known:
         return known[name]
@@ -32,7 +29,7 @@ def find_method(name: str) -> "Method":
 
 
 def build_estimator(
-    method: "Method",
+    method: Method,
     features: str | None,
     params: Sequence[str],
     seed: int | None,
@@ -89,7 +86,7 @@ def build_estimator(
         raise CommandError(str(error)) from error
 
 
-def default_parameters(method: "Method") -> dict[str, Any]:
+def default_parameters(method: Method) -> dict[str, Any]:
     """Return the parameters that ``select`` knows for a method, with their defaults."""
     parameters: dict[str, Any] = method.make().get_params()
     if method.kind == "components":
@@ -107,7 +104,7 @@ def parameters_of(estimator: Any) -> dict[str, Any]:
     return {**wrapped.get_params(), **own}
 
 
-def _parse_params(method: "Method", params: Sequence[str], valid: dict[str, Any]) -> dict[str, Any]:
+def _parse_params(method: Method, params: Sequence[str], valid: dict[str, Any]) -> dict[str, Any]:
     wanted: dict[str, Any] = {}
     for text in params:
         name, equals, value = text.partition("=")
@@ -122,7 +119,7 @@ def _add(
     name: str,
     value: Any,
     option: str,
-    method: "Method",
+    method: Method,
     valid: dict[str, Any],
 ) -> None:
     if name not in valid:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,6 @@ from jointsparse.cli.console import (
     output_console,
     print_json,
     print_warning,
-    visible,
 )
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Scale
@@ -36,6 +36,8 @@ from jointsparse.cli.options import (
 )
 from jointsparse.cli.outputs import check_result_paths, save_figure
 from jointsparse.cli.reporting import check_page_target
+from jointsparse.methods import registry
+from jointsparse.text import visible
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
@@ -48,12 +50,15 @@ _NAME_LENGTH = 18
 _WIDE = 110  # columns of a terminal on which there is room for the spreads too
 
 
-def compare(
-    data: DataArgument = None,
+@dataclass(frozen=True)
+class CompareOptions:
+    """What ``jointsparse compare`` can be asked for."""
+
+    data: DataArgument = None
     methods: Annotated[
         str,
         typer.Option("--methods", metavar="A,B,C", help="Names, or all; see: jointsparse methods."),
-    ] = ",".join(QUICK),
+    ] = ",".join(QUICK)
     features: Annotated[
         str | None,
         typer.Option(
@@ -62,16 +67,16 @@ def compare(
             help="How many each keeps: a count or a share such as 0.2. By default the fewest that "
             "explain 90 % of the variance, picked greedily.",
         ),
-    ] = None,
+    ] = None
     label: Annotated[
         str | None,
         typer.Option(
             "--label", metavar="COLUMN", help="Classes: kept out, and used for cluster scores."
         ),
-    ] = None,
-    scale: ScaleOption = Scale.STANDARD,
-    drop_text: DropTextOption = False,
-    impute: ImputeOption = None,
+    ] = None
+    scale: ScaleOption = Scale.STANDARD
+    drop_text: DropTextOption = False
+    impute: ImputeOption = None
     subsamples: Annotated[
         int,
         typer.Option(
@@ -80,44 +85,46 @@ def compare(
             metavar="N",
             help="Halves of the samples on which each method selects again; even.",
         ),
-    ] = 10,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the halves and of K-means.")] = 0,
+    ] = 10
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the halves and of K-means.")] = 0
     output: Annotated[
         Path | None,
         typer.Option("--output", metavar="FILE", help="Write the table of methods, as CSV."),
-    ] = None,
-    figure: FigureOption = None,
+    ] = None
+    figure: FigureOption = None
     report: Annotated[
         Path | None,
         typer.Option("--report", metavar="FILE", help="Write it as one HTML page."),
-    ] = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+    ] = None
+    as_json: JsonOption = False
+    quiet: QuietOption = False
+
+
+def compare(options: CompareOptions) -> None:
     """Read, compare, write, print."""
     from jointsparse.model_selection import compare_methods
 
-    estimators = {name: find_method(name).make() for name in _names(methods)}
-    if subsamples % 2:
-        raise CommandError(f"--subsamples: {subsamples} is odd, but halves come in pairs")
-    count = None if features is None else parse_features(features)
+    estimators = {name: find_method(name).make() for name in _names(options.methods)}
+    if options.subsamples % 2:
+        raise CommandError(f"--subsamples: {options.subsamples} is odd, but halves come in pairs")
+    count = None if options.features is None else parse_features(options.features)
     if isinstance(count, str):
         raise CommandError(f"--features: compare takes a count or a share, not {count}")
-    check_result_paths(output, figure, data)
-    if report is not None:
-        check_page_target(report, "--report")
-    table = fitting.load_table(data, label, drop_text, impute)
-    values, scaling = fitting.scale_columns(table.values, scale)
+    check_result_paths(options.output, options.figure, options.data)
+    if options.report is not None:
+        check_page_target(options.report, "--report")
+    table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
+    values, scaling = fitting.scale_columns(table.values, options.scale)
     wanted = _count(count, table, values)
     try:
-        with _progress(error_console(), quiet) as on_progress:
+        with _progress(error_console(), options.quiet) as on_progress:
             found = compare_methods(
                 estimators,
                 values,
                 table.labels,
                 n_features_to_select=wanted,
-                n_subsamples=subsamples,
-                random_state=seed,
+                n_subsamples=options.subsamples,
+                random_state=options.seed,
                 feature_names=table.names,
                 on_progress=on_progress,
             )
@@ -126,22 +133,20 @@ def compare(
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):
             print_warning(f"{result.name}: {message}")
-    written = _write(found, output, figure)
-    if report is not None:
-        _write_report(report, found, fitting.data_name(data), scaling)
-        written.append(report)
-    if as_json:
-        print_json(as_record(found, table, fitting.data_name(data), scale))
-    elif not quiet:
+    written = _write(found, options.output, options.figure)
+    if options.report is not None:
+        _write_report(options.report, found, fitting.data_name(options.data), scaling)
+        written.append(options.report)
+    if options.as_json:
+        print_json(as_record(found, table, fitting.data_name(options.data), options.scale))
+    elif not options.quiet:
         console = output_console()
-        _print(console, found, table, fitting.data_name(data), scaling)
+        _print(console, found, table, fitting.data_name(options.data), scaling)
         for path in written:
             console.print(Text(f"wrote {path}"), soft_wrap=True)
 
 
 def _names(text: str) -> list[str]:
-    from jointsparse.methods import registry
-
     if text.strip() == "all":
         return list(registry.methods())
     names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

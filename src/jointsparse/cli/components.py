@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from jointsparse.cli.console import Glyphs, visible
+from jointsparse.cli.console import Glyphs
 from jointsparse.cli.fitting import Selection
+from jointsparse.text import visible
 
 _MOST_COMPONENTS = 10
 _STRONGEST = 6  # loadings of a component that are printed

@@ -1,5 +1,6 @@
 """Errors that the command line reports in one sentence, and the command group that does it."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, cast
@@ -8,9 +9,10 @@ import typer
 from typer.core import TyperGroup
 
 from jointsparse.cli.console import print_error
+from jointsparse.cli.start import status_of, stopped
 
 USAGE_STATUS = 2
-INTERRUPTED_STATUS = 130
+PIPE_STATUS = 141  # as shells give for SIGPIPE
 
 # The parser's own errors (unknown option, value of the wrong type). Typer exports only this
 # subclass, from a place that differs between versions.
@@ -24,8 +26,9 @@ class CommandError(Exception):
 class OneSentenceGroup(TyperGroup):
     """Command group that turns errors of use into one line on stderr and an exit status.
 
-    Status 2 stands for an error in the command or its input, 130 for Ctrl-C. Every other
-    exception is a bug and keeps its traceback.
+    Status 2 stands for an error in the command, its input or what is around it (a full disk, too
+    little memory), 130 for Ctrl-C, 143 for SIGTERM. Every other exception is a bug and keeps its
+    traceback.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -36,8 +39,31 @@ class OneSentenceGroup(TyperGroup):
             print_error(str(error))
             raise typer.Exit(USAGE_STATUS) from error
         except KeyboardInterrupt as error:
-            print_error(str(error) or "interrupted; nothing was written")
-            raise typer.Exit(INTERRUPTED_STATUS) from error
+            raise self._ended(error) from error
+        except MemoryError as error:
+            print_error(
+                "there is not enough memory for this; use fewer columns or samples, or see what "
+                "--memory does"
+            )
+            raise typer.Exit(USAGE_STATUS) from error
+        except BrokenPipeError:
+            raise  # who reads the output has seen enough
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            print_error(f"stopped: {where}{error.strerror or error}")
+            raise typer.Exit(USAGE_STATUS) from error
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parse the arguments; a signal ends this as it ends the command."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except KeyboardInterrupt as error:
+            raise self._ended(error) from error
+
+    def _ended(self, error: KeyboardInterrupt) -> Exception:
+        # The base class would end without a word, and always as if by Ctrl-C.
+        print_error(str(error) or f"{stopped(error)}; nothing was written")
+        return typer.Exit(status_of(error))
 
     def main(
         self,
@@ -64,6 +90,30 @@ class OneSentenceGroup(TyperGroup):
                 raise
             print_error(cast(Any, error).format_message())
             status = USAGE_STATUS
+        except BrokenPipeError:
+            if not standalone_mode:
+                raise
+            _discard_output()
+            status = PIPE_STATUS
         if not standalone_mode:
             return status
-        sys.exit(status if isinstance(status, int) else 0)
+        sys.exit(_flushed(status if isinstance(status, int) else 0))
+
+
+def _flushed(status: int) -> int:
+    """Write what is still to be printed; return the exit status, another one if that fails."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return PIPE_STATUS
+    except OSError as error:
+        _discard_output()
+        print_error(f"the output cannot be written: {error.strerror or error}")
+        return USAGE_STATUS
+    return status
+
+
+def _discard_output() -> None:
+    """Keep Python from trying again, with a traceback, when it ends."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - until the end

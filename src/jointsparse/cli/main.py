@@ -17,6 +17,7 @@ from jointsparse.cli import select as select_command
 from jointsparse.cli import transform as transform_command
 from jointsparse.cli.console import PROGRAM
 from jointsparse.cli.errors import OneSentenceGroup
+from jointsparse.cli.options import as_command
 
 app = typer.Typer(
     name=PROGRAM,
@@ -25,13 +26,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("select", help=select_command.HELP)(select_command.select)
-app.command("transform", help=transform_command.HELP)(transform_command.transform)
-app.command("compare", help=compare_command.HELP)(compare_command.compare)
-app.command("path", help=path_command.HELP)(path_command.path)
+app.command("select", help=select_command.HELP)(as_command(select_command.select))
+app.command("transform", help=transform_command.HELP)(as_command(transform_command.transform))
+app.command("compare", help=compare_command.HELP)(as_command(compare_command.compare))
+app.command("path", help=path_command.HELP)(as_command(path_command.path))
 app.command("methods", help=methods_command.HELP)(methods_command.methods)
 app.command("report", help=report_command.HELP)(report_command.report)
-app.command("reproduce", help=reproduce_command.HELP)(reproduce_command.reproduce)
+app.command("reproduce", help=reproduce_command.HELP)(as_command(reproduce_command.reproduce))
 
 
 def _print_version(wanted: bool) -> None:
@@ -57,7 +58,9 @@ def _top_level(
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name=PROGRAM)
+    from jointsparse.cli import start
+
+    start.main()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """``jointsparse methods``: what there is, and when to use it."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich import box
@@ -11,9 +11,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from jointsparse.cli.console import Glyphs, output_console, print_json
-
-if TYPE_CHECKING:
-    from jointsparse.methods.registry import Method
+from jointsparse.methods import registry
+from jointsparse.methods.registry import Method
 
 HELP = "List the methods: what each does, when to use it and where it comes from."
 
@@ -25,8 +24,6 @@ def methods(
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
     """List the registered methods."""
-    from jointsparse.methods import registry
-
     known = registry.methods().values()
     if as_json:
         print_json([_record(method) for method in known])
@@ -35,7 +32,7 @@ def methods(
     console.print(_as_table(known) if console.width >= _TABLE_WIDTH else _as_list(known, console))
 
 
-def _record(method: "Method") -> dict[str, str]:
+def _record(method: Method) -> dict[str, str]:
     return {
         "name": method.name,
         "kind": method.kind,
@@ -45,7 +42,7 @@ def _record(method: "Method") -> dict[str, str]:
     }
 
 
-def _as_table(known: "Iterable[Method]") -> RichTable:
+def _as_table(known: Iterable[Method]) -> RichTable:
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("name", no_wrap=True, style="bold")
     table.add_column("kind", no_wrap=True)
@@ -57,7 +54,7 @@ def _as_table(known: "Iterable[Method]") -> RichTable:
     return table
 
 
-def _as_list(known: "Iterable[Method]", console: Console) -> Group:
+def _as_list(known: Iterable[Method], console: Console) -> Group:
     separator = Glyphs.for_console(console).separator
     parts: list[RenderableType] = []
     for method in known:

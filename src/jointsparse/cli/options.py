@@ -1,7 +1,10 @@
-"""Options that several commands share, in one wording."""
+"""Commands from dataclasses of options, and the options that several of them share."""
 
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -31,3 +34,34 @@ JsonOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", help="Print only warnings and errors (and --json).")
 ]
+
+
+def as_command(run: Callable[[Any], None]) -> Callable[..., None]:
+    """Return a function with one parameter for each option, which is how Typer wants a command.
+
+    Parameters
+    ----------
+    run : callable
+        Function of one parameter, a dataclass whose fields are annotated as Typer's options. A
+        signature with thirty options would hide what the command does.
+    """
+    (kind,) = (hint for name, hint in get_type_hints(run).items() if name != "return")
+    hints = get_type_hints(kind, include_extras=True)
+
+    def command(**given: Any) -> None:
+        run(kind(**given))
+
+    command.__name__, command.__doc__ = run.__name__, run.__doc__
+    command.__annotations__ = hints
+    vars(command)["__signature__"] = Signature(
+        [
+            Parameter(
+                field.name,
+                Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if field.default is MISSING else field.default,
+                annotation=hints[field.name],
+            )
+            for field in fields(kind)
+        ]
+    )
+    return command

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,6 @@ from jointsparse.cli.console import (
     print_json,
     print_warning,
     shorten_middle,
-    visible,
 )
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Scale
@@ -35,6 +35,7 @@ from jointsparse.cli.options import (
 )
 from jointsparse.cli.outputs import check_result_paths, save_figure
 from jointsparse.cli.progress import solver_progress
+from jointsparse.text import visible
 
 if TYPE_CHECKING:
     from jointsparse.model_selection import RegularizationPath
@@ -45,14 +46,17 @@ _NAMED = 3  # names in a line on the terminal; the files have all
 _NAME_CELLS = 24
 
 
-def path(
-    data: DataArgument = None,
+@dataclass(frozen=True)
+class PathOptions:
+    """What ``jointsparse path`` can be asked for."""
+
+    data: DataArgument = None
     method: Annotated[
         str, typer.Option("--method", metavar="NAME", help="A method with a sparsity penalty.")
-    ] = "spca-psd",
+    ] = "spca-psd"
     points: Annotated[
         int, typer.Option("--points", min=1, metavar="N", help="Number of penalties.")
-    ] = 20,
+    ] = 20
     smallest: Annotated[
         float,
         typer.Option(
@@ -60,55 +64,59 @@ def path(
             metavar="SHARE",
             help="Smallest penalty, as a share of the one that empties the model.",
         ),
-    ] = 1e-3,
+    ] = 1e-3
     param: Annotated[
         list[str] | None,
         typer.Option(
             "--param", metavar="NAME=VALUE", help="Any other parameter of the method, such as eta."
         ),
-    ] = None,
+    ] = None
     components: Annotated[
         int | None,
         typer.Option(
             "--components", min=1, metavar="K", help="Number of components, where there are any."
         ),
-    ] = None,
+    ] = None
     label: Annotated[
         str | None, typer.Option("--label", metavar="COLUMN", help="Column to keep out.")
-    ] = None,
-    scale: ScaleOption = Scale.STANDARD,
-    drop_text: DropTextOption = False,
-    impute: ImputeOption = None,
+    ] = None
+    scale: ScaleOption = Scale.STANDARD
+    drop_text: DropTextOption = False
+    impute: ImputeOption = None
     output: Annotated[
         Path | None,
         typer.Option("--output", metavar="FILE", help="Write the points, with all names, as CSV."),
-    ] = None,
-    figure: FigureOption = None,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+    ] = None
+    figure: FigureOption = None
+    as_json: JsonOption = False
+    quiet: QuietOption = False
+
+
+def path(options: PathOptions) -> None:
     """Read, solve for every penalty, write, print."""
-    if not 0 < smallest < 0.95:
-        raise CommandError(f"--smallest: {smallest:g} is not a share between 0 and 0.95")
-    chosen = find_method(method)
-    estimator = build_estimator(chosen, None, param or [], None, components=components)
+    if not 0 < options.smallest < 0.95:
+        raise CommandError(f"--smallest: {options.smallest:g} is not a share between 0 and 0.95")
+    chosen = find_method(options.method)
+    estimator = build_estimator(
+        chosen, None, options.param or [], None, components=options.components
+    )
     estimator = getattr(estimator, "estimator", estimator)  # the method itself has the path
-    check_result_paths(output, figure, data)
-    table = fitting.load_table(data, label, drop_text, impute)
+    check_result_paths(options.output, options.figure, options.data)
+    table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
     fitting.check_table(table, estimator)
-    values, scaling = fitting.scale_columns(table.values, scale)
-    found, warnings = _solve(estimator, values, points, smallest, quiet)
+    values, scaling = fitting.scale_columns(table.values, options.scale)
+    found, warnings = _solve(estimator, values, options.points, options.smallest, options.quiet)
     for message in warnings:
         print_warning(message)
     rows = path_rows(found, table.names)
-    written = _write(found, rows, table.names, output, figure)
-    if as_json:
+    written = _write(found, rows, table.names, options.output, options.figure)
+    if options.as_json:
         print_json(
             {
-                "data": fitting.data_name(data),
+                "data": fitting.data_name(options.data),
                 "method": chosen.name,
                 "parameters": parameters_of(estimator),
-                "scale": scale.value,
+                "scale": options.scale.value,
                 "n_samples": table.values.shape[0],
                 "n_features": table.values.shape[1],
                 "points": [dict(zip(HEADER, row, strict=True)) for row in rows],
@@ -116,9 +124,11 @@ def path(
                 "warnings": warnings,
             }
         )
-    elif not quiet:
+    elif not options.quiet:
         console = output_console()
-        _print(console, rows, table.values.shape, fitting.data_name(data), chosen.name, scaling)
+        _print(
+            console, rows, table.values.shape, fitting.data_name(options.data), chosen.name, scaling
+        )
         for place in written:
             console.print(Text(f"wrote {place}"), soft_wrap=True)
 

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from jointsparse.cli.arguments import parameters_of
 from jointsparse.cli.components import component_records
-from jointsparse.cli.console import Glyphs, bar, shorten_middle, visible
+from jointsparse.cli.console import Glyphs, bar, shorten_middle
 from jointsparse.cli.fitting import Selection, nothing_kept_message
+from jointsparse.text import visible
 
 if TYPE_CHECKING:
     from jointsparse.selection_report import SelectionReport

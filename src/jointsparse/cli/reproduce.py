@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from jointsparse.cli.console import error_console, output_console, print_json, print_warning
 from jointsparse.cli.errors import CommandError
+from jointsparse.cli.start import stopped
 
 if TYPE_CHECKING:
     from jointsparse.experiments import Experiment, Outcome, Store
@@ -24,7 +26,10 @@ SECONDS_BETWEEN_LINES = 30.0  # where there is no terminal to draw a bar on
 STYLES = {"reproduced": "green", "close": "yellow", "refuted": "red", "not testable": "dim"}
 
 
-def reproduce(
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """What ``jointsparse reproduce`` can be asked for."""
+
     names: Annotated[
         list[str] | None,
         typer.Argument(
@@ -33,16 +38,16 @@ def reproduce(
             "Without it, all.",
             show_default=False,
         ),
-    ] = None,
-    list_them: Annotated[
-        bool, typer.Option("--list", help="List the experiments and leave.")
-    ] = False,
+    ] = None
+    list_them: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = (
+        False
+    )
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller data and fewer repeats: a minute for each.")
-    ] = False,
+    ] = False
     jobs: Annotated[
         int, typer.Option("--jobs", min=1, metavar="N", help="Number of processes.")
-    ] = 1,
+    ] = 1
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -50,7 +55,7 @@ def reproduce(
             metavar="ADDRESS",
             help="Dask scheduler to send the work to, such as tcp://127.0.0.1:8786.",
         ),
-    ] = None,
+    ] = None
     results: Annotated[
         Path,
         typer.Option(
@@ -58,40 +63,41 @@ def reproduce(
             metavar="FILE",
             help="SQLite file of results; what is in it is not computed again.",
         ),
-    ] = Path("jointsparse-results.sqlite"),
+    ] = Path("jointsparse-results.sqlite")
     output: Annotated[
         Path | None,
         typer.Option(
             "--output", metavar="FOLDER", help="Write Markdown and HTML pages with the figures."
         ),
-    ] = None,
+    ] = None
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of tables.")
-    ] = False,
-) -> None:
+    ] = False
+
+
+def reproduce(options: ReproduceOptions) -> None:
     """Run what is missing, then print every claim beside what was found."""
     from jointsparse.experiments import experiments
 
     known = experiments()
-    if list_them:
-        _print_list(known, as_json)
+    if options.list_them:
+        _print_list(known, options.as_json)
         return
-    chosen = _chosen(names or [], known)
+    chosen = _chosen(options.names or [], known)
     outcomes = {}
-    with nullcontext() if cluster is None else _connected(cluster) as client:
-        store = _open(results)
+    with nullcontext() if options.cluster is None else _connected(options.cluster) as client:
+        store = _open(options.results)
         for name in chosen:
-            outcomes[name] = _run(known[name], store, quick, jobs, client)
-            if output is not None:
-                _write(output, known[name], outcomes[name], store)
-    if output is not None:
-        from jointsparse.experiments.pages import write_summary
-
-        write_summary(output, {n: (known[n].title, outcome) for n, outcome in outcomes.items()})
-    if as_json:
+            outcomes[name] = _run(known[name], store, options.quick, options.jobs, client)
+            if options.output is not None:
+                _write(options.output, known[name], outcomes[name], store)
+    if options.output is not None:
+        pages = {n: (known[n].title, outcome) for n, outcome in outcomes.items()}
+        _write_summary(options.output, pages)
+    if options.as_json:
         print_json([_record(known[name], outcome) for name, outcome in outcomes.items()])
     else:
-        _print_all(output_console(), known, outcomes, output)
+        _print_all(output_console(), known, outcomes, options.output)
 
 
 def _chosen(names: list[str], known: "dict[str, Experiment]") -> list[str]:
@@ -150,20 +156,24 @@ def _run(
             failed = run(tasks, store, jobs=jobs, cluster=client, on_progress=on_progress)
     except KeyboardInterrupt as error:
         kept = len(store.finished(experiment.name) & {task.key for task in tasks})
-        raise KeyboardInterrupt(
-            f"interrupted; {kept} of {len(tasks)} tasks of {experiment.name} are kept in "
+        raise type(error)(
+            f"{stopped(error)}; {kept} of {len(tasks)} tasks of {experiment.name} are kept in "
             f"{store.path}, and the same command goes on from there"
         ) from error
     except OSError as error:
         raise CommandError(f"{experiment.name} stopped: {error}") from error
     except sqlite3.Error as error:
         raise CommandError(f"{store.path} cannot be written: {error}") from error
-    if failed:
-        _, message = store.failures(experiment.name)[0]
-        print_warning(
-            f"{experiment.name}: {failed} of {len(tasks)} tasks failed, such as {message}"
-        )
-    return experiment.judge(store.results(experiment.name, {task.key for task in tasks}))
+    try:
+        if failed:
+            _, message = store.failures(experiment.name)[0]
+            print_warning(
+                f"{experiment.name}: {failed} of {len(tasks)} tasks failed, such as {message}"
+            )
+        found = store.results(experiment.name, {task.key for task in tasks})
+    except (sqlite3.Error, ValueError) as error:
+        raise CommandError(f"{store.path} cannot be read: {error}") from error
+    return experiment.judge(found)
 
 
 @contextmanager
@@ -211,6 +221,16 @@ def _write(folder: Path, experiment: "Experiment", outcome: "Outcome", store: "S
     failures = [f"{case}: {message}" for case, message in store.failures(experiment.name)]
     try:
         write_pages(folder, experiment.name, experiment.title, outcome, failures)
+    except (OSError, TableError) as error:
+        raise CommandError(f"{folder}: {error}") from error
+
+
+def _write_summary(folder: Path, outcomes: "dict[str, tuple[str, Outcome]]") -> None:
+    from jointsparse.experiments.pages import write_summary
+    from jointsparse.io import TableError
+
+    try:
+        write_summary(folder, outcomes)
     except (OSError, TableError) as error:
         raise CommandError(f"{folder}: {error}") from error
 

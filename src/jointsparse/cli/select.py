@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -30,13 +31,20 @@ from jointsparse.cli.rendering import (
     print_selection,
     ranking_cells,
 )
+from jointsparse.cli.start import stopped
+
+if TYPE_CHECKING:
+    from jointsparse.io import Table
 
 _DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
 
 HELP = "Rank the features of a table and keep the ones that matter."
 
 
-def select(
+@dataclass(frozen=True)
+class SelectOptions:
+    """What ``jointsparse select`` can be asked for."""
+
     data: Annotated[
         str | None,
         typer.Argument(
@@ -46,10 +54,10 @@ def select(
             "Without it, the bundled breast-cancer table.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     method: Annotated[
         str, typer.Option("--method", metavar="NAME", help="See: jointsparse methods.")
-    ] = "spca-psd",
+    ] = "spca-psd"
     features: Annotated[
         str | None,
         typer.Option(
@@ -58,7 +66,7 @@ def select(
             help="How many to keep: a count, a share such as 0.2, support (all nonzero scores) or "
             "auto (the fewest that explain 90 % of the variance), the default.",
         ),
-    ] = None,
+    ] = None
     r2: Annotated[
         float | None,
         typer.Option(
@@ -66,7 +74,7 @@ def select(
             metavar="SHARE",
             help="Keep the fewest features that explain this share of the variance of all.",
         ),
-    ] = None,
+    ] = None
     rule: Annotated[
         Rule | None,
         typer.Option(
@@ -75,7 +83,7 @@ def select(
             "the highest scores, as published.",
             show_default="greedy",
         ),
-    ] = None,
+    ] = None
     components: Annotated[
         int | None,
         typer.Option(
@@ -85,7 +93,7 @@ def select(
             help="Number of components, for methods that have them; what each is made of is "
             "printed.",
         ),
-    ] = None,
+    ] = None
     choose: Annotated[
         Criterion | None,
         typer.Option(
@@ -93,7 +101,7 @@ def select(
             help="Choose the penalties first, without labels, by this criterion.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     clusters: Annotated[
         int | None,
         typer.Option(
@@ -102,7 +110,7 @@ def select(
             metavar="C",
             help="Number of groups in the samples, where it is known; for --choose.",
         ),
-    ] = None,
+    ] = None
     label: Annotated[
         str | None,
         typer.Option(
@@ -111,7 +119,7 @@ def select(
             metavar="COLUMN",
             help="Column to keep out of the selection.",
         ),
-    ] = None,
+    ] = None
     scale: Annotated[
         Scale,
         typer.Option(
@@ -119,17 +127,17 @@ def select(
             rich_help_panel=_DATA,
             help="How to make columns with different units comparable.",
         ),
-    ] = Scale.STANDARD,
+    ] = Scale.STANDARD
     drop_text: Annotated[
         bool,
         typer.Option(
             "--drop-text", rich_help_panel=_DATA, help="Leave out columns that are not numbers."
         ),
-    ] = False,
+    ] = False
     impute: Annotated[
         Impute | None,
         typer.Option("--impute", rich_help_panel=_DATA, help="What replaces missing values."),
-    ] = None,
+    ] = None
     memory: Annotated[
         str | None,
         typer.Option(
@@ -140,7 +148,7 @@ def select(
             "Half of what is free by default.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     param: Annotated[
         list[str] | None,
         typer.Option(
@@ -148,10 +156,10 @@ def select(
             metavar="NAME=VALUE",
             help="Any parameter of the method, such as alpha=0.2; can be repeated.",
         ),
-    ] = None,
+    ] = None
     seed: Annotated[
         int | None, typer.Option("--seed", help="Seed, for methods that use randomness.")
-    ] = None,
+    ] = None
     device: Annotated[
         str | None,
         typer.Option(
@@ -160,7 +168,7 @@ def select(
             help="Fit on a device of PyTorch: cpu, cuda, cuda:1, …",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     output: Annotated[
         Path | None,
         typer.Option(
@@ -169,7 +177,7 @@ def select(
             metavar="FILE",
             help="Write the kept columns, with their original values.",
         ),
-    ] = None,
+    ] = None
     ranking: Annotated[
         Path | None,
         typer.Option(
@@ -178,7 +186,7 @@ def select(
             metavar="FILE",
             help="Write rank, score, kept and stand-ins of all, as CSV.",
         ),
-    ] = None,
+    ] = None
     report: Annotated[
         Path | None,
         typer.Option(
@@ -187,7 +195,7 @@ def select(
             metavar="FILE",
             help="Write what was found, and why, as one HTML page.",
         ),
-    ] = None,
+    ] = None
     image_shape: Annotated[
         str | None,
         typer.Option(
@@ -196,7 +204,7 @@ def select(
             metavar="HxW",
             help="Height and width, where the features are pixels: pictures in the report.",
         ),
-    ] = None,
+    ] = None
     path_points: Annotated[
         int | None,
         typer.Option(
@@ -207,7 +215,7 @@ def select(
             help="Points of the regularisation path in the report; 0 for none.",
             show_default="24, if they take less than a minute",
         ),
-    ] = None,
+    ] = None
     top: Annotated[
         int,
         typer.Option(
@@ -216,13 +224,13 @@ def select(
             metavar="N",
             help=f"Rows of the ranking to show (at least {SMALLEST_TABLE}).",
         ),
-    ] = 15,
+    ] = 15
     as_json: Annotated[
         bool,
         typer.Option(
             "--json", rich_help_panel=_RESULTS, help="Print one JSON object instead of the tables."
         ),
-    ] = False,
+    ] = False
     save: Annotated[
         Path | None,
         typer.Option(
@@ -231,7 +239,7 @@ def select(
             metavar="FILE",
             help="Write the fitted model (.skops), for jointsparse transform.",
         ),
-    ] = None,
+    ] = None
     quiet: Annotated[
         bool,
         typer.Option(
@@ -239,104 +247,96 @@ def select(
             rich_help_panel=_PRINTING,
             help="Print only warnings and errors (and --json).",
         ),
-    ] = False,
+    ] = False
     verbose: Annotated[
         bool,
         typer.Option(
             "--verbose", rich_help_panel=_PRINTING, help="Print diagnostics and parameters too."
         ),
-    ] = False,
-) -> None:
+    ] = False
+
+
+def select(options: SelectOptions) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
-    chosen = find_method(method)
+    chosen = find_method(options.method)
     estimator = build_estimator(
         chosen,
-        features,
-        param or [],
-        seed,
-        r2=r2,
-        rule=None if rule is None else rule.value,
-        components=components,
+        options.features,
+        options.param or [],
+        options.seed,
+        r2=options.r2,
+        rule=None if options.rule is None else options.rule.value,
+        components=options.components,
     )
-    check_outputs(output, ranking, data)
-    saving.check_save(save, [output, ranking, None if data is None else Path(data)])
-    shape = reporting.parse_image_shape(image_shape)
-    reporting.check_report(report, [output, ranking, None if data is None else Path(data)], shape)
-    place = find_device(device)
-
-    table, values, scaling = _take_in(
-        data, estimator, label, drop_text, scale, impute, memory, quiet, output
-    )
+    shape, place = _check_results(options), find_device(options.device)
+    table, values, scaling = _take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
-    estimator, choice = choosing.chosen(estimator, values, choose, clusters, seed, quiet)
+    estimator, choice = choosing.chosen(
+        estimator, values, options.choose, options.clusters, options.seed, options.quiet
+    )
     seconds, warnings = fitting.fit(
-        estimator, move(values, place), default_parameters(chosen), show_progress=not quiet
+        estimator, move(values, place), default_parameters(chosen), show_progress=not options.quiet
     )
     worth, more_warnings = fitting.worth(estimator)
     warnings += more_warnings
     selection = Selection(
-        data=fitting.data_name(data),
+        data=fitting.data_name(options.data),
         table=table,
         method=chosen.name,
-        scale=scale,
+        scale=options.scale,
         scaling=scaling,
         estimator=estimator,
         seconds=seconds,
-        notes=[*table.notes, *_seed_note(seed, parameters_of(estimator)), *choice],
+        notes=[*table.notes, *_seed_note(options.seed, parameters_of(estimator)), *choice],
         warnings=warnings,
         report=worth,
     )
     for message in warnings:
         print_warning(message)
-    written = _write(selection, output, ranking)
-    if report is not None:
-        request = reporting.Request(
-            target=report,
-            source=data,
-            label=label,
-            image_shape=shape,
-            points=path_points,
-            reading={"drop_text": drop_text, "impute": impute and impute.value},
-            show_progress=not quiet,
-        )
-        with _telling(written):
-            reporting.write_report(request, selection, values)
-        written.append(report)
-    if save is not None:
-        saving.write_model(save, selection, impute)
-        written.append(save)
-    if as_json:
-        print_json(as_record(selection))
-    elif not quiet:
-        console = output_console()
-        print_selection(console, selection, top, verbose)
-        print_components(console, selection)
-        _print_written(console, written)
+    written = _write(selection, options.output, options.ranking)
+    with _telling(written):
+        _write_more(options, selection, values, shape, written)
+        if options.as_json:
+            print_json(as_record(selection))
+        elif not options.quiet:
+            console = output_console()
+            print_selection(console, selection, options.top, options.verbose)
+            print_components(console, selection)
+            _print_written(console, written)
 
 
-def _take_in(
-    data: str | None,
-    estimator: Any,
-    label: str | None,
-    drop_text: bool,
-    scale: Scale,
-    impute: Impute | None,
-    memory: str | None,
-    quiet: bool,
-    output: Path | None,
-) -> tuple[Any, Any, str]:
+def _check_results(options: SelectOptions) -> tuple[int, int] | None:
+    """Refuse, before any work, results that cannot be written; return the shape of the images."""
+    check_outputs(options.output, options.ranking, options.data)
+    source = None if options.data is None else Path(options.data)
+    others = [options.output, options.ranking, source]
+    saving.check_save(options.save, others)
+    shape = reporting.parse_image_shape(options.image_shape)
+    reporting.check_report(options.report, others, shape)
+    return shape
+
+
+def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
     """Return the table, what to fit (scaled values, or moments) and how it was scaled."""
-    source = streaming.open_if_large(data, label=label, drop_text=drop_text, memory=memory)
-    table = None
+    scale, impute = options.scale, options.impute
+    source = streaming.open_if_large(
+        options.data, label=options.label, drop_text=options.drop_text, memory=options.memory
+    )
+    table: Table | None
     if source is None:
-        table = fitting.load_table(data, label, drop_text, impute)
+        table = fitting.load_table(
+            options.data, options.label, options.drop_text, impute, options.memory
+        )
+        streaming.check_whole(table, estimator, options.memory)
     else:
         table = streaming.whole_table(source, estimator, scale, impute)
         if table is None:
-            streaming.check_output(output)
-            if not quiet:
+            streaming.check_output(options.output)
+            if not options.quiet:
                 print_note(streaming.announcement(source))
-            return streaming.take_in(source, estimator, scale, impute, show_progress=not quiet)
+            return streaming.take_in(
+                source, estimator, scale, impute, show_progress=not options.quiet
+            )
     fitting.check_table(table, estimator)
     values, scaling = fitting.scale_columns(table.values, scale)
     return table, values, scaling
@@ -370,6 +370,32 @@ def _write(selection: Selection, output: Path | None, ranking: Path | None) -> l
     return written
 
 
+def _write_more(
+    options: SelectOptions,
+    selection: Selection,
+    values: Any,
+    shape: tuple[int, int] | None,
+    written: list[Path],
+) -> None:
+    """Write the report and the model, where they were asked for."""
+    if options.report is not None:
+        filling = options.impute and options.impute.value
+        request = reporting.Request(
+            target=options.report,
+            source=options.data,
+            label=options.label,
+            image_shape=shape,
+            points=options.path_points,
+            reading={"drop_text": options.drop_text, "impute": filling},
+            show_progress=not options.quiet,
+        )
+        reporting.write_report(request, selection, values)
+        written.append(options.report)
+    if options.save is not None:
+        saving.write_model(options.save, selection, options.impute)
+        written.append(options.save)
+
+
 @contextmanager
 def _telling(written: list[Path]) -> Iterator[None]:
     """Say in the message of what goes wrong now which files were written before."""
@@ -377,11 +403,14 @@ def _telling(written: list[Path]) -> Iterator[None]:
 
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (TableError, OSError, CommandError) as error:
         raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         # Between two files the usual message, that nothing was written, would be wrong.
-        raise KeyboardInterrupt(f"interrupted{_already(written)}" if written else "") from None
+        told = f"{stopped(error)}{_already(written)}" if written else ""
+        raise type(error)(told) from None
 
 
 def _already(written: list[Path]) -> str:

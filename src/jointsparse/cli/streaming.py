@@ -11,6 +11,7 @@ from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Scale
 from jointsparse.cli.reading_progress import reading_progress
+from jointsparse.methods import registry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,6 +215,27 @@ def whole_table(
     return None
 
 
+def check_whole(table: "Table", estimator: Any, memory: str | None) -> None:
+    """Refuse a fit to a table in memory that needs more than ``--memory``, or than there is."""
+    import numpy as np
+
+    from jointsparse.sources.budget import available_memory, parse_size, size_in_words
+
+    if not isinstance(table.values, np.ndarray):
+        return  # of sparse samples, only what is stored counts
+    n, p = table.shape
+    needed = _TABLE_COPIES * 8 * n * p
+    if n >= p and not estimator._needs_samples():
+        needed += _SCATTER_COPIES * 8 * p**2
+    allowed = available_memory() if memory is None else parse_size(memory)
+    if needed > allowed:
+        raise CommandError(
+            f"a fit to {n} samples × {p} features needs {size_in_words(needed)} of memory, and "
+            f"{size_in_words(allowed)} may be used: use fewer columns, allow more with --memory, "
+            "or save the table as .parquet or .npy, which are read in blocks"
+        )
+
+
 def _way_out_for_wide(source: "Source") -> str:
     from jointsparse.sources.budget import size_in_words
 
@@ -225,11 +247,11 @@ def _way_out_for_wide(source: "Source") -> str:
 
 def _needs_all(estimator: Any, scale: Scale, impute: Impute | None) -> str:
     """Say why all samples are needed at once and what to do instead; nothing where they are not."""
-    from jointsparse.methods.registry import methods
-
     if estimator._needs_samples():
         inner = getattr(estimator, "estimator", estimator)
-        names = ", ".join(name for name, method in methods().items() if method.scatter_only)
+        names = ", ".join(
+            name for name, method in registry.methods().items() if method.scatter_only
+        )
         return (
             f"{type(inner).__name__} needs all samples at once: allow more with --memory, or use "
             f"one of the methods {names}, which read them in blocks"

@@ -1,26 +1,32 @@
 """``jointsparse transform``: apply a saved model to another table."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
-from jointsparse.cli.console import Glyphs, output_console, print_json, print_warning, visible
+from jointsparse.cli.console import Glyphs, output_console, print_json, print_warning
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.rendering import counted
+from jointsparse.text import visible
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
 
 HELP = "Keep the features of a saved model in another table."
 _LISTED = 5  # names in a sentence
+_MODEL_FAULTS = (ValueError, AttributeError, TypeError, LookupError, ArithmeticError, MemoryError)
 
 
-def transform(
+@dataclass(frozen=True)
+class TransformOptions:
+    """What ``jointsparse transform`` can be asked for."""
+
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="File of select --save.", show_default=False)
-    ],
+    ]
     data: Annotated[
         str,
         typer.Argument(
@@ -28,64 +34,70 @@ def transform(
             help="Table with the columns that the model was fitted to, in any order.",
             show_default=False,
         ),
-    ],
+    ]
     output: Annotated[
         Path,
         typer.Option(
             "--output", metavar="FILE", help="Where the result goes; any format that select reads."
         ),
-    ],
+    ]
     label: Annotated[
         str | None,
         typer.Option("--label", metavar="COLUMN", help="Column to carry over as it is."),
-    ] = None,
+    ] = None
     scaled: Annotated[
         bool,
         typer.Option(
             "--scaled", help="Write values as the model sees them, not the original ones."
         ),
-    ] = False,
+    ] = False
     partial: Annotated[
         bool,
         typer.Option(
             "--partial", help="Columns that the model does not keep need not be in the table."
         ),
-    ] = False,
+    ] = False
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of text.")
-    ] = False,
+    ] = False
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print only warnings and errors (and --json).")
-    ] = False,
-) -> None:
+    ] = False
+
+
+def transform(options: TransformOptions) -> None:
     """Load, match the columns, write."""
     from jointsparse.io import TableError, check_writable_format, read_table, write_table
     from jointsparse.persistence import ModelError, load_model
 
-    if output.resolve() in (Path(data).resolve(), model.resolve()):
-        raise CommandError(f"{output} would replace the data or the model")
+    if options.output.resolve() in (Path(options.data).resolve(), options.model.resolve()):
+        raise CommandError(f"{options.output} would replace the data or the model")
     try:
-        check_writable_format(output)
-        fitted = load_model(model)
-        table = read_table(data, label=label, drop_text=True, impute="keep", least_rows=1)
-        result, notes = _applied(fitted, table, data, scaled=scaled, partial=partial)
-        write_table(output, result)
+        check_writable_format(options.output)
+        fitted = load_model(options.model)
+        table = read_table(
+            options.data, label=options.label, drop_text=True, impute="keep", least_rows=1
+        )
+        result, notes = applied(
+            fitted, table, options.data, scaled=options.scaled, partial=options.partial
+        )
+        write_table(options.output, result)
     except (ModelError, TableError, OSError) as error:
         raise CommandError(str(error)) from error
-    if as_json:
+    if options.as_json:
         print_json(
             {
-                "model": str(model),
-                "data": data,
+                "model": str(options.model),
+                "data": options.data,
                 "n_samples": result.values.shape[0],
                 "columns": result.names,
-                "scaled": scaled,
+                "scaled": options.scaled,
                 "notes": notes,
-                "output": str(output),
+                "output": str(options.output),
             }
         )
-    elif not quiet:
-        _print(result, table, notes, output)
+    elif not options.quiet:
+        _print(result, table, notes, options.output)
     else:
         for note in notes:
             print_warning(note)
@@ -102,10 +114,36 @@ def _print(result: "Table", table: "Table", notes: list[str], output: Path) -> N
     console.print(Text(f"wrote {output}"), soft_wrap=True)
 
 
+def applied(
+    model: Any, table: "Table", data: str, *, scaled: bool, partial: bool
+) -> "tuple[Table, list[str]]":
+    """Return what the model makes of a table, and notes about what was ignored.
+
+    A file can hold a model of the right types with the wrong values in it: whatever it does then,
+    and numbers that are not finite where those of the table are, are the model's fault.
+    """
+    try:
+        result, notes = _applied(model, table, data, scaled=scaled, partial=partial)
+    except CommandError:
+        raise
+    except _MODEL_FAULTS as error:
+        reason = f"{type(error).__name__}: {error}"[:160]
+        raise CommandError(f"the model cannot be applied: {reason}") from error
+    if _finite(table.values) and not _finite(result.values):
+        raise CommandError("the model cannot be applied: it gives values that are not finite")
+    return result, notes
+
+
+def _finite(values: Any) -> bool:
+    import numpy as np
+
+    stored = values if isinstance(values, np.ndarray) else values.data
+    return stored.dtype.kind in "biuf" and bool(np.isfinite(stored).all())
+
+
 def _applied(
     model: Any, table: "Table", data: str, *, scaled: bool, partial: bool
 ) -> "tuple[Table, list[str]]":
-    """Return what the model makes of a table, and notes about what was ignored."""
     import numpy as np
     from sklearn.feature_selection import SelectorMixin
     from sklearn.pipeline import Pipeline
@@ -212,10 +250,7 @@ def _quietly(model: Any, values: Any) -> Any:
     with warnings.catch_warnings():
         # The columns were matched by name above; an array has none to check again.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        try:
-            return model.transform(values)
-        except (ValueError, AttributeError) as error:
-            raise CommandError(f"the model cannot be applied: {error}") from error
+        return model.transform(values)
 
 
 def _table(values: Any, names: list[str], like: "Table") -> "Table":

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from jointsparse.arrays import FloatArray, IntArray
 
 NOISE_FEATURES = 7
 # Standard deviations of the noise features, in units of those of the two informative ones: from

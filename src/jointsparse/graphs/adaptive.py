@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.graphs.neighbours import FloatArray, IntArray
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.projections import project_rows_to_simplex
 
 

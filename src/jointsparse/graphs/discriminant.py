@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from jointsparse.graphs.neighbours import FloatArray, IntArray
+from jointsparse.arrays import FloatArray, IntArray
 
 BLOCK_ENTRIES = 2**22  # entries of neighbourhoods gathered at a time
 

@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.graphs.neighbours import FloatArray, IntArray, nearest_neighbours
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.graphs.sparse_samples import SparseSamples
 
 WEIGHTS = ("binary", "heat", "cosine")

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.laplacian import rows_to_csr
-from jointsparse.graphs.neighbours import FloatArray, IntArray
 from jointsparse.graphs.sparse_samples import SparseSamples
 
 SMALLEST_RIDGE = 1e-12  # more neighbours than dimensions leave C singular

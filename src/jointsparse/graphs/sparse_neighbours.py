@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.graphs.neighbours import BLOCK_ENTRIES, PAIR_ENTRIES, FloatArray, IntArray, chosen
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.graphs.neighbours import BLOCK_ENTRIES, PAIR_ENTRIES, chosen
 from jointsparse.graphs.sparse_samples import SparseSamples
 
 

@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from jointsparse.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.neighbours import FloatArray, IntArray
 from jointsparse.graphs.sparse_samples import SparseSamples, combined
 
 SMALL = 200  # samples, up to which the eigenproblem is dense

@@ -3,10 +3,11 @@
 What a user can mend is a `TableError` of one sentence; nothing is unpickled; files appear whole.
 """
 
+from jointsparse.io.atomic import atomic_path
 from jointsparse.io.errors import StrPath, TableError
 from jointsparse.io.reading import read_table
 from jointsparse.io.table import Table
-from jointsparse.io.writing import atomic_path, check_writable_format, write_rows, write_table
+from jointsparse.io.writing import check_writable_format, write_rows, write_table
 
 __all__ = [
     "StrPath",

@@ -10,6 +10,7 @@ import numpy as np
 from jointsparse.io.delimited import read_delimited
 from jointsparse.io.errors import TableError, counted, listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS, NUMBER, formula_safe
+from jointsparse.io.limits import CELL_BYTES, NAME_BYTES, check_memory
 from jointsparse.io.table import Table, check_shape, distinct, find_label
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
+        if not is_numeric(pa.array([], column.type.value_type)):
+            return column  # text that repeats stays small this way
         column = column.cast(column.type.value_type)
     kind = str(column.type)
     if kind.startswith(("null", "decimal", "halffloat")):
@@ -44,33 +47,33 @@ def _text_error(path: Path, columns: dict[str, pa.ChunkedArray]) -> TableError:
     where = f"first {cell[:60]!r} in data row {row} of column {shown(name)}"
     option = "leave them out with --drop-text"
     for name, column in columns.items():
-        if str(column.type) == "string" and len(column.unique()) <= min(50, len(column) // 2):
+        if _is_text(column.type) and len(column.unique()) <= min(50, len(column) // 2):
             option += f", or keep one aside with --label {shown(name)}"
             break
     found = f"{counted(len(columns), 'text column')} ({listed(list(columns))})"
     return table_error(path, f"has {found}, {where}; {option}.")
 
 
-def read_arrow(path: Path, kind: str, label: str | None, drop_text: bool) -> Table:
+def _is_text(type_: pa.DataType) -> bool:
+    return str(type_) == "string" or str(type_).startswith("dictionary<values=string")
+
+
+def read_arrow(path: Path, kind: str, label: str | None, drop_text: bool, memory: int) -> Table:
     """Read delimited text, Parquet or Arrow."""
     import pyarrow as pa
-    from pyarrow import feather, parquet
 
-    with reading(path, pa.ArrowException), path.open("rb") as stream:
+    with reading(path, pa.ArrowException):
         if kind in DELIMITERS:
-            arrow = read_delimited(path, kind)
+            arrow = read_delimited(path, kind, memory)
         elif kind == "arrow":
-            arrow = feather.read_table(stream)
+            arrow = _read_ipc(path, memory)
         else:
-            arrow = parquet.ParquetFile(stream).read()
+            arrow = _read_parquet(path, memory)
         names, notes = distinct(arrow.column_names)
         columns = dict(zip(names, map(plain, arrow.columns), strict=True))
     labels = None
     if label is not None:
-        aside = columns.pop(names[find_label(path, label, names)])
-        with reading(path, pa.ArrowException):
-            aside = aside if is_numeric(aside) else aside.cast(pa.string()).fill_null("")
-        labels = np.array(aside.to_numpy(), dtype=None if is_numeric(aside) else str)
+        labels = _labels(path, columns.pop(names[find_label(path, label, names)]), memory)
     check_shape(path, arrow.num_rows, len(names))
     text = {name: column for name, column in columns.items() if not is_numeric(column)}
     if text and not drop_text:
@@ -82,10 +85,74 @@ def read_arrow(path: Path, kind: str, label: str | None, drop_text: bool) -> Tab
     # The narrowest type that holds every column; an integer column with holes needs NaN.
     dtypes = {column.type.to_pandas_dtype() for column in numeric.values()}
     dtypes |= {np.float64 for c in numeric.values() if c.null_count and "int" in str(c.type)}
-    values = np.empty((arrow.num_rows, len(numeric)), np.result_type(*dtypes), order="F")
-    for j, column in enumerate(numeric.values()):
-        values[:, j] = column.to_numpy()
+    with reading(path):
+        values = np.empty((arrow.num_rows, len(numeric)), np.result_type(*dtypes), order="F")
+        for j, column in enumerate(numeric.values()):
+            values[:, j] = column.to_numpy()
     return Table(values, list(numeric), labels, label, notes)
+
+
+def _labels(path: Path, column: pa.ChunkedArray, memory: int) -> np.ndarray:
+    """Return a column as labels; NumPy gives every text the room of the longest."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if is_numeric(column):
+        return np.array(column.to_numpy())
+    with reading(path, pa.ArrowException):
+        packed = pa.types.is_dictionary(column.type)
+        texts = column.unique() if packed else column
+        longest = compute.max(compute.utf8_length(texts.cast(pa.string()))).as_py() or 0
+        check_memory(path, "its labels", 8 * longest * len(column), memory)
+        return np.array(column.cast(pa.string()).fill_null("").to_numpy(), dtype=str)
+
+
+def _read_parquet(path: Path, memory: int) -> pa.Table:
+    """Read batch by batch: a few bytes of a packed column stand for any number of rows."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with path.open("rb") as stream:
+        schema = parquet.ParquetFile(stream).schema_arrow
+        texts = [field.name for field in schema if str(field.type) in ("string", "large_string")]
+        stored = parquet.ParquetFile(stream, read_dictionary=texts)
+        rows, columns = stored.metadata.num_rows, len(schema)
+        _check_size(path, rows, columns, memory)
+        batches, taken = [], 0
+        for batch in stored.iter_batches(batch_size=_rows_at_once(columns)):
+            batches.append(batch)
+            taken += batch.nbytes
+            check_memory(path, "the rows read so far", taken, memory)
+        return pa.Table.from_batches(batches, schema=stored.schema_arrow)
+
+
+def _read_ipc(path: Path, memory: int) -> pa.Table:
+    """Read batch by batch, as the columns may be packed."""
+    import pyarrow as pa
+
+    with pa.OSFile(str(path)) as stream:
+        if stream.read(4) == b"FEA1":  # the first version of Feather, never packed
+            from pyarrow import feather
+
+            return feather.read_table(str(path), memory_map=False)
+        stored = pa.ipc.open_file(stream)
+        batches, taken = [], 0
+        for number in range(stored.num_record_batches):
+            batches.append(stored.get_batch(number))
+            taken += batches[-1].nbytes
+            check_memory(path, "the rows read so far", taken, memory)
+        table = pa.Table.from_batches(batches, schema=stored.schema)
+    _check_size(path, table.num_rows, table.num_columns, memory)
+    return table
+
+
+def _check_size(path: Path, rows: int, columns: int, memory: int) -> None:
+    what = f"{counted(rows, 'row')} of {counted(columns, 'column')}"
+    check_memory(path, what, (CELL_BYTES * rows + NAME_BYTES) * columns, memory)
+
+
+def _rows_at_once(columns: int) -> int:
+    return max(1 << 10, (1 << 22) // max(columns, 1))
 
 
 def write_arrow(stream: BinaryIO, kind: str, table: Table) -> None:

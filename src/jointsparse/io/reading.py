@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Literal
 
 from jointsparse.io.arrow import read_arrow
+from jointsparse.io.budget import available_memory, parse_size
 from jointsparse.io.errors import StrPath, TableError, reading, table_error
 from jointsparse.io.formats import kind_of
 from jointsparse.io.matrix import read_matrix
 from jointsparse.io.table import Table, check_shape, complete
+from jointsparse.io.versions import Versions
 
 
 def read_table(
@@ -19,6 +21,7 @@ def read_table(
     drop_text: bool = False,
     impute: Literal["median", "mean", "keep"] | None = None,
     least_rows: int = 2,
+    memory: int | str | None = None,
 ) -> Table:
     """Read a numeric table; the suffix names the format.
 
@@ -35,6 +38,9 @@ def read_table(
         refusing them.
     least_rows : int
         Fewer samples than this are refused.
+    memory : int or str, optional
+        How much the table may take, in bytes or as "1GB"; all that is free by default. What would
+        take more is refused before the memory is taken, whatever the file says of itself.
 
     Returns
     -------
@@ -42,14 +48,22 @@ def read_table(
         Samples of at least one numeric column, all finite (or kept NaN); else a `TableError`.
     """
     path = Path(path)
+    limit = available_memory() if memory is None else parse_size(memory)
     if impute not in (None, "median", "mean", "keep"):
         raise TableError(f"impute must be 'median' or 'mean', not {impute!r}.")
-    with reading(path), path.open("rb") as stream:
-        if not stream.read(1):
-            raise table_error(path, "is empty.")
+    with reading(path):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise table_error(path, "is a device or a pipe; only files are read.")
+        with path.open("rb") as stream:
+            if not stream.read(1):
+                raise table_error(path, "is empty.")
     kind = kind_of(path)
-    bare = kind in ("npy", "npz", "mtx")
-    table = read_matrix(path, kind, label) if bare else read_arrow(path, kind, label, drop_text)
+    before = Versions([path])
+    if kind in ("npy", "npz", "mtx"):
+        table = read_matrix(path, kind, label, limit)
+    else:
+        table = read_arrow(path, kind, label, drop_text, limit)
+    before.check()
     rows, columns = table.values.shape
     check_shape(path, rows, columns, least_rows)
     complete(path, table, impute)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,9 @@ from jointsparse.io.errors import counted, listed, shown, table_error
 
 if TYPE_CHECKING:
     from scipy import sparse
+
+
+_MOST_NOTES = 20  # about repeated names
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +58,18 @@ class Table:
 
 def distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the names with repeated ones numbered (a, a.2, a.3), and notes that say so."""
-    distinct, notes = dict[str, None](), list[str]()
+    distinct, notes, given = dict[str, None](), list[str](), set(names)
+    last: dict[str, int] = {}  # where counting goes on: a name may be repeated a million times
     for name in names:
-        fresh, numbers = name, itertools.count(2)
-        while fresh in distinct or (fresh != name and fresh in names):
-            fresh = f"{name}.{next(numbers)}"
+        fresh = name
+        while fresh in distinct or (fresh != name and fresh in given):
+            last[name] = last.get(name, 1) + 1
+            fresh = f"{name}.{last[name]}"
         if fresh != name:
             notes.append(f"renamed a repeated column {shown(name)} to {shown(fresh)}")
         distinct[fresh] = None
+    if (more := len(notes) - _MOST_NOTES) > 0:
+        notes[_MOST_NOTES:] = [f"renamed {more} more repeated columns in the same way"]
     return list(distinct), notes
 
 

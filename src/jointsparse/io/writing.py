@@ -1,22 +1,19 @@
-"""Files that appear whole or not at all."""
+"""Tables in files that appear whole or not at all."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import itertools
-import os
-import secrets
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jointsparse.io.arrow import write_arrow
-from jointsparse.io.errors import StrPath, table_error
+from jointsparse.io.atomic import atomic_path, check_target
+from jointsparse.io.errors import StrPath
 from jointsparse.io.formats import formula_safe, kind_of, open_output
 from jointsparse.io.table import Table
 
@@ -63,37 +60,7 @@ def write_rows(path: StrPath, header: Sequence[str], rows: Iterable[Sequence[Any
             writer.writerow([formula_safe(c) if isinstance(c, str) else c for c in row])
 
 
-@contextmanager
-def atomic_path(path: StrPath) -> Iterator[Path]:
-    """Yield an empty temporary file beside `path` that takes its place on success.
-
-    The temporary path has the same suffixes and is deleted on any failure; a `path` that is a
-    symbolic link is followed. A missing directory or a failure to write is a `TableError`.
-    """
-    target = Path(path).resolve()
-    _check_target(target)
-    temporary = target.parent / f".{secrets.token_hex(8)}{''.join(target.suffixes[-2:])}"
-    try:
-        temporary.touch(exist_ok=False)
-        if target.exists():
-            shutil.copymode(target, temporary)
-        yield temporary
-        temporary.replace(target)
-    except OSError as error:
-        raise table_error(path, f"cannot be written: {error.strerror or error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def check_writable_format(path: StrPath) -> None:
     """Raise `TableError` early, before a long computation, if `write_table` would refuse `path`."""
     kind_of(Path(path))
-    _check_target(Path(path))
-
-
-def _check_target(target: Path) -> None:
-    if not target.parent.is_dir():
-        raise table_error(target, f"cannot be written: there is no directory {target.parent}.")
-    if target.is_dir() or (target.exists() and not os.access(target, os.W_OK)):
-        what = "a directory" if target.is_dir() else "read-only"
-        raise table_error(target, f"cannot be written: it is {what}.")
+    check_target(Path(path))

@@ -15,7 +15,7 @@ from jointsparse.device import to_host
 from jointsparse.methods.from_moments import MomentsEstimator
 from jointsparse.methods.samples import ColumnSelector
 from jointsparse.methods.worth import SelectionWorth
-from jointsparse.moments import Moments
+from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import (
     Choice,
     Wanted,
@@ -53,11 +53,8 @@ class Selector(SelectionWorth, ColumnSelector, MomentsEstimator):
     def _fit(self, moments: Moments) -> Self:
         wanted = wanted_features(self.n_features_to_select, moments.n_features)
         check_rule(self.rule)
+        check_variance(moments)
         self._check_dense(moments)
-        if not np.any(moments.variances > 0):
-            raise ValueError(
-                "every feature is constant: there is no variance to explain and nothing to select"
-            )
         # What this fit may not set must not survive from an earlier one.
         for stale in ("duality_gap_", "gap_history_", "selection_curve_", "proved_zero_"):
             self.__dict__.pop(stale, None)

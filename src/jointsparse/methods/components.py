@@ -14,6 +14,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like
 from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.base import is_number
@@ -21,14 +22,12 @@ from jointsparse.methods.from_moments import MomentsEstimator
 from jointsparse.methods.from_source import check_features
 from jointsparse.methods.samples import valid_samples
 from jointsparse.metrics.loadings import sequential_variance
-from jointsparse.moments import Moments
+from jointsparse.moments import Moments, check_variance
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.products import centred_product
-
-FloatArray = NDArray[np.float64]
 
 
 class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstimator):
@@ -106,8 +105,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             What the solver returned.
         """
         self._check_n_components()
-        if not np.any(moments.variances > 0):
-            raise ValueError("every feature is constant: there is no variance to explain")
+        check_variance(moments)
         self._check_dense(moments)
         gram = self._gram(moments)
         solution = self._solve(moments, gram)

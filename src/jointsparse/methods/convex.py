@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
-from jointsparse.linalg import Array, Spectrum, double, eigh, positive_part
+from jointsparse.linalg import Spectrum, double, eigh, positive_part
 from jointsparse.methods.base import Selector, check_stopping, is_number
-from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
+from jointsparse.methods.penalty_scale import ROUNDING, absolute_penalty, check_scale
 from jointsparse.moments import Moments
 from jointsparse.selection import whitened_target
 from jointsparse.solvers.convex_model import (
@@ -166,10 +167,28 @@ class ConvexSelector(Selector):
             largest=lambda: self._largest_lam(moments),
             trace=trace,
         )
+        self._check_penalties(moments)
+
+    def _check_penalties(self, moments: Moments) -> None:
+        """Refuse penalties of nothing, to rounding: then every feature reconstructs itself."""
         if self.alpha_ == 0 and not (self.eta_ > 0 and self._zero_alpha_allowed()):
+            if self.alpha != 0 and self.eta_ > 0:
+                raise ValueError(
+                    f"eta={self._eta} alone empties the model, so that alpha={self.alpha} is a "
+                    "share of nothing; lower eta"
+                )
             both = hasattr(self, "eta") and not self.eta_
             reason = "alpha and eta cannot both be 0" if both else "alpha must be positive"
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
+        total = moments.total_variance
+        # Σ‖x_i‖ is at most the second of these.
+        size = total if self._loss == "squared" else float(np.sqrt(moments.n_samples * total))
+        if self.alpha_ + self.eta_ < ROUNDING * size:
+            raise ValueError(
+                f"the penalty is {(self.alpha_ + self.eta_) / size:.2g} of the size of the data, "
+                "which is lost in rounding: without a penalty every feature reconstructs itself; "
+                "raise alpha, or set penalty_scale='relative'"
+            )
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
         """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""

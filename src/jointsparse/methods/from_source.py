@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from jointsparse.io.errors import table_error
+from jointsparse.methods import registry
 from jointsparse.methods.passes import moments_with_passes
 from jointsparse.moments import Moments, bytes_for_moments, not_finite
 from jointsparse.solvers.wide_data import DenseWide
@@ -119,9 +120,7 @@ def _sparse_methods(n_samples: int, n_features: int) -> list[str]:
 
 
 def _streaming_methods() -> list[str]:
-    from jointsparse.methods.registry import methods  # which imports the methods
-
-    return [name for name, method in methods().items() if method.scatter_only]
+    return [name for name, method in registry.methods().items() if method.scatter_only]
 
 
 def check_features(estimator: Any, source: Source) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.sparse_samples import combined, times
@@ -18,7 +19,7 @@ from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
 from jointsparse.methods.wide_samples import samples_for_graph
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import FloatArray, Gram
+from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subspace_equality import solve_equality
 from jointsparse.solvers.subspace_norms import NORMS

@@ -10,15 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.base import Selector, is_number
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.wide_data import SparseWide
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 AUTO_CLUSTERS = 5
 AUTO_ALPHA = 0.3  # of the relative unit: about half of the features remain
@@ -90,15 +90,15 @@ def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
 def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
     """Label columns that are equal up to sign alike; None where all differ."""
     n = columns.shape[0]
-    draws = np.random.default_rng(0).standard_normal((n,))
+    draws = np.random.default_rng(0).standard_normal((n, 1))
     # One number for each column, the same for equal ones; few others come as close.
     if isinstance(columns, SparseWide):
         stored = np.max(np.abs(columns.matrix.data), initial=0.0)
-        size = float(stored + np.max(np.abs(columns.mean)))
-        probe: FloatArray = np.abs(columns.transposed_times(draws[:, None])[:, 0])
+        size = float(stored) + float(np.max(np.abs(columns.mean)))
+        probe = np.abs(columns.transposed_times(draws)).ravel()
     else:
         size = float(np.max(np.abs(columns)))
-        probe = np.asarray(np.abs(draws @ columns))
+        probe = np.abs(draws.T @ columns).ravel()
     order = np.argsort(probe, kind="stable")
     labels = np.arange(probe.size)
     close = np.diff(probe[order]) <= EQUAL * max(float(probe.max()), size)
@@ -114,6 +114,31 @@ def _pair(columns: FloatArray | SparseWide, one: int, other: int) -> FloatArray:
     if isinstance(columns, SparseWide):
         return np.asarray(columns.matrix[:, [one, other]].toarray() - columns.mean[[one, other]])
     return columns[:, [one, other]]
+
+
+def neighbour_graph(
+    data: FloatArray | SparseSamples, n_neighbors: Any, *, weights: Any, width: Any, unit: float
+) -> sp.csr_array:
+    """Return the weighted neighbour graph of samples that were divided by ``unit``.
+
+    ``width`` is in units of the data as they came; the other parameters are those of
+    :func:`~jointsparse.graphs.laplacian.affinity`.
+    """
+    count = check_count("n_neighbors", n_neighbors)
+    if weights not in WEIGHTS:
+        known = ", ".join(map(repr, WEIGHTS))
+        raise ValueError(f"weights={weights!r} is not one of {known}")
+    automatic = isinstance(width, str) and width == "auto"
+    if not automatic and (not is_number(width) or not 0 < float(width) < float("inf")):
+        raise ValueError(f"width={width!r} is neither a number above 0 nor 'auto'")
+    scaled = None if automatic else float(width) / unit
+    graph = affinity(data, count, weights=weights, width=scaled)
+    if graph.nnz == 0 or degrees(graph).sum() == 0:
+        raise ValueError(
+            f"every weight is 0: width={width!r} is far below the distances between neighbours; "
+            "raise it or leave it at 'auto'"
+        )
+    return graph
 
 
 def check_count(name: str, value: Any) -> int:

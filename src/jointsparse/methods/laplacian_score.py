@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.sparse_samples import SparseSamples
-from jointsparse.methods.base import is_number
-from jointsparse.methods.graph_selector import FloatArray, GraphSelector, check_count
+from jointsparse.methods.graph_selector import GraphSelector, neighbour_graph
 from jointsparse.moments import Moments
 from jointsparse.solvers.smoothness import solve_smoothness
 from jointsparse.solvers.solution import Solution
@@ -112,24 +111,8 @@ class LaplacianScore(GraphSelector):
     def _solve_samples(
         self, data: FloatArray | SparseSamples, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
-        neighbours = check_count("n_neighbors", self.n_neighbors)
-        if self.weights not in WEIGHTS:
-            known = ", ".join(map(repr, WEIGHTS))
-            raise ValueError(f"weights={self.weights!r} is not one of {known}")
-        width = self._width(unit)
-        graph = affinity(data, neighbours, weights=self.weights, width=width)
-        if graph.nnz == 0 or degrees(graph).sum() == 0:
-            raise ValueError(
-                f"every weight is 0: width={self.width!r} is far below the distances between "
-                "neighbours; raise it or leave it at 'auto'"
-            )
+        graph = neighbour_graph(
+            data, self.n_neighbors, weights=self.weights, width=self.width, unit=unit
+        )
         solution = solve_smoothness(data, graph)
         return solution, 1 / (1 + solution.state)
-
-    def _width(self, unit: float) -> float | None:
-        width = self.width
-        if isinstance(width, str) and width == "auto":
-            return None
-        if not is_number(width) or not 0 < float(width) < float("inf"):
-            raise ValueError(f"width={width!r} is neither a number above 0 nor 'auto'")
-        return float(width) / unit

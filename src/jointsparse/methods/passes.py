@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.device import to_host
 from jointsparse.linalg import Spectrum, double
 from jointsparse.methods.wide_samples import is_wide, wide_data
@@ -16,8 +16,6 @@ from jointsparse.solvers.samples_streamed import StreamedModel
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.source_samples import SourceSamples, median_by_passes, slope_by_passes
 from jointsparse.sources import Source
-
-FloatArray = NDArray[np.float64]
 
 
 def moments_with_passes(source: Source) -> Moments:

@@ -8,6 +8,7 @@ from typing import Any
 from jointsparse.methods.base import is_number
 
 SCALES = ("relative", "trace", "absolute")
+ROUNDING = 1e-14  # of the size of the data: smaller penalties have no effect in double precision
 
 
 def check_scale(scale: Any) -> str:

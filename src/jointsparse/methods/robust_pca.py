@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.arrays import FloatArray
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import FloatArray, Gram
+from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.pursuit import solve_pursuit
 from jointsparse.solvers.solution import Solution
 

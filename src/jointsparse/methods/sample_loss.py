@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
-from jointsparse.linalg import Array, array_namespace, double
+from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.methods.passes import median_of, root_of_slope, samples_of
 from jointsparse.methods.wide_samples import advised_by_few, is_wide, strongest, wide_data

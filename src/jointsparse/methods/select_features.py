@@ -17,7 +17,7 @@ from jointsparse.methods.from_moments import MomentsEstimator
 from jointsparse.methods.from_source import moments_to_fit
 from jointsparse.methods.samples import ColumnSelector, valid_samples
 from jointsparse.methods.worth import SelectionWorth
-from jointsparse.moments import Moments
+from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import (
     Wanted,
     about_choice,
@@ -173,8 +173,7 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
     def _select(self, method: Any, moments: Moments) -> Self:
         wanted = self._check_wanted()
         self.__dict__.pop("selection_curve_", None)
-        if not np.any(moments.variances > 0):
-            raise ValueError("every feature is constant: there is nothing to select")
+        check_variance(moments)
         loadings, self.feature_scores_ = _loadings_and_scores(method, moments.n_features)
         # Rounding of the loadings must not keep a feature that does not vary.
         self.feature_scores_ = np.where(moments.variances > 0, self.feature_scores_, 0.0)

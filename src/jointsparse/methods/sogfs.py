@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.adaptive import initial_weights
 from jointsparse.graphs.laplacian import laplacian, rows_to_csr, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.methods.base import check_stopping
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
-    FloatArray,
     GraphSelector,
     check_count,
     check_power,

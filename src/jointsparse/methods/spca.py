@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import FloatArray, Gram, gram_of
+from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.procrustes import SparsePenalty, continued, solve_alternating
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.supports import towards_axes
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties a component, elastic net form
 AUTO_ALPHA_LIMIT = 0.5  # the same in the limit form, where a threshold this high keeps more
+TRIAL_TOL, TRIAL_ITER = 1e-2, 8  # where several starts are tried, each goes so far
+UNEQUAL = 2  # times the smallest count: above, several starts are tried
 AUTO_RIDGE = 1e-3  # of the largest eigenvalue: unique solutions, loadings hardly changed
 
 
@@ -42,8 +46,8 @@ class SPCA(ComponentsMethod):
         Sparsity penalty λ₁ on the scale of ``penalty_scale``: one for all components or one for
         each. "auto" is 0.1 on the relative scale, and 0.5 in the limit form.
     n_nonzero : int, sequence of int or None, default=None
-        Number of nonzero loadings: of every component, or of each. Overrides ``alpha``; the
-        penalties that give exactly these numbers are found along the path of solutions.
+        Number of nonzero loadings: of every component, or of each. In place of the l1 penalty:
+        overrides ``alpha``, and loadings are not shrunk.
     ridge : float, "auto", "inf" or None, default="auto"
         Ridge penalty λ₂ on the scale of ``penalty_scale``. "inf" or None: the limit form. "auto":
         the limit form where p > n, otherwise 0.001 on the relative scale.
@@ -73,7 +77,7 @@ class SPCA(ComponentsMethod):
     reconstruction_ : ndarray of shape (n_components, n_features)
         Least squares map from scores back to features.
     alpha_ : ndarray of shape (n_components,)
-        λ₁ of every component in units of the data.
+        λ₁ of every component in units of the data; 0 with ``n_nonzero``.
     ridge_ : float
         λ₂ in units of the data; infinity for the limit form.
     n_components_ : int
@@ -86,8 +90,7 @@ class SPCA(ComponentsMethod):
         Objective of the solution. In the limit form: what the alternation minimises there, divided
         by tr S (constants left out, so it is negative).
     history_ : ndarray of shape (n_iterations,)
-        Objective after each alternation. It never rises, except with ``n_nonzero``: there each
-        belongs to the penalties of its own iteration.
+        Objective after each alternation. It never rises.
     n_iter_ : int
         Alternations made.
     converged_ : bool
@@ -102,14 +105,17 @@ class SPCA(ComponentsMethod):
     Notes
     -----
     The problem is not convex: the solution is a stationary point reached from the principal
-    components, the same on every run. Where p > n nothing of size p × p is formed.
+    components, the same on every run. Where p > n nothing of size p × p is formed. Steps of the
+    alternation are extrapolated (Anderson); one that would raise the objective is not made.
 
     The fit to X does not change when A and B are rotated together, so penalties decide which
     direction becomes which component. A component penalised more than a weaker one can lose its
     direction to it and end empty; that is why the relative scale has one unit for all.
 
-    With ``n_nonzero`` the penalties follow A. Should they not settle within 200 alternations, the
-    supports are held from then on and replace the l1 penalty (``alpha_`` is then 0).
+    With ``n_nonzero`` the constraint :math:`\|b_j\|_0\le n_j` stands in place of the l1 penalty.
+    It starts from the principal components rotated towards the axes (varimax), and from themselves
+    where the counts differ much; then the features of a component are exchanged as long as that
+    lowers the objective.
 
     References
     ----------
@@ -179,6 +185,8 @@ class SPCA(ComponentsMethod):
         if self.warm_start and self._state is not None and self._state[0].shape == start.shape:
             A, loadings = self._state
             start = continued(A, loadings, start * values)
+        elif counts is not None:
+            start, loadings = self._first(gram, penalty, start, values)
         solution = solve_alternating(
             gram, start, penalty, tol=self.tol, max_iter=self.max_iter, loadings=loadings
         )
@@ -186,6 +194,24 @@ class SPCA(ComponentsMethod):
         self._state = (A, B) if self.warm_start else None
         self.ridge_ = ridge * gram.trace
         return solution
+
+    def _first(
+        self, gram: Gram, penalty: SparsePenalty, principal: FloatArray, values: FloatArray
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return where to start with counts: from sparse directions in the principal subspace.
+
+        Where the counts differ much, it matters which direction has how many: the principal
+        components themselves are tried too.
+        """
+        sparse = towards_axes(principal, values)
+        if penalty.counts is None or penalty.counts.max() <= UNEQUAL * penalty.counts.min():
+            return sparse, None
+        trials = [
+            solve_alternating(gram, start, penalty, tol=TRIAL_TOL, max_iter=TRIAL_ITER)
+            for start in (sparse, principal)
+        ]
+        A, B, _ = min(trials, key=lambda trial: trial.objective).state
+        return A, B
 
     def _remark(self, solution: Solution) -> str:
         counts = self._counts(*solution.loadings.shape)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
-from jointsparse.linalg import Array, Spectrum
+from jointsparse.linalg import Spectrum
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.methods.wide_samples import advised_by_few, is_wide, strongest, wide_data
 from jointsparse.moments import Moments
@@ -243,14 +244,10 @@ class SPCAPSD(ConvexSelector):
         start = getattr(self, "_state", None) if keep else None
         wide = is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
         if self.solver == "factored" or wide:
-            data = wide_data(moments) if is_wide(moments) else self._slope_data(moments)
             state = start if isinstance(start, WideState) else None
             if state is not None and state.factor.shape[0] != moments.n_features:
                 state = None  # other features than last time
-            try:
-                solution = solve_wide(data, lam, self.eta_, **limits, start=state, keep_state=keep)
-            except TooManyDirectionsError as problem:
-                raise ValueError(self._about_rank(problem, moments)) from None
+            solution = self._solve_wide(moments, lam, start=state, keep_state=keep, **limits)
             self._state = solution.state
             return solution
         solution = solve_scatter(
@@ -264,3 +261,15 @@ class SPCAPSD(ConvexSelector):
         )
         self._state = solution.state
         return solution
+
+    def _solve_wide(self, moments: Moments, lam: float, **options: Any) -> Solution:
+        """Solve without any p × p matrix, in a unit in which no square of a variance overflows."""
+        near = moments.near_one
+        unit = moments.total_variance / near.total_variance  # 1, but for data of extreme size
+        data = wide_data(near) if is_wide(near) else self._slope_data(near)
+        try:
+            solution = solve_wide(data, lam / unit, self.eta_ / unit, **options)
+        except TooManyDirectionsError as problem:
+            problem.eta *= unit
+            raise ValueError(self._about_rank(problem, moments)) from None
+        return solution if unit == 1 else solution.in_unit(unit)

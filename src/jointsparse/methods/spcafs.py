@@ -10,10 +10,9 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.methods.base import Selector, check_stopping
 from jointsparse.methods.graph_selector import (
-    FloatArray,
-    IntArray,
     check_count,
     check_power,
     embedded,

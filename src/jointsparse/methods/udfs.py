@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.discriminant import discriminant_matrix
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
-    FloatArray,
     GraphSelector,
     check_count,
     row_penalty,
     twin_labels,
 )
-from jointsparse.methods.penalty_scale import check_scale
+from jointsparse.methods.penalty_scale import ROUNDING, check_scale
 from jointsparse.solvers.quadratic_forms import form_of
 from jointsparse.solvers.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.solution import Solution
@@ -156,6 +156,13 @@ class UDFS(GraphSelector):
         neighbours, _ = nearest_neighbours(data, check_count("n_neighbors", self.n_neighbors))
         # M does not depend on the scale of the data where the ridge goes with it.
         ridge = float(self.ridge) if relative else float(self.ridge) / unit**2
+        # An absolute one is compared with the largest that a neighbourhood can hold.
+        most = 1.0 if relative else float(np.max(np.sum(data**2, axis=1)))
+        if ridge < ROUNDING * most:
+            raise ValueError(
+                f"ridge={self.ridge!r} is {ridge / most:.2g} of the size of the data, which is "
+                "lost in rounding; raise it, or set penalty_scale='relative'"
+            )
         matrix = discriminant_matrix(data, neighbours, ridge=ridge, relative=relative)
         trace = float(np.sum(data * (matrix @ data)))
         self.alpha_ = row_penalty(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
-FloatArray = NDArray[np.float64]
+from jointsparse.arrays import FloatArray
 
 
 def clustering_accuracy(y_true: Any, y_pred: Any) -> float:

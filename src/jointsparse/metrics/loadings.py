@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from jointsparse.moments import Moments
+from jointsparse.arrays import FloatArray
+from jointsparse.moments import Moments, check_variance
 from jointsparse.solvers.gram import gram_of
-
-FloatArray = NDArray[np.float64]
 
 KINDS = ("reconstruction", "adjusted", "span")
 DEPENDENT = 1e-12  # share of its variance below which a score adds only rounding
@@ -67,8 +66,7 @@ def explained_variance(X: Any, components: Any, *, kind: str = "reconstruction")
         raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}")
     moments = X if isinstance(X, Moments) else Moments.from_data(X)
     loadings = _unit_loadings(components, moments.n_features)
-    if not np.any(moments.variances > 0):
-        raise ValueError("every feature is constant: there is no variance to explain")
+    check_variance(moments)
     gram = gram_of(moments)
     if kind == "span":
         basis = _orthonormal(loadings)

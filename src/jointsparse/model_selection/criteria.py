@@ -24,13 +24,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import feature_columns
 from jointsparse.solvers.greedy import row_axes
 from jointsparse.solvers.held_out import Fold, cross_validation_folds
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 N_FOLDS = 5
 N_REFERENCES = 3  # clusterings by all features

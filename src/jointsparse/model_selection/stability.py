@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from jointsparse.arrays import FloatArray
 from jointsparse.metrics import selection_stability
 from jointsparse.model_selection.grid import as_moments, check_selector, fit_to
 from jointsparse.moments import Moments
 from jointsparse.selection import is_number
 
-FloatArray = NDArray[np.float64]
 LISTED = 15  # features that are printed
 
 

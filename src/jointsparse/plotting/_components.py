@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.plotting._style import plain_label
 
-FloatArray = NDArray[np.float64]
 _LONGEST_NAME = 28
 
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.plotting._style import QUIET_TEXT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = NDArray[np.float64]
 
 _DISTANCES = (5, 12, 20, 30, 42, 56, 72, 90, 110, 135, 165)  # points, from the tip
 _TURNS = np.deg2rad([0, 15, -15, 30, -30, 50, -50, 75, -75, 105, -105, 140, -140, 180])

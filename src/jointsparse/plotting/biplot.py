@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.plotting._components import (
     ComponentTable,
-    FloatArray,
     check_most,
     counted,
     strongest,

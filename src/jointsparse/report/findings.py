@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from jointsparse.arrays import FloatArray, IntArray
 
 N_STAND_INS = 3
 WELL_EXPLAINED = 0.9  # of a dropped feature: then the kept ones are the reason that it was dropped

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.moments import Moments
 from jointsparse.report.findings import (
     N_STAND_INS,
@@ -19,8 +20,6 @@ from jointsparse.report.findings import (
     Component,
     Curves,
     Features,
-    FloatArray,
-    IntArray,
     SolverRun,
     Worth,
     give_reasons,

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from jointsparse.report.findings import REASONS, Features, Findings, FloatArray, PathPoints
+from jointsparse.arrays import FloatArray
+from jointsparse.report.findings import REASONS, Features, Findings, PathPoints
 from jointsparse.report.pictures import Axis, across
 
 MOST_LISTED = 100_000  # features that can be looked up in the page

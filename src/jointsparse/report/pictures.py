@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.report.findings import FloatArray
+from jointsparse.arrays import FloatArray
 
 WIDTH, HEIGHT = 400, 240  # one unit is about one pixel of a telephone
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 38

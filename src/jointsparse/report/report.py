@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_array
 
+from jointsparse.arrays import FloatArray
 from jointsparse.io import StrPath, atomic_path
-from jointsparse.report.findings import Findings, FloatArray, PathPoints, PixelMaps
+from jointsparse.methods import registry
+from jointsparse.report.findings import Findings, PathPoints, PixelMaps
 from jointsparse.report.gather import Fitted, worth_of
 from jointsparse.report.words import reproducing_code, wanted_words
 from jointsparse.text import visible
@@ -213,17 +215,10 @@ def versions() -> dict[str, str]:
 
 def _about(model: Any) -> tuple[str, str, str]:
     """Return name, summary and source of a method; the name of its class where it is unknown."""
-    from jointsparse.methods import registry
-
-    for method in registry.methods().values():
-        if getattr(method.make, "func", method.make) is not type(model):
-            continue
-        fixed = getattr(method.make, "keywords", {})
-        if all(getattr(model, name, None) == value for name, value in fixed.items()) and (
-            fixed or getattr(model, "psd", True)
-        ):
-            return f"{type(model).__name__} ({method.name})", method.summary, method.source
-    return type(model).__name__, "", ""
+    method = registry.method_of(model)
+    if method is None:
+        return type(model).__name__, "", ""
+    return f"{type(model).__name__} ({method.name})", method.summary, method.source
 
 
 def _parameters(estimator: Any) -> dict[str, str]:

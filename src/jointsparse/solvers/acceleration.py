@@ -16,8 +16,9 @@ import math
 
 import numpy as np
 
+from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, to_host
-from jointsparse.linalg import Array, array_namespace
+from jointsparse.linalg import array_namespace
 
 GROWTH_ALLOWED = 2.0
 
@@ -94,6 +95,8 @@ def _difference(a: Arrays, b: Arrays) -> Arrays:
 
 def _inners(a: Arrays, others: list[Arrays]) -> list[float]:
     """Return the inner products with several, which a device is asked for all at once."""
+    if all(isinstance(x, np.ndarray) for x in a):
+        return [float(sum(np.vdot(x, y) for x, y in zip(a, b, strict=True))) for b in others]
     xp = array_namespace(*a)
     flat = [xp.reshape(x, (-1,)) for x in a]
     found = [

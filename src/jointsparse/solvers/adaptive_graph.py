@@ -21,9 +21,10 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.adaptive import adapted_weights
 from jointsparse.graphs.laplacian import degrees, laplacian, rows_to_csr, symmetrised
-from jointsparse.graphs.neighbours import FloatArray, IntArray, nearest_neighbours
+from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.solvers.block_krylov import largest_pairs, widened
 from jointsparse.solvers.quadratic_forms import GUARDS, Subspace, form_of
 from jointsparse.solvers.reweighted_eigen import NEGLIGIBLE, reweighted_passes

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from jointsparse.arrays import FloatArray
 
 SHALLOW, DEEP = 3, 32  # blocks in the space, at first and at most
 SLOW = 0.1  # a restart that leaves more than this share of the residual calls for a deeper space

@@ -37,8 +37,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from jointsparse.arrays import Array
 from jointsparse.linalg import (
-    Array,
     add_to_diagonal,
     array_namespace,
     column_norms,

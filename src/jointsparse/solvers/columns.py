@@ -8,22 +8,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 
+from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, like
-from jointsparse.linalg import (
-    Array,
-    array_namespace,
-    blocks,
-    column_products,
-    double,
-    eigh,
-    positive_part,
-)
+from jointsparse.linalg import array_namespace, blocks, column_products, double, eigh, positive_part
 from jointsparse.moments import Moments
-
-FloatArray = NDArray[np.float64]
 
 
 class Columns:
@@ -124,7 +114,9 @@ def root_of_scatter(scatter: Array) -> Array:
 def feature_columns(moments: Moments) -> Columns:
     """Return the features through whichever is smaller: the samples or the scatter matrix."""
     if "columns" not in moments.cache:
-        if not moments.has_samples or moments.n_features <= moments.n_samples:
+        if moments.near_one is not moments:
+            columns = feature_columns(moments.near_one)
+        elif not moments.has_samples or moments.n_features <= moments.n_samples:
             columns = Columns(root_of_scatter(moments.native.scatter))
         elif hasattr(moments.data, "transposed_times"):
             from jointsparse.solvers.remote_columns import RemoteColumns  # which builds on this

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from jointsparse.linalg import Array, Spectrum, array_namespace
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace
 from jointsparse.solvers.certificate import relative_gap
 from jointsparse.solvers.convex_low_rank import LowRankState, solve_low_rank
 from jointsparse.solvers.convex_splitting import SplittingState, solve_splitting

@@ -15,20 +15,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from jointsparse.arrays import Array
 from jointsparse.linalg import (
-    Array,
     Spectrum,
     add_to_diagonal,
     array_namespace,
     column_norms,
     double,
     eigh,
-    positive_part,
     symmetric_part,
 )
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import MatrixDual, relative_gap
-from jointsparse.solvers.convex_model import ConvexModel, factor_scores
+from jointsparse.solvers.convex_model import ConvexModel, capped_penalty, factor_scores, first_share
 from jointsparse.solvers.convex_splitting import INITIAL_STEP, SquaredLoss
 from jointsparse.solvers.low_rank_basis import Basis, DualPoint, Scatter
 from jointsparse.solvers.scatter_access import MatrixScatter
@@ -104,10 +103,11 @@ def solve_low_rank(
     access, given = as_scatter(scatter), scatter
     total = access.total
     share = LARGEST_SHARE if largest_share is None else largest_share
-    rounds = _Rounds(access, lam / total, eta / total, share, _RoundsTrace(tol, max_iter, total))
+    row, rank = capped_penalty(lam, total), capped_penalty(eta, total)
+    rounds = _Rounds(access, row, rank, share, _RoundsTrace(tol, max_iter, total))
     if start is None or start.leading is None:
         most = rounds.largest if most_leading is None else most_leading
-        leading = access.leading(eta / total, most)
+        leading = access.leading(rank, most)
     else:
         leading = start.leading
     if leading is None:
@@ -320,7 +320,7 @@ class _Rounds:
     def _guess(self, basis: Basis) -> tuple[Array, Array]:
         """U and SU of the optimum without column norms, where the splitting starts too."""
         xp = array_namespace(basis.values)
-        first = positive_part(basis.values - self.eta / 2) / (basis.values + self.lam / 2)
+        first = first_share(basis.values, self.eta / 2, self.lam / 2)
         weights = xp.sqrt(first[first > 0])
         return basis.vectors[:, first > 0] * weights, basis.images[:, first > 0] * weights
 

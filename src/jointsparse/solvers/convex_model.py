@@ -16,9 +16,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jointsparse.linalg import Array, Spectrum, array_namespace, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace, positive_part
 from jointsparse.penalties import L21
 from jointsparse.projections import positive_eigenpairs
+
+EMPTYING = 2.0  # times the trace of S, or Σ‖x_i‖: a λ or η of this size leaves nothing but Ω = 0
+
+
+def capped_penalty(penalty: float, unit: float) -> float:
+    """Return a penalty in this unit, tr S or Σ‖x_i‖, but no more than surely empties the model.
+
+    Beyond, the optimum Ω = 0, its objective and its certificate stay what they are, while the
+    numbers on the way there would lose their digits or overflow.
+    """
+    return min(penalty / unit, 2 * EMPTYING)
+
+
+def first_share(values: Array, eta: float, lam: float) -> Array:
+    """Return (s - η)₊ / (s + λ), how much of each eigenvector a first guess keeps.
+
+    Without λ and where s = 0 it is 0.
+    """
+    xp = array_namespace(values)
+    excess = positive_part(values - eta)
+    return excess / xp.where(excess > 0, values + lam, xp.ones_like(values))
 
 
 @dataclass(frozen=True)
@@ -40,7 +62,8 @@ class ConvexModel:
     @classmethod
     def in_data_units(cls, spectrum: Spectrum, lam: float, eta: float) -> ConvexModel:
         """Build the model from penalties in the units of the scatter matrix."""
-        return cls(spectrum, lam / spectrum.trace, eta / spectrum.trace)
+        unit = spectrum.trace
+        return cls(spectrum, capped_penalty(lam, unit), capped_penalty(eta, unit))
 
     @property
     def penalty(self) -> L21:

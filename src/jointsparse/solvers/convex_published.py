@@ -40,7 +40,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jointsparse.linalg import Array, Spectrum, array_namespace
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace
 from jointsparse.penalties import L21
 from jointsparse.solvers.convex_model import Reconstruction
 from jointsparse.solvers.reweighted_step import FeatureForm, Omega, Quadratic, SampleForm

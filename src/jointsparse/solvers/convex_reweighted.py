@@ -37,7 +37,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jointsparse.linalg import Array, array_namespace
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace
 from jointsparse.solvers.certificate import relative_gap
 from jointsparse.solvers.convex_model import Reconstruction
 from jointsparse.solvers.solution import Solution, Trace

@@ -18,20 +18,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jointsparse.linalg import (
-    Array,
-    Spectrum,
-    array_namespace,
-    column_norms,
-    positive_part,
-    symmetric_part,
-    unit_columns,
-)
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace, column_norms, symmetric_part, unit_columns
 from jointsparse.penalties import L21
 from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import dual_value_samples_cone, relative_gap
-from jointsparse.solvers.convex_model import Reconstruction, factor_on
+from jointsparse.solvers.convex_model import (
+    Reconstruction,
+    capped_penalty,
+    factor_on,
+    first_share,
+)
 from jointsparse.solvers.convex_samples_free import FreeBlocks, FreeCandidate, free_model
 from jointsparse.solvers.location import geometric_median, row_norms
 from jointsparse.solvers.solution import Solution, Trace
@@ -135,10 +133,10 @@ def solve_samples(
         return _solve_free(data, spectrum, lam, eta, scale, free_mean, tol, max_iter)
     model = SampleModel(
         data=(data @ spectrum.vectors) / scale,
-        values=spectrum.values * (spectrum.trace / scale**2),
+        values=spectrum.values * (spectrum.trace / scale / scale),
         vectors=spectrum.vectors,
-        lam=lam / scale,
-        eta=eta / scale,
+        lam=capped_penalty(lam, scale),
+        eta=capped_penalty(eta, scale),
         free_mean=free_mean,
     )
     empty = _Candidate.of(model, xp.zeros_like(model.vectors))
@@ -222,7 +220,7 @@ class _Blocks:
         steps = (1 / float(_median(norms)), m.eta + m.lam)
         slope = emptying_data(m.data, free_mean=m.free_mean)
         values, basis = xp.linalg.eigh(slope.T @ slope)
-        guess = positive_part(values - m.eta) / (values + m.lam)
+        guess = first_share(values, m.eta, m.lam)
         omega = (basis * guess) @ basis.T
         residuals, _ = m.residuals(omega)
         sizes = row_norms(residuals)

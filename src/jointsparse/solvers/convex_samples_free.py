@@ -21,18 +21,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jointsparse.linalg import (
-    Array,
-    Spectrum,
-    array_namespace,
-    double,
-    positive_part,
-    unit_columns,
-)
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace, double, unit_columns
 from jointsparse.penalties import L21
 from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import dual_value_samples_free
+from jointsparse.solvers.convex_model import capped_penalty, first_share
 from jointsparse.solvers.location import geometric_median, row_norms
 from jointsparse.solvers.splitting import Copies
 
@@ -105,7 +100,7 @@ class FreeBlocks:
         steps = (1 / median, m.eta + m.lam)
         weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
         values, rows = xp.linalg.eigh((centred * weights[:, None]).T @ centred)
-        guess = positive_part(values - m.eta) / (values + m.lam)
+        guess = first_share(values, m.eta, m.lam)
         matrix = ((rows * guess) @ rows.T) @ m.basis.T
         residuals, _ = m.residuals(matrix)
         sizes = row_norms(residuals)
@@ -174,5 +169,6 @@ def free_model(
     """Build the model from centred data and the (thin) eigendecomposition of XᵀX."""
     positive = spectrum.values > 1e-13 * spectrum.values[-1]
     basis = double(spectrum.vectors[:, positive])
-    values = spectrum.values[positive] * (spectrum.trace / scale**2)
-    return FreeModel((data @ basis) / scale, values, basis, lam / scale, eta / scale, free_mean)
+    values = spectrum.values[positive] * (spectrum.trace / scale / scale)
+    lam, eta = capped_penalty(lam, scale), capped_penalty(eta, scale)
+    return FreeModel((data @ basis) / scale, values, basis, lam, eta, free_mean)

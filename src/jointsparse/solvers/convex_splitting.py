@@ -19,14 +19,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from jointsparse.arrays import Array
 from jointsparse.linalg import (
-    Array,
     Spectrum,
     add_to_diagonal,
     array_namespace,
     column_norms,
     double,
-    positive_part,
     symmetric_part,
     unit_columns,
 )
@@ -40,7 +39,7 @@ from jointsparse.solvers.certificate import (
     dual_value_of_cone,
     relative_gap,
 )
-from jointsparse.solvers.convex_model import ConvexModel, factor_on
+from jointsparse.solvers.convex_model import ConvexModel, factor_on, first_share
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.splitting import Candidate, Copies, run_splitting
 
@@ -137,7 +136,7 @@ class SquaredLoss:
         """
         model, s = self.model, self.s
         rho = INITIAL_STEP * (model.eta + model.lam)
-        guess = positive_part(s - model.eta / 2) / (s + model.lam / 2)
+        guess = first_share(s, model.eta / 2, model.lam / 2)
         columns = self._stored(guess[:, None]) * self.vectors.T
         columns_dual = unit_columns(columns) * (model.lam / rho)
         cone = -symmetric_part(double(columns_dual @ self.vectors))

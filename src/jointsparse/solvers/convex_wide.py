@@ -21,8 +21,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jointsparse.linalg import Array, array_namespace, eigh, root_of_scatter
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, eigh, root_of_scatter
 from jointsparse.solvers.convex_low_rank import LowRankState, solve_low_rank
+from jointsparse.solvers.convex_model import EMPTYING
 from jointsparse.solvers.low_rank_basis import Basis
 from jointsparse.solvers.scatter_access import FLOOR, LARGEST_GRAM, DataScatter
 from jointsparse.solvers.screening import static_screen
@@ -126,15 +128,14 @@ def solve_wide(
         wide = as_wide(root_of_scatter(wide.dense()))
     xp = array_namespace(wide.empty)
     total = float(xp.sum(wide.squared_lengths()))
+    most = 2 * EMPTYING * total  # see capped_penalty
+    lam, eta = min(lam, most), min(eta, most)
     if lam == 0:
         return _without_sparsity(wide, total, eta)
     screened = _screened(wide, lam, eta, start)
     alive = ~screened
     if not bool(xp.any(alive)):
-        reason = "the penalty empties the model: every feature is proved to be zero"
-        nothing = xp.zeros(wide.shape[0], dtype=xp.float64, device=wide.empty.device)
-        empty = _closed_form(wide.empty, total, reason, screened)
-        return replace(empty, dual=[SampleDual(1.0, nothing, nothing)])
+        return _emptied(wide, total, screened)
     same = start is not None and start.source is data and start.eta == eta
     if same and bool(xp.all(start.screened == screened)):  # type: ignore[union-attr]
         assert start is not None
@@ -145,28 +146,11 @@ def solve_wide(
     begin = None
     if start is not None:
         begin = LowRankState(scatter, eta, leading, start.factor[alive, :])
-    limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
-    solution, state = None, None
-    if eta > 0:
-        solution = solve_low_rank(
-            scatter, lam, eta, start=begin, largest_share=LARGEST_SHARE, **limits
-        )
-        state = solution.state
-    if solution is None or not (_enough(solution, accept) or solution.n_iter >= max_iter):
-        factor = None if begin is None else begin.factor
-        solution = solve_in_full_range(
-            scatter.data.dense(),
-            lam,
-            eta,
-            total,
-            first=solution,
-            factor=factor,
-            max_rounds=MOST_ROUNDS if accept > 0 else None,
-            **limits,
-        )
+    solution, leading = _solved(
+        scatter, lam, eta, total, begin, accept=accept, tol=tol, max_iter=max_iter
+    )
     kept, dual = None, None
     if keep_state:
-        leading = None if state is None else state.leading
         everywhere = _on_all(solution.loadings, alive)
         kept = WideState(everywhere, screened, lam, eta, data, scatter, leading)
         dual = _duals(solution, scatter.data, screened=bool(xp.any(screened)))
@@ -178,6 +162,51 @@ def solve_wide(
         state=kept,
         dual=dual,
     )
+
+
+def _emptied(wide: WideData, total: float, screened: Array) -> Solution:
+    """Return the empty model, which every feature is proved to belong to."""
+    xp = array_namespace(wide.empty)
+    reason = "the penalty empties the model: every feature is proved to be zero"
+    nothing = xp.zeros(wide.shape[0], dtype=xp.float64, device=wide.empty.device)
+    empty = _closed_form(wide.empty, total, reason, screened)
+    return replace(empty, dual=[SampleDual(1.0, nothing, nothing)])
+
+
+def _solved(
+    scatter: DataScatter,
+    lam: float,
+    eta: float,
+    total: float,
+    begin: LowRankState | None,
+    *,
+    accept: float,
+    tol: float,
+    max_iter: int,
+) -> tuple[Solution, tuple[Basis, float] | None]:
+    """Solve in a few leading directions, and in all of them where these are not enough.
+
+    Also returns the leading directions, where they were found.
+    """
+    limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
+    solution, leading = None, None
+    if eta > 0:
+        solution = solve_low_rank(
+            scatter, lam, eta, start=begin, largest_share=LARGEST_SHARE, **limits
+        )
+        leading = None if solution.state is None else solution.state.leading
+    if solution is None or not (_enough(solution, accept) or solution.n_iter >= max_iter):
+        solution = solve_in_full_range(
+            scatter.data.dense(),
+            lam,
+            eta,
+            total,
+            first=solution,
+            factor=None if begin is None else begin.factor,
+            max_rounds=MOST_ROUNDS if accept > 0 else None,
+            **limits,
+        )
+    return solution, leading
 
 
 def _enough(solution: Solution, accept: float) -> bool:

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointsparse.linalg import Array, array_namespace, eigh, symmetric_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, eigh, symmetric_part
 from jointsparse.projections import positive_eigenpairs
 
 GUARDS = 4

@@ -11,16 +11,15 @@ scaled by :math:`1+\lambda_2` becomes the soft threshold of c at :math:`\lambda_
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
 
-from jointsparse.solvers.gram import FloatArray, Gram
+from jointsparse.arrays import FloatArray
+from jointsparse.solvers.gram import Gram
 
 MAX_SWEEPS = 10_000  # of coordinate descent over one working set
+MAX_SIGNS = 5  # times the size of the working set: systems solved before coordinate descent
 ROUNDING = 1e-12  # relative to the largest |c|: below, a difference is rounding
-# Every λ₁ between two breakpoints has the same count; which one is taken is a convention. Near the
-# lower end coefficients are shrunk least; not at the end, where the count would hang on rounding.
-# (Pitprops: the published supports come out for 0.1 to 0.3; outside, one or two features differ.)
-PLACE_ON_STRETCH = 0.2
 
 
 def elastic_net(
@@ -75,103 +74,92 @@ def elastic_net(
         most = max(10, int(support.sum()))
         if entering.size > most:
             entering = entering[np.argsort(-excess[entering], kind="stable")[:most]]
-        working = np.union1d(np.flatnonzero(support), entering)
+        support[entering] = True
+        working = np.flatnonzero(support)
         block = gram.block(working)
-        block[np.diag_indices_from(block)] += ridge
+        block.flat[:: len(block) + 1] += ridge
         start = solution[working]
         solution[working] = _solve_block(block, correlation[working], half, start, slack)
     return solution
-
-
-def path_to_count(
-    gram: Gram, correlation: FloatArray, *, ridge: float, count: int
-) -> tuple[FloatArray, float]:
-    """Follow the solutions from the empty one to one with ``count`` nonzeros.
-
-    Between breakpoints the solution is linear in λ₁. At each, one feature enters (its gradient
-    reaches λ₁/2) or leaves (its coefficient reaches 0). λ₁ is taken from the stretch before one
-    more would enter (``PLACE_ON_STRETCH``). Fewer come back only where features tie, where the rank
-    is smaller, or where λ₁ = 0 is reached.
-
-    Returns
-    -------
-    solution : ndarray of shape (n_features,)
-        The solution b.
-    penalty : float
-        Its λ₁.
-    """
-    half = float(np.max(np.abs(correlation)))
-    active = [int(np.argmax(np.abs(correlation)))] if half > 0 else []
-    signs = [float(np.sign(correlation[i])) for i in active]
-    columns = gram.columns(np.asarray(active, dtype=np.int64))
-    held = -1  # the feature that moved last: rounding must not move it back at once
-    for _ in range(20 * correlation.shape[0] + 20):
-        both = None
-        if active:
-            block = columns[active] + ridge * np.eye(len(active))
-            right = np.column_stack([correlation[active], signs])
-            both = _positive_solve(block, right)
-        if both is None:
-            break
-        offset, slope = both.T
-        rest, drift = correlation - columns @ offset, columns @ slope
-        step, place, sign = _next_breakpoint(rest, drift, active, held, half)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            leaving = offset / slope
-        free = (leaving > 0) & (leaving < half * (1 - ROUNDING)) & (np.asarray(active) != held)
-        exits = np.where(free, leaving, 0.0)
-        first = int(np.argmax(exits))
-        if exits[first] > step:
-            half, held = float(exits[first]), active.pop(first)
-            del signs[first]
-            columns = np.delete(columns, first, axis=1)
-            continue
-        if step <= 0 or len(active) >= count:
-            found = step + PLACE_ON_STRETCH * (half - step) if step > 0 else 0.0
-            solution = np.zeros(correlation.shape[0])
-            solution[active] = offset - found * slope
-            return solution, 2 * found
-        half, held = step, place
-        active.append(place)
-        signs.append(sign)
-        columns = np.column_stack([columns, gram.columns(np.array([place]))])
-    # No further: the active features are linearly dependent. Solve where the path has come to.
-    return elastic_net(gram, correlation, ridge=ridge, penalty=2 * half), 2 * half
-
-
-def _next_breakpoint(
-    rest: FloatArray, drift: FloatArray, active: list[int], held: int, half: float
-) -> tuple[float, int, float]:
-    """Return the largest h < half where an entry of rest + h drift is ±h; which, and its sign."""
-    candidates = np.zeros((2, rest.size))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        candidates[0] = rest / (1 - drift)
-        candidates[1] = -rest / (1 + drift)
-    candidates[~np.isfinite(candidates) | (candidates > half * (1 + 1e-9))] = 0.0
-    candidates[:, active] = 0.0
-    if held >= 0:
-        candidates[:, held] = 0.0
-    which, place = np.unravel_index(int(np.argmax(candidates)), candidates.shape)
-    step = min(float(candidates[which, place]), half)
-    negligible = step <= ROUNDING * half
-    return (0.0 if negligible else step), int(place), (1.0 if which == 0 else -1.0)
 
 
 def _solve_block(
     block: FloatArray, correlation: FloatArray, half: float, solution: FloatArray, slack: float
 ) -> FloatArray:
     """Solve min bᵀGb - 2cᵀb + 2 half ‖b‖₁ on a working set."""
+    found = _by_signs(block, correlation, half, solution, slack)
+    return _by_descent(block, correlation, half, solution, slack) if found is None else found
+
+
+def _by_signs(
+    block: FloatArray, correlation: FloatArray, half: float, solution: FloatArray, slack: float
+) -> FloatArray | None:
+    """Guess signs, solve the linear system, correct the signs where it contradicts them.
+
+    A coefficient that would change its sign becomes zero on the way there; where the objective is
+    least on that way, the next system begins. None where G is singular or signs go round in
+    circles.
+    """
+    signs = np.sign(solution)
+    residual = correlation - block @ solution
+    entering = (signs == 0) & (np.abs(residual) > half + slack)
+    signs[entering] = np.sign(residual[entering])
+    for _ in range(MAX_SIGNS * solution.size + 5):
+        active = np.flatnonzero(signs)
+        target = np.zeros(solution.size)
+        if active.size:
+            right = correlation[active] - half * signs[active]
+            part = positive_solve(block[active[:, None], active], right)
+            if part is None:
+                return None
+            target[active] = part
+        wrong = target * signs < 0
+        if not wrong.any():
+            residual = correlation - block @ target
+            entering = (signs == 0) & (np.abs(residual) > half + slack)
+            if not entering.any():
+                return target
+            solution = target
+            signs[entering] = np.sign(residual[entering])
+            continue
+        at_once = wrong & (solution == 0)
+        if at_once.any():  # they entered with others that explain them
+            signs[at_once] = 0.0
+            continue
+        solution = _best_on_way(block, correlation, half, solution, target, wrong)
+        signs = np.sign(solution)
+    return None
+
+
+def _best_on_way(
+    block: FloatArray,
+    correlation: FloatArray,
+    half: float,
+    solution: FloatArray,
+    target: FloatArray,
+    wrong: NDArray[np.bool_],
+) -> FloatArray:
+    """Return the best of the target and the points before it where a coefficient vanishes."""
+    way = target - solution
+    shares = np.append(-solution[wrong] / way[wrong], 1.0)
+    points = solution[:, None] + way[:, None] * shares
+    crossing = np.flatnonzero(wrong)
+    points[crossing, np.arange(crossing.size)] = 0.0
+    values = np.sum(points * (block @ points - 2 * correlation[:, None]), axis=0)
+    values += 2 * half * np.abs(points).sum(axis=0)
+    return np.ascontiguousarray(points[:, int(np.argmin(values))])
+
+
+def _by_descent(
+    block: FloatArray, correlation: FloatArray, half: float, solution: FloatArray, slack: float
+) -> FloatArray:
+    """Coordinate descent: slow, and never at a loss."""
     diagonal = np.diagonal(block).copy()
+    solution = solution.copy()
     residual = correlation - block @ solution
     signs = np.sign(solution)
     for _ in range(MAX_SWEEPS):
-        # Once the signs are right the solution is a linear system: exact, however slowly
-        # coordinate descent would go on (strongly correlated features).
-        exact = _with_signs(block, correlation, half, signs, slack)
-        if exact is not None:
-            return exact
-        previous = signs
-        largest = 0.0
+        previous, largest = signs, 0.0
         for i in range(solution.size):
             old = solution[i]
             rho = residual[i] + diagonal[i] * old
@@ -181,6 +169,11 @@ def _solve_block(
                 solution[i] = new
                 largest = max(largest, abs(new - old) * diagonal[i])
         signs = np.sign(solution)
+        # Once the signs are right the solution is a linear system: exact, however slowly
+        # coordinate descent would go on (strongly correlated features).
+        exact = _with_signs(block, correlation, half, signs, slack)
+        if exact is not None:
+            return exact
         if largest <= slack and np.array_equal(signs, previous):
             break
     return solution
@@ -194,7 +187,7 @@ def _with_signs(
     solution = np.zeros(signs.size)
     if active.size:
         right = correlation[active] - half * signs[active]
-        part = _positive_solve(block[np.ix_(active, active)], right)
+        part = positive_solve(block[active[:, None], active], right)
         if part is None or np.any(np.sign(part) != signs[active]):
             return None
         solution[active] = part
@@ -202,13 +195,16 @@ def _with_signs(
     return None if np.any(residual > half + slack) else solution
 
 
-def _positive_solve(matrix: FloatArray, right: FloatArray) -> FloatArray | None:
+def cholesky(matrix: FloatArray) -> FloatArray | None:
+    """Return the lower factor of a positive definite matrix; None where that is nearly singular."""
+    factor, failed = dpotrf(matrix, lower=1, clean=0)
+    if failed:
+        return None
+    pivots = np.diagonal(factor)
+    return None if pivots.min() ** 2 <= 1e-13 * pivots.max() ** 2 else factor
+
+
+def positive_solve(matrix: FloatArray, right: FloatArray) -> FloatArray | None:
     """Solve with a positive definite matrix; None where it is numerically singular."""
-    try:
-        factor = cho_factor(matrix, lower=True, check_finite=False)
-    except LinAlgError:
-        return None
-    pivots = np.diagonal(factor[0])
-    if pivots.min() ** 2 <= 1e-13 * pivots.max() ** 2:
-        return None
-    return np.asarray(cho_solve(factor, right, check_finite=False))
+    factor = cholesky(matrix)
+    return None if factor is None else np.asarray(dpotrs(factor, right, lower=1)[0])

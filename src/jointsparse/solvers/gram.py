@@ -11,11 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh, solve
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import Spectrum, blocks, double
 from jointsparse.moments import Moments
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 FEW = 0.3  # share of the rows: below, a product over these rows alone is faster
 
@@ -42,7 +40,7 @@ class Gram:
 
     def block(self, features: IntArray) -> FloatArray:
         """Return S[features, features]."""
-        return self.scatter[np.ix_(features, features)]
+        return self.scatter[features[:, None], features]
 
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
         """Return (S + ridge I)⁻¹ right."""

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
-from jointsparse.linalg import BLOCK, Array, blocks, column_products, positive_part
-from jointsparse.solvers.columns import Columns, FloatArray
+from jointsparse.linalg import BLOCK, blocks, column_products, positive_part
+from jointsparse.solvers.columns import Columns
 from jointsparse.solvers.remote_columns import RemoteColumns
 from jointsparse.solvers.sparse_columns import ImplicitKernel, SparseColumns
 
-IntArray = NDArray[np.int64]
 # Either XAᵀ itself (m × q), or what turns a block of rows of X (k × p) into rows of it (k × q).
 Target = Array | Callable[[Array], Array]
 

@@ -23,7 +23,8 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.solvers.gram import Gram
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual
 DAMPING = 1e-6  # of the curvature along rows: where equal features make it vanish, rounding rules

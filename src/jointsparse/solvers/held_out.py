@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
-from jointsparse.linalg import Array, array_namespace, eigh, positive_part, submatrix
+from jointsparse.linalg import array_namespace, eigh, positive_part, submatrix
 from jointsparse.moments import Moments
-from jointsparse.solvers.columns import Columns, FloatArray, feature_columns
-from jointsparse.solvers.greedy import IntArray
+from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.sparse_columns import leading_pairs
 
 MANY_ROWS, FEW = 1000, 10  # of so many eigenvectors, a tenth is found sooner than all
@@ -135,6 +135,8 @@ class _ScatterFold(Fold):
         xp = array_namespace(self.train)
         squares = xp.linalg.diagonal(self.train) + xp.linalg.diagonal(self.test)
         features = features[to_host(squares)[features] > 0]
+        if features.size == 0:
+            return self.total
         index = like(features, squares)
         scale = 1 / squares[index] ** 0.5
         inner = self.train[index, :][:, index] * scale * scale[:, None]

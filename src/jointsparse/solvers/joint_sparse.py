@@ -25,15 +25,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.projections import polar
-from jointsparse.solvers.gram import (
-    FloatArray,
-    Gram,
-    IntArray,
-    SampleGram,
-    equal_features,
-    row_squares,
-)
+from jointsparse.solvers.gram import Gram, SampleGram, equal_features, row_squares
 from jointsparse.solvers.group_regression import (
     emptying_penalty,
     group_regression,

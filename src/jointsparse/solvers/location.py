@@ -2,7 +2,8 @@ r"""The geometric median :math:`\arg\min_b \sum_i \|x_i - b\|`: outliers hardly 
 
 from __future__ import annotations
 
-from jointsparse.linalg import Array, array_namespace, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, positive_part
 from jointsparse.solvers.wide_data import WideData
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from jointsparse.graphs.neighbours import FloatArray
+from jointsparse.arrays import FloatArray
 from jointsparse.penalties import soft_threshold
 from jointsparse.solvers.solution import Solution, Trace
 

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from jointsparse.linalg import (
-    Array,
-    array_namespace,
-    blocks,
-    double,
-    eigh,
-    long_product,
-    tall_product,
-)
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, blocks, double, eigh, long_product, tall_product
 
 LEAST_ANGLE = {8: 1e-8, 4: 1e-4}  # columns closer than this to a basis are in it, by bytes an entry
 

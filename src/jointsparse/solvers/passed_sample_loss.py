@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.solvers.gram import FloatArray, Gram
+from jointsparse.arrays import FloatArray
+from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.joint_sparse import SMOOTHING
 from jointsparse.solvers.source_samples import SourceSamples
 from jointsparse.solvers.weighted_pass import LinearFit

@@ -11,25 +11,25 @@ left out) the same alternation minimises
 
 whose B-step is a soft threshold. With fixed penalties neither step can raise the objective.
 
-A count of nonzeros instead of a penalty has its λ₁ found anew for each A. That usually settles; it
-can also wander between supports, so after ``HOLD_AFTER`` iterations the supports are held and
-replace the l1 penalty.
+Counts of nonzeros can stand in place of the l1 penalty (:mod:`jointsparse.solvers.supports`); then
+too no step can raise the objective.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jointsparse.penalties import soft_threshold
-from jointsparse.solvers.elastic_net import PLACE_ON_STRETCH, elastic_net, path_to_count
+from jointsparse.solvers.elastic_net import elastic_net
+from jointsparse.solvers.elastic_nets import ElasticNets
 from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram
 from jointsparse.solvers.procrustes_spaces import FeatureSpace, SampleSpace, Space
+from jointsparse.solvers.procrustes_steps import Extrapolation
 from jointsparse.solvers.solution import Solution, Trace
-
-HOLD_AFTER = 200  # iterations; where the search for counts settles, it has by then
+from jointsparse.solvers.supports import QUIET, Supports
 
 
 @dataclass
@@ -41,51 +41,14 @@ class SparsePenalty:
     ridge : float
         λ₂; infinity for the limit form.
     l1 : ndarray of shape (n_components,)
-        λ₁ of each component; where counts are given, those found for them.
+        λ₁ of each component; zero where counts are given.
     counts : ndarray of shape (n_components,) or None
-        Number of nonzeros wanted in each component.
-    supports : ndarray of shape (n_features, n_components) or None
-        Once set (``hold``), these entries of B may be nonzero and there is no l1 penalty.
+        Number of nonzeros of each component, in place of the l1 penalty.
     """
 
     ridge: float
     l1: FloatArray
     counts: IntArray | None = None
-    supports: NDArray[np.bool_] | None = None
-
-    def step(self, gram: Gram, j: int, space: Space, c: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the best b_j for a_j (c = S a_j), starting from b; finds λ₁ for a count."""
-        if self.supports is not None:
-            return self._restricted(gram, np.flatnonzero(self.supports[:, j]), c)
-        if np.isinf(self.ridge):
-            if self.counts is not None:
-                self.l1[j] = 2 * _threshold_for(c, int(self.counts[j]))
-            return soft_threshold(c, self.l1[j] / 2)
-        if self.counts is not None:
-            count = int(self.counts[j])
-            found, self.l1[j] = path_to_count(gram, c, ridge=self.ridge, count=count)
-            return found
-        if self.l1[j] == 0 and self.ridge == 0:
-            return space.directions()[
-                :, j
-            ].copy()  # one of many optima where S is singular, and the one that is PCA
-        return elastic_net(gram, c, ridge=self.ridge, penalty=float(self.l1[j]), start=b)
-
-    def hold(self, supports: NDArray[np.bool_]) -> None:
-        """Keep these supports from now on; they replace the l1 penalty."""
-        self.supports = supports
-        # Penalties that differ must not stay fixed: a strong direction would move to the
-        # component that is penalised least, and leave its own empty.
-        self.l1 = np.zeros_like(self.l1)
-
-    def _restricted(self, gram: Gram, features: IntArray, c: FloatArray) -> FloatArray:
-        b = np.zeros_like(c)
-        if np.isinf(self.ridge):
-            b[features] = c[features]
-        elif features.size:
-            block = gram.block(features) + self.ridge * np.eye(features.size)
-            b[features] = np.linalg.lstsq(block, c[features])[0]
-        return b
 
     def objective(self, B: FloatArray, match: float, spread: float) -> float:
         """Return the objective, for S of trace 1, from tr(AᵀSB) and tr(BᵀSB)."""
@@ -99,6 +62,87 @@ class SparsePenalty:
         if isinstance(gram, SampleGram) and np.isinf(self.ridge):
             return SampleSpace(gram, start, self.l1 / 2 if self.counts is None else None)
         return FeatureSpace(gram, start)
+
+    def steps(self, gram: Gram, space: Space) -> Steps:
+        """Return how B follows A."""
+        if self.counts is not None:
+            return CountedSteps(Supports(gram, self.ridge, self.counts))
+        return PenalisedSteps(self, ElasticNets(gram, self.ridge, self.l1.size), space)
+
+
+class Steps(Protocol):
+    """How B follows A."""
+
+    @property
+    def smooth(self) -> bool:
+        """Whether A may be extrapolated after the last step."""
+
+    def best(
+        self, C: FloatArray, B: FloatArray, columns: IntArray
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return the best B for A (C = S A), and S B where known, starting from B."""
+
+    def at_rest(self) -> bool:
+        """Return whether all is done once B stands still; if not, the next step does it."""
+
+
+class PenalisedSteps:
+    """Soft thresholds, or elastic nets."""
+
+    smooth = True
+
+    def __init__(self, penalty: SparsePenalty, nets: ElasticNets, space: Space) -> None:
+        self.penalty, self.nets, self.space = penalty, nets, space
+
+    def best(
+        self, C: FloatArray, B: FloatArray, columns: IntArray
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return the best B for A (C = S A), and S B where known, starting from B."""
+        ridge, l1 = self.penalty.ridge, self.penalty.l1
+        if np.isfinite(ridge) and (ridge > 0 or l1.all()):
+            return self.nets.at_penalties(C, B, l1, columns)
+        B = B.copy()
+        for j in columns:
+            if np.isinf(ridge):
+                B[:, j] = soft_threshold(C[:, j], l1[j] / 2)
+            elif l1[j] > 0:
+                B[:, j] = elastic_net(
+                    self.nets.gram, C[:, j], ridge=ridge, penalty=float(l1[j]), start=B[:, j]
+                )
+            else:  # one of many optima where S is singular, and the one that is PCA
+                B[:, j] = self.space.directions()[:, j]
+        return B, None
+
+    def at_rest(self) -> bool:
+        """Return whether all is done once B stands still: yes."""
+        return True
+
+
+class CountedSteps:
+    """So many nonzeros: supports are searched, then held until B stands still, then looked at."""
+
+    def __init__(self, supports: Supports) -> None:
+        self.supports, self.search = supports, True
+
+    @property
+    def smooth(self) -> bool:
+        """Whether A may be extrapolated after the last step."""
+        return not self.search or (np.isinf(self.supports.ridge) and self.supports.quiet > 0)
+
+    def best(
+        self, C: FloatArray, B: FloatArray, columns: IntArray
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return the best B for A (C = S A), and S B where known."""
+        found = self.supports.step(C, B, columns, search=self.search)
+        self.search = not self.supports.settled or np.isinf(self.supports.ridge)
+        return found
+
+    def at_rest(self) -> bool:
+        """Return whether the supports have been looked at; if not, the next step does it."""
+        if self.search or self.supports.quiet > QUIET:
+            return self.supports.quiet > 0
+        self.supports.quiet, self.search = QUIET, True
+        return False
 
 
 def solve_alternating(
@@ -148,25 +192,29 @@ def solve_alternating(
            [0., 0.]])
     """
     space = penalty.space(gram, start)
+    steps = penalty.steps(gram, space)
     B = np.zeros_like(start) if loadings is None else loadings.copy()
     alive = np.ones(start.shape[1], dtype=bool)
     trace = Trace(tol, max_iter, "relative change of the loadings")
-    hold = max(2, min(HOLD_AFTER, max_iter // 2))
+    faster = Extrapolation(space)
     for iteration in range(1, max_iter + 1):
-        if penalty.counts is not None and iteration == hold:
-            penalty.hold(B != 0)  # with counts, B has all its rows
-        C, B = space.correlation(B)
-        before = B.copy()
-        for j in np.flatnonzero(alive):
-            B[:, j] = penalty.step(gram, int(j), space, C[:, j], B[:, j])
+        C, before = space.correlation(B)
+        B, image = steps.best(C, before, np.flatnonzero(alive))
         # A component that is empty stays so: its a_j no longer means anything.
         alive &= np.any(B != 0, axis=0)
-        match, spread = space.turn(B, alive)
+        match, spread = space.turn(B, alive, image)
         size = float(np.linalg.norm(B))
         change = float(np.linalg.norm(B - before)) / size if size > 0 else 0.0
         objective = penalty.objective(B, match, spread) * gram.trace
-        if trace.record(iteration, objective, measure=change):
+        if faster.failed(objective):
+            trace.record(iteration, trace.history[-1], measure=float("inf"))
+            continue
+        change = max(change, faster.residual)
+        if trace.record(iteration, objective, measure=change) and steps.at_rest():
             break
+        # Two more may be needed: one to see that the step was for the worse, one in its place.
+        further = steps.smooth and iteration + 2 <= max_iter
+        faster.step(objective, alive, extrapolate=further)
     return _result(trace, gram, penalty, space.directions(), space.all_rows(B))
 
 
@@ -191,22 +239,6 @@ def _result(
 ) -> Solution:
     norms = np.linalg.norm(B, axis=0)
     loadings = B / np.where(norms > 0, norms, 1.0)
-    diagnostics = {
-        "empty_components": float(np.count_nonzero(norms == 0)),
-        "supports_held": float(penalty.supports is not None),
-    }
+    diagnostics = {"empty_components": float(np.count_nonzero(norms == 0))}
     state = (A, B, penalty.l1 * gram.trace)
     return trace.solution(loadings, trace.history[-1], None, diagnostics, state)
-
-
-def _threshold_for(values: FloatArray, count: int) -> float:
-    """Return a threshold that leaves ``count`` entries, placed as on the elastic net's path."""
-    if count >= values.size:
-        return 0.0
-    place = values.size - count
-    ordered = np.partition(np.abs(values), [place - 1, place])
-    below, above = float(ordered[place - 1]), float(ordered[place])
-    # Values that differ by rounding only are a tie: none of them may stay by chance.
-    if above <= below * (1 + 1e-9):
-        return above
-    return below + PLACE_ON_STRETCH * (above - below)

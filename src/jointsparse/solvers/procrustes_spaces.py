@@ -13,9 +13,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import double
 from jointsparse.projections import polar
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram
+from jointsparse.solvers.gram import Gram, SampleGram
 
 MOST = 0.25  # share of the features that may be copied, where the others stay zero
 MARGIN, FEWEST = 4, 200  # features copied: so many times those with loadings, and at least
@@ -27,8 +28,20 @@ class Space(Protocol):
     def correlation(self, B: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return S A and B, both for the features that can have loadings now."""
 
-    def turn(self, B: FloatArray, alive: NDArray[np.bool_]) -> tuple[float, float]:
-        """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
+    @property
+    def frame(self) -> FloatArray:
+        """A in coordinates that keep lengths; never changed in place."""
+
+    def place(self, frame: FloatArray) -> None:
+        """Set A, by these coordinates."""
+
+    def turn(
+        self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
+    ) -> tuple[float, float]:
+        """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB).
+
+        ``image`` is S B where that is known.
+        """
 
     def directions(self) -> FloatArray:
         """Return A for all features."""
@@ -41,21 +54,29 @@ class FeatureSpace:
     """A as it is, and the scatter matrix."""
 
     def __init__(self, gram: Gram, start: FloatArray) -> None:
-        self.gram, self.A = gram, start.copy()
+        self.gram, self.frame = gram, start.copy()
+
+    def place(self, frame: FloatArray) -> None:
+        """Set A."""
+        self.frame = frame
 
     def correlation(self, B: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return S A and B."""
-        return self.gram.apply(self.A), B
+        return self.gram.apply(self.frame), B
 
-    def turn(self, B: FloatArray, alive: NDArray[np.bool_]) -> tuple[float, float]:
+    def turn(
+        self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
+    ) -> tuple[float, float]:
         """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
-        SB = self.gram.apply(B)
-        self.A[:, alive] = polar(SB[:, alive])
-        return float(np.sum(self.A * SB)), float(np.sum(B * SB))
+        SB = self.gram.apply(B) if image is None else image
+        A = self.frame.copy()
+        A[:, alive] = polar(SB[:, alive])
+        self.frame = A
+        return float(np.sum(A * SB)), float(np.sum(B * SB))
 
     def directions(self) -> FloatArray:
         """Return A."""
-        return self.A
+        return self.frame
 
     def all_rows(self, B: FloatArray) -> FloatArray:
         """Return B."""
@@ -84,9 +105,10 @@ class SampleSpace:
         self.gram, self.start, self.thresholds = gram, start, thresholds
         self.values, self.rows = gram.rows
         self.roots = np.sqrt(gram.weights)
-        self.inner = np.zeros((self.values.size, start.shape[1]))  # a, for columns turned
+        self.sigma = np.sqrt(self.values)[:, None]
         self.turned = np.zeros(start.shape[1], dtype=bool)
         self.image = self.roots * gram.image(start)
+        self.frame = self.rows.T @ self.image / self.sigma  # a
         self.kept: IntArray | None = None
         self.part = np.empty((0, 0))  # X for the features kept
         self.known = self.image  # X A when they were chosen
@@ -118,19 +140,28 @@ class SampleSpace:
         self.part = self.roots * double(self.gram.samples.take(self.kept, axis=1))
         return C[self.kept], B[self.kept]
 
-    def turn(self, B: FloatArray, alive: NDArray[np.bool_]) -> tuple[float, float]:
+    def place(self, frame: FloatArray) -> None:
+        """Set A = V frame."""
+        self.frame = frame
+        turned = self.rows @ (self.sigma * frame[:, self.turned])
+        self.image = self.image.copy()
+        self.image[:, self.turned] = turned
+
+    def turn(
+        self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
+    ) -> tuple[float, float]:
         """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
         scores = self.roots * self.gram.image(B) if self.kept is None else self.part @ B
-        sigma = np.sqrt(self.values)[:, None]
-        self.inner[:, alive] = polar(sigma * (self.rows.T @ scores[:, alive]))
-        self.image[:, alive] = self.rows @ (sigma * self.inner[:, alive])
-        self.turned |= alive
+        frame = self.frame.copy()
+        frame[:, alive] = polar(self.sigma * (self.rows.T @ scores[:, alive]))
+        self.turned = self.turned | alive
+        self.place(frame)
         return float(np.sum(self.image * scores)), float(np.sum(scores * scores))
 
     def directions(self) -> FloatArray:
         """Return A for all features: one more pass over X."""
         A = self.start.copy()
-        inner = self.inner[:, self.turned] / np.sqrt(self.values)[:, None]
+        inner = self.frame[:, self.turned] / self.sigma
         A[:, self.turned] = self.gram.back(self.roots * (self.rows @ inner))
         return A
 

@@ -30,8 +30,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.projections import singular_pairs_above
-from jointsparse.solvers.gram import FloatArray
 from jointsparse.solvers.solution import Solution, Trace
 
 CHECK_EVERY = 10  # iterations between two certificates, each as dear as one iteration or two

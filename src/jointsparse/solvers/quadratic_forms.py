@@ -23,9 +23,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import class_means
-from jointsparse.linalg import add_to_diagonal, symmetric_part
-from jointsparse.solvers.block_krylov import FloatArray, largest_pairs, widened
+from jointsparse.linalg import add_to_diagonal, eigh, lowest_eigenpairs, symmetric_part
+from jointsparse.solvers.block_krylov import largest_pairs, widened
 
 TIE = 1e-9  # relative difference of eigenvalues that are equal
 RANK = 1e-12  # relative to the largest eigenvalue of a Gram matrix: below, it is zero
@@ -81,7 +82,7 @@ class DenseForm:
 
     def first(self, count: int) -> Subspace:
         """Return the lowest eigenspace of A."""
-        values, vectors = scipy.linalg.eigh(self.matrix, check_finite=False)
+        values, vectors = eigh(self.matrix)
         size = self.matrix.shape[0] * float(np.max(np.abs(self.matrix)))
         return self._subspace(vectors, shares(values, count, TIE * size))
 
@@ -90,11 +91,9 @@ class DenseForm:
         shifted = add_to_diagonal(self.matrix.copy(), weights)
         size = weights.size
         most = min(count + GUARDS, size)
-        values, vectors = scipy.linalg.eigh(
-            shifted, subset_by_index=[0, most - 1], check_finite=False
-        )
-        if most < size and values[-1] - values[count - 1] <= later_tie(values, count):
-            values, vectors = scipy.linalg.eigh(shifted, check_finite=False)
+        values, vectors = lowest_eigenpairs(shifted, most)
+        if values.size < size and values[-1] - values[count - 1] <= later_tie(values, count):
+            values, vectors = eigh(shifted)
         return self._subspace(vectors, shares(values, count, later_tie(values, count)))
 
     def _subspace(self, vectors: FloatArray, share: FloatArray) -> Subspace:
@@ -155,7 +154,7 @@ class LaplacianForm(_WideForm):
         """
         _, member = connected_components(self.matrix, directed=False)
         centred = self.data - class_means(self.data, member)
-        values, rows = np.linalg.eigh(centred @ centred.T)
+        values, rows = eigh(centred @ centred.T)
         kept = values > RANK * max(float(values[-1]), np.finfo(np.float64).tiny)
         span = centred.T @ (rows[:, kept] / np.sqrt(values[kept]))
         null = np.clip(1 - np.sum(span**2, axis=1), 0.0, None)
@@ -195,7 +194,7 @@ class ScatterForm(_WideForm):
 
     def __init__(self, data: FloatArray) -> None:
         self.data = data
-        self.values, self.rows = np.linalg.eigh(data @ data.T)
+        self.values, self.rows = eigh(data @ data.T)
         # Twice the largest: just above it, the first eigenvector would outweigh all others.
         self.floor = -2 * float(self.values[-1])
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.linalg import array_namespace, double
-from jointsparse.solvers.columns import Columns, FloatArray
+from jointsparse.solvers.columns import Columns
 from jointsparse.solvers.wide_data import WideData
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jointsparse.graphs.neighbours import FloatArray, IntArray
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.quadratic_forms import QuadraticForm, Subspace
 from jointsparse.solvers.solution import Solution, Trace
 

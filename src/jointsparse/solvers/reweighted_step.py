@@ -21,7 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from jointsparse.linalg import Array, add_to_diagonal, array_namespace, symmetric_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import add_to_diagonal, array_namespace, symmetric_part
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.davidson import PositivePairs, davidson
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from jointsparse.linalg import Array, Spectrum, double, sum_of_squares
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, double, sum_of_squares
 from jointsparse.solvers.convex_reweighted import solve_reweighted
 from jointsparse.solvers.convex_samples import solve_samples
 from jointsparse.solvers.samples_streamed import StreamedModel

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from jointsparse.linalg import Array, Spectrum, array_namespace, positive_part, symmetric_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import Spectrum, array_namespace, positive_part, symmetric_part
 from jointsparse.solvers.certificate import MatrixDual
 from jointsparse.solvers.convex_low_rank import LowRankState, solve_low_rank
 from jointsparse.solvers.convex_model import factor_scores

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jointsparse.linalg import Array, array_namespace, blocks, double, long_product, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, blocks, double, long_product, positive_part
 from jointsparse.solvers.convex_reweighted import SMOOTHING, Step, sample_bound
 from jointsparse.solvers.convex_wide import WideState, solve_wide
 from jointsparse.solvers.scatter_access import LARGEST_GRAM

@@ -24,9 +24,9 @@ import math
 
 import numpy as np
 
+from jointsparse.arrays import Array
 from jointsparse.device import errors_raised
 from jointsparse.linalg import (
-    Array,
     add_to_diagonal,
     array_namespace,
     double,

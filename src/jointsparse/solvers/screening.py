@@ -38,8 +38,10 @@ from __future__ import annotations
 
 import math
 
-from jointsparse.linalg import Array, array_namespace, double, eigh, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, double, eigh, positive_part
 from jointsparse.projections import positive_eigenpairs
+from jointsparse.solvers.convex_model import capped_penalty
 from jointsparse.solvers.wide_data import WideData, as_wide
 
 LARGEST_NUMBER_OF_PASSES = 100
@@ -208,7 +210,8 @@ def static_screen_scatter(scatter: Array, lam: float, eta: float) -> Array:
     """
     xp = array_namespace(scatter)
     total = float(xp.linalg.trace(scatter))
-    scatter, lam, eta = scatter / total, lam / total, eta / total  # squares must not overflow
+    lam, eta = capped_penalty(lam, total), capped_penalty(eta, total)
+    scatter = scatter / total  # squares must not overflow
     squares = scatter**2
     length2 = xp.sum(squares, axis=0)
     kept_out = xp.nonzero(length2 < lam**2)[0]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.neighbours import FloatArray
 from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.solvers.solution import Solution, closed_form
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jointsparse.linalg import Array
+from jointsparse.arrays import Array
 
 logger = logging.getLogger("jointsparse.solvers")
 
@@ -53,6 +53,11 @@ class Solution:
     state: Any = None
     proved_zero: Array | None = None
     dual: Any = None
+
+    def in_unit(self, unit: float) -> Solution:
+        """Return the same with its objectives multiplied by what 1 stood for in the kernel."""
+        history = [unit * objective for objective in self.history]
+        return replace(self, objective=unit * self.objective, history=history)
 
 
 class Trace:

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit, Samples, WeightedSums
 from jointsparse.sources import Source
 
-FloatArray = NDArray[np.float64]
 FLOOR = 1e-9  # of the typical distance: a sample at the centre would get an infinite weight
 MEDIAN_TOLERANCE = 1e-10  # movement at which to stop, relative to the mean distance
 MOST_MEDIAN_STEPS = 200

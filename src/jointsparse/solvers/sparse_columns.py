@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from jointsparse.arrays import FloatArray
+from jointsparse.linalg import without_offsets
 from jointsparse.solvers.columns import Columns
-
-FloatArray = NDArray[np.float64]
 
 LARGEST_GRAM = 4096  # samples up to which all eigenvalues of their Gram matrix are computed
 PRODUCT_BLOCK = 512  # columns of XᵀX at a time: the product of sparse matrices is not that sparse
@@ -32,6 +31,7 @@ class SparseColumns(Columns):
 
     def __init__(self, matrix: Any, mean: FloatArray, squares: FloatArray) -> None:
         live = squares > 0
+        matrix, mean = without_offsets(matrix, mean)
         self.data = sp.csc_array(matrix, dtype=np.float64)
         if not live.all():
             self.data = sp.csc_array(self.data @ sp.diags_array(live.astype(np.float64)))

@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import solve
 from scipy.sparse.linalg import LinearOperator, cg
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.sparse_columns import LARGEST_GRAM, leading_pairs
 from jointsparse.solvers.wide_data import SparseWide
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
 NOTHING = 1e-12  # of the largest eigenvalue: rounding

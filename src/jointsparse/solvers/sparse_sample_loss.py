@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.solvers.joint_sparse import SMOOTHING, SampleLoss
 from jointsparse.solvers.sparse_gram import SparseGram
-
-FloatArray = NDArray[np.float64]
 
 
 class SparseSampleLoss(SampleLoss):

@@ -17,7 +17,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from jointsparse.linalg import Array, array_namespace
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace
 from jointsparse.solvers.acceleration import Anderson, Arrays
 from jointsparse.solvers.certificate import relative_gap
 from jointsparse.solvers.solution import Trace

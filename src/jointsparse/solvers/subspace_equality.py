@@ -21,7 +21,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from jointsparse.solvers.gram import FloatArray, SampleGram, equal_features
+from jointsparse.arrays import FloatArray
+from jointsparse.solvers.gram import SampleGram, equal_features
 from jointsparse.solvers.group_regression import share_equally
 from jointsparse.solvers.solution import Solution, Trace, closed_form
 from jointsparse.solvers.subspace_norms import dual_norm_of, norm_of

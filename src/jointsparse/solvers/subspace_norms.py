@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.solvers.gram import FloatArray
+from jointsparse.arrays import FloatArray
 
 NORMS = ("l21", "l11", "fro")
 

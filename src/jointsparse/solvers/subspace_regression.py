@@ -18,7 +18,8 @@ import numpy as np
 from scipy.linalg import svd
 from scipy.optimize import brentq
 
-from jointsparse.solvers.gram import FloatArray, Gram, SampleGram, equal_features
+from jointsparse.arrays import FloatArray
+from jointsparse.solvers.gram import Gram, SampleGram, equal_features
 from jointsparse.solvers.group_regression import certified, group_regression, share_equally
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.sparse_gram import SparseGram

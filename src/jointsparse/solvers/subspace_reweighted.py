@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import eigh, solve
 
-from jointsparse.solvers.gram import FloatArray
+from jointsparse.arrays import FloatArray
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.subspace_norms import lengths_of, norm_of
 from jointsparse.solvers.subspace_regression import SubspaceProblem, penalised_gap

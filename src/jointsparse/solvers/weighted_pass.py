@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from jointsparse.linalg import Array, array_namespace, double
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, double
 from jointsparse.sources.base import BLOCK_ENTRIES
 
 

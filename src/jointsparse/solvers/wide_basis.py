@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jointsparse.arrays import Array
 from jointsparse.linalg import (
-    Array,
     add_to_diagonal,
     array_namespace,
     blocks,

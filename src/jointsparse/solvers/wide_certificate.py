@@ -32,8 +32,8 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from jointsparse.arrays import Array
 from jointsparse.linalg import (
-    Array,
     array_namespace,
     blocks,
     double,

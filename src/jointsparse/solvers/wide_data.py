@@ -22,7 +22,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from jointsparse.linalg import Array, array_namespace, blocks, double
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, blocks, double, without_offsets
 
 
 class WideData(Protocol):
@@ -198,9 +199,10 @@ class SparseWide:
     """
 
     def __init__(self, matrix: Any, mean: np.ndarray) -> None:
-        self.matrix, self.mean = matrix.tocsc(), np.asarray(mean, dtype=np.float64)
-        self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         self.dtype = np.float32 if matrix.dtype == np.float32 else np.float64
+        matrix, mean = without_offsets(matrix, np.asarray(mean, dtype=np.float64))
+        self.matrix, self.mean = matrix.tocsc(), mean
+        self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         self.empty = np.empty((self.shape[1], 0), dtype=self.dtype)
         self._transposed = self.matrix.T.tocsc().T  # by rows, for products from the right
         self._gram: np.ndarray | None = None

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 
-from jointsparse.linalg import Array, array_namespace, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, positive_part
 from jointsparse.solvers.scatter_access import LARGEST_GRAM, DataScatter, Krylov
 from jointsparse.solvers.screening import excess_form, quadratic_forms
 from jointsparse.solvers.wide_data import WideData
@@ -43,7 +44,10 @@ def largest_lam_wide(data: WideData, eta: float) -> float:
     """Return a lam that surely empties the model at this eta."""
     xp = array_namespace(data.empty)
     if data.shape[0] <= LARGEST_GRAM:
-        return math.sqrt(float(xp.max(quadratic_forms(data, excess_form(data.gram(), eta)))))
+        gram = data.gram()
+        unit = float(xp.linalg.trace(gram))  # squares of its entries must not overflow
+        largest = float(xp.max(quadratic_forms(data, excess_form(gram / unit, eta / unit))))
+        return math.sqrt(largest) * math.sqrt(unit)
     total = float(xp.sum(data.squared_lengths()))
     found = DataScatter(data, total).leading(max(eta / total, SETTLED), data.shape[0])
     assert found is not None  # there are not more eigenvectors than samples

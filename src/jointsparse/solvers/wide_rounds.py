@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
+from jointsparse.arrays import Array
 from jointsparse.linalg import (
-    Array,
     Spectrum,
     array_namespace,
     column_norms,
@@ -202,7 +203,7 @@ class Rounds:
         data = self._working_data()
         self.recorded = self.objective
         self.factor = factor_in(self.basis, self.copies.values[0])
-        self.certificates: list[tuple] = []  # Ω̃, frame, bound
+        self.certificates: list[tuple[Any, ...]] = []  # Ω̃, frame, bound
         frame = Frame.of(data, self.basis, self.multiplier)
         smooth = symmetric_part(self.copies.agreed[0])
         self._bound(frame, [self.problem.consistent(self.copies), smooth])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from jointsparse.io.delimited import Header, read_header
 from jointsparse.io.errors import counted, listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS, open_input
 from jointsparse.io.table import distinct, find_label
+from jointsparse.io.versions import Versions
 from jointsparse.sources.base import Block, Source
 
 if TYPE_CHECKING:
@@ -58,20 +60,29 @@ class ArrowSource(Source):
         self.name = name
         self.label = label
         self.notes: list[str] = []
+        self._versions = Versions(self.files)
         schema = self._schema
         path = self.files[0]
         names = list(schema.names)
         if label is not None:
             find_label(path, label, names)
         if columns is not None:
+            known = set(names)
             for column in columns:
-                find_label(path, column, names, wanted_for="columns")
+                if column not in known:
+                    find_label(path, column, names, wanted_for="columns")
             names = list(columns)
         names = [name for name in names if name != label]
+        # Text tells the type of a column later; elsewhere this one stands for rows without a byte.
+        empty = [name for name in names if str(schema.field(name).type) == "null"]
+        if empty and kind not in DELIMITERS:
+            count = f"{counted(len(empty), 'column')} without a single value ({listed(empty)})"
+            raise table_error(path, f"has {count}; drop them in the file.")
         types = {name: _number_type(schema.field(name).type) for name in names}
         text = [name for name in names if types[name] is None]
         if text and not drop_text:
-            option = f"leave them out with --drop-text, or keep one aside with --label {text[0]}"
+            label_hint = f"keep one aside with --label {shown(text[0])}"
+            option = f"leave them out with --drop-text, or {label_hint}"
             raise table_error(name, f"has {_text_columns(text)}; {option}.")
         if text:
             self.notes.append(f"dropped {_text_columns(text)}")
@@ -99,7 +110,7 @@ class ArrowSource(Source):
         """Schema of the first file, for which all the others are checked."""
         schemas = [self._schema_of(file) for file in self.files]
         first = schemas[0]
-        repeated = [name for name in first.names if first.names.count(name) > 1]
+        repeated = [name for name, count in Counter(first.names).items() if count > 1]
         if repeated:
             raise table_error(
                 self.files[0], f"has several columns {shown(repeated[0])}; rename all but one."
@@ -140,16 +151,12 @@ class ArrowSource(Source):
                 return sum(parquet.read_metadata(file).num_rows for file in self.files)
             return int(dataset.dataset(self.files, format="ipc").count_rows())
 
-    @property
-    def bytes_on_disk(self) -> int:
-        """Size of the files."""
-        return sum(file.stat().st_size for file in self.files)
-
     def columns(self, indices: Any) -> Source:
         """Return the source of some columns; the others are not read at all."""
         assert self.feature_names is not None
         names = self.feature_names[indices].tolist()
         part = ArrowSource(self.files, self.kind, self.name, columns=names, label=self.label)
+        part._versions = self._versions
         part.memory = self.memory
         return part
 
@@ -179,6 +186,8 @@ class ArrowSource(Source):
         import pyarrow as pa
 
         for file in self.files:
+            # Each pass reads the same file as the first: what was found in one holds in the other.
+            self._versions.check(file)
             batches = self._batches_of(file, list(names), rows)
             while True:
                 with reading(file, pa.ArrowException):
@@ -186,6 +195,7 @@ class ArrowSource(Source):
                 if batch is None:
                     break
                 yield batch.select(list(names))
+            self._versions.check(file)
 
     def _batches_of(self, file: Path, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

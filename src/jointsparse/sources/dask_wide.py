@@ -19,10 +19,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.sources.base import BLOCK_ENTRIES
 from jointsparse.sources.dask_graph import applied, on_cluster, tree_sum
-
-FloatArray = NDArray[np.float64]
 
 
 class DaskWide:

@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.sources.base import Block, Source
 from jointsparse.sources.sums import NotFiniteError
-
-FloatArray = NDArray[np.float64]
 
 
 class Filled(NamedTuple):

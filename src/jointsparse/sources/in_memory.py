@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import scipy.sparse as sp
 
+from jointsparse.io.errors import reading, table_error
 from jointsparse.sources import base
 from jointsparse.sources.base import Block, Source
 
@@ -73,10 +75,13 @@ class ChunkedSource(Source):
 
     def __init__(self, stored: Any, name: str = "the data") -> None:
         if len(stored.shape) != 2 or stored.dtype.kind not in "biuf":
-            raise ValueError(
-                f"{name} holds an array of shape {tuple(stored.shape)} and type {stored.dtype}; a "
-                "two-dimensional array of real numbers is needed"
+            raise table_error(
+                name,
+                f"holds an array of shape {tuple(stored.shape)} and type {stored.dtype}; a "
+                "two-dimensional array of real numbers is needed.",
             )
+        if 0 in stored.shape:
+            raise table_error(name, f"holds no numbers: its shape is {tuple(stored.shape)}.")
         self.stored = stored
         self.n_samples, self.n_features = map(int, stored.shape)
         self.dtype = stored.dtype
@@ -88,4 +93,6 @@ class ChunkedSource(Source):
         chunk = (getattr(self.stored, "chunks", None) or (1,))[0]
         rows = max(rows - rows % chunk, min(chunk, rows))
         for start in range(0, self.stored.shape[0], rows):
-            yield self.stored[start : start + rows]
+            with reading(Path(self.name)):
+                block = self.stored[start : start + rows]
+            yield block

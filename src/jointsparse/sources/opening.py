@@ -18,6 +18,7 @@ from jointsparse.sources.budget import parse_size
 from jointsparse.sources.dask import DaskSource, is_dask
 from jointsparse.sources.dask_blocks import is_frame
 from jointsparse.sources.in_memory import ArraySource, ChunkedSource
+from jointsparse.sources.npy import NpyFile
 
 _HDF5 = (".h5", ".hdf5", ".he5")
 _STORED = ("zarr", "h5py")  # packages whose arrays are read chunk by chunk
@@ -147,9 +148,7 @@ def _open_array(path: Path, dataset: str | None) -> Source | None:
         return _open_zarr(path, dataset)
     if path.suffix.lower() != ".npy":
         return None
-    with reading(path):
-        values = np.load(path, mmap_mode="r", allow_pickle=False)
-    return ChunkedSource(values, str(path))
+    return ChunkedSource(NpyFile(path), str(path))
 
 
 def _old_zarr(path: Path) -> bool:
@@ -161,11 +160,11 @@ def _open_hdf5(path: Path, dataset: str | None) -> Source:
         import h5py
     except ImportError:
         raise table_error(path, "needs h5py: pip install 'jointsparse[hdf5]'.") from None
+    found: list[str] = []
     with reading(path):
         file = h5py.File(path, "r")
-    found: list[str] = []
-    file.visititems(lambda name, item: found.append(name) if _is_matrix(item) else None)
-    return ChunkedSource(file[_chosen(path, dataset, found)], str(path))
+        file.visititems(lambda name, item: found.append(name) if _is_matrix(item) else None)
+        return ChunkedSource(file[_chosen(path, dataset, found)], str(path))
 
 
 def _open_zarr(path: Path, dataset: str | None) -> Source:
@@ -175,10 +174,10 @@ def _open_zarr(path: Path, dataset: str | None) -> Source:
         raise table_error(path, "needs zarr: pip install 'jointsparse[zarr]'.") from None
     with reading(path):
         opened = zarr.open(path, mode="r")
-    if isinstance(opened, zarr.Array):
-        return ChunkedSource(opened, str(path))
-    found = [name for name, item in opened.arrays() if _is_matrix(item)]
-    return ChunkedSource(opened[_chosen(path, dataset, found)], str(path))
+        if isinstance(opened, zarr.Array):
+            return ChunkedSource(opened, str(path))
+        found = [name for name, item in opened.arrays() if _is_matrix(item)]
+        return ChunkedSource(opened[_chosen(path, dataset, found)], str(path))
 
 
 def _is_matrix(item: Any) -> bool:

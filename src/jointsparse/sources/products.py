@@ -7,32 +7,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.sources.base import Block, Source
-
-FloatArray = NDArray[np.float64]
-
-
-def weighted_scatter(source: Source, weights: FloatArray, centre: FloatArray) -> FloatArray:
-    """Return Σ_i w_i (x_i - c)(x_i - c)ᵀ."""
-    found = source.reduce(partial(_fold_weighted, centre=centre), np.add, weights)
-    return np.zeros((source.n_features,) * 2) if found is None else np.asarray(found)
-
-
-def _fold_weighted(
-    state: Any, block: Block, start: int, weights: FloatArray, centre: FloatArray
-) -> FloatArray:
-    if sp.issparse(block):
-        values = block.astype(np.float64)
-        mixed = values.T @ weights
-        scatter = (values.T @ sp.diags_array(weights) @ values).toarray()
-        scatter -= np.outer(mixed, centre) + np.outer(centre, mixed)
-        scatter += weights.sum() * np.outer(centre, centre)
-    else:
-        rows = np.subtract(block, centre, dtype=np.float64)
-        scatter = rows.T @ (rows * weights[:, None])
-    return scatter if state is None else state + scatter
 
 
 def times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:

@@ -21,10 +21,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyr, dsyrk
 
+from jointsparse.arrays import FloatArray
 from jointsparse.linalg import blocks as slices
+from jointsparse.linalg import without_offsets
 from jointsparse.sources.base import Block, Source
-
-FloatArray = NDArray[np.float64]
 
 
 class NotFiniteError(ValueError):
@@ -145,8 +145,9 @@ def sparse_sums(block: Any, start: int = 0) -> tuple[int, FloatArray, FloatArray
         raise NotFiniteError(start + int(found.row[at]), int(found.col[at]), float(found.data[at]))
     n = block.shape[0]
     mean = np.asarray(values.sum(axis=0)).ravel() / n
-    scatter = np.asarray((values.T @ values).todense())
-    scatter -= n * np.outer(mean, mean)
+    centred, rest = without_offsets(values, mean)
+    scatter = np.asarray((centred.T @ centred).todense())
+    scatter -= n * np.outer(rest, rest)
     # The diagonal decides which features are constant, so it must not suffer from cancellation.
     np.fill_diagonal(scatter, squared_deviations(block, mean))
     return n, mean, scatter
@@ -230,6 +231,8 @@ def _fold_mean(
     state: tuple[int, FloatArray] | None, block: Block, start: int
 ) -> tuple[int, FloatArray]:
     n = block.shape[0]
+    if sp.issparse(block):
+        block = block.astype(np.float64)  # SciPy would add up in single precision and then convert
     total = np.asarray(block.sum(axis=0, dtype=np.float64)).ravel()
     return (n, total / n) if state is None else _add_means(state, (n, total / n))
 

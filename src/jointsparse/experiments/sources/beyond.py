@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.experiments.claims import Claim, Outcome
 from jointsparse.experiments.data import dataset
 from jointsparse.experiments.sources.s004_shared import (
@@ -28,7 +29,6 @@ from jointsparse.metrics import clustering_scores
 from jointsparse.moments import Moments
 from jointsparse.solvers.held_out import choose_ridge
 
-FloatArray = NDArray[np.float64]
 BUNDLED = ("breast-cancer", "digits")
 FOLDER = ("usps", "isolet", "mnist", "imm40", "pie", "orlraws10p", "yale", "coil20", "warppie10p")
 BIOLOGY = ("allaml", "glioma", "tox171", "colon")

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.datasets import available_datasets
 from jointsparse.experiments.claims import Claim
+from jointsparse.experiments.lloyd import lloyd_labels
 from jointsparse.experiments.task import Row
 from jointsparse.methods.aw_spca import AWSPCA
 from jointsparse.methods.cspca import CSPCA
@@ -26,7 +28,6 @@ from jointsparse.metrics import clustering_accuracy
 from jointsparse.moments import Moments
 from jointsparse.selection import by_score
 
-FloatArray = NDArray[np.float64]
 Cases = list[dict[str, Any]]
 Results = list[tuple[dict[str, Any], Row]]
 
@@ -113,15 +114,16 @@ def matlab_kmeans(
     draws several and takes the best of them, which gives better clusterings: 2 to 4 points of ACC
     on the faces.
     """
-    from sklearn.cluster import KMeans
     from sklearn.metrics import normalized_mutual_info_score
 
     X, count = np.ascontiguousarray(X), len(np.unique(y))
     squares = np.sum(X**2, axis=1)
+    starts = [
+        _plain_start(X, squares, count, np.random.default_rng(start))
+        for start in np.random.SeedSequence(seed).spawn(n_repeats)
+    ]
     found = []
-    for start in np.random.SeedSequence(seed).spawn(n_repeats):
-        centres = _plain_start(X, squares, count, np.random.default_rng(start))
-        labels = KMeans(count, init=centres, n_init=1, max_iter=100).fit_predict(X)
+    for labels in lloyd_labels(X, np.stack(starts), max_iter=100):
         nmi = normalized_mutual_info_score(y, labels, average_method="geometric")
         found.append((clustering_accuracy(y, labels), nmi))
     scores = 100 * np.array(found)

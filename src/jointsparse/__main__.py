@@ -1,0 +1,5 @@
+"""``python -m jointsparse``: the same as the ``jointsparse`` command."""
+
+from jointsparse.cli.start import main
+
+main()

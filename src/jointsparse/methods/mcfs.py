@@ -1,0 +1,167 @@
+"""MCFS: features that reproduce the clusters of a graph (Cai, Zhang, He)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from jointsparse.arrays import FloatArray
+from jointsparse.graphs.targets import neighbour_targets
+from jointsparse.methods.base import check_stopping, is_number
+from jointsparse.methods.graph_selector import (
+    AUTO_CLUSTERS,
+    GraphSelector,
+    check_count,
+    neighbour_graph,
+)
+from jointsparse.solvers.gram import Gram, SampleGram
+from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
+
+UNSEEN = 1e-8  # correlation of a target with every feature below which it is out of their reach
+
+
+class MCFS(GraphSelector):
+    r"""Select features that reproduce the spectral embedding of the neighbour graph.
+
+    With the symmetric weights G of the k-nearest-neighbour graph, degrees D = diag(G1) and the
+    Laplacian L = D - G, let :math:`y_1,\dots,y_c` be the smoothest functions on the graph:
+    :math:`Ly = \mu Dy`, the smallest :math:`\mu` first, without the constant one. They tell the
+    clusters apart. Each of them, centred and of length 1, is explained by few features,
+
+    .. math:: \min_{a_k}\ \|y_k - Xa_k\|_2^2 + \lambda_k\|a_k\|_1 ,\qquad k = 1,\dots,c ,
+
+    X centred. The score of feature j is :math:`\max_k|a_{jk}|`, so that a feature is good that
+    matters for one of the clusters.
+
+    Parameters
+    ----------
+    n_clusters : int or "auto", default="auto"
+        Number c of functions, in the paper the number of clusters. "auto" is 5; fewer where the
+        graph has fewer.
+    alpha : float, default=0.1
+        Sparsity: λ_k as a fraction, between 0 and 1, of the value at which a_k is empty.
+    n_neighbors : int, default=5
+        Number of neighbours k; at most n_samples - 1 are used.
+    weights : {"binary", "heat", "cosine"}, default="binary"
+        Weights of the edges: 1; exp(-‖x_i - x_j‖²/(2t²)); or the cosine of the angle between the
+        centred samples, where it is positive.
+    width : float or "auto", default="auto"
+        t of the heat weights, in units of the data; "auto" is the median distance between
+        neighbours.
+    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
+        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
+        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
+        "support", all with a nonzero score.
+    rule : {"greedy", "residual", "norm"}, default="greedy"
+        How scores become a set. "greedy": one by one the feature with the largest product of its
+        score and what it adds to those before it. "residual": score times the share that those
+        before it leave unexplained. "norm": the highest scores, as published.
+    tol : float, default=1e-6
+        Certified relative gap at which to stop.
+
+    Attributes
+    ----------
+    feature_scores_ : ndarray of shape (n_features,)
+        Largest |a_jk| of each feature, for X with a mean square of 1; exactly 0 for a feature that
+        no regression uses.
+    ranking_ : ndarray of shape (n_features,)
+        1 for the best feature.
+    support_ : ndarray of shape (n_features,)
+        Which features are kept.
+    loadings_ : ndarray of shape (n_features, c)
+        a_1 … a_c in columns, for X with a mean square of 1.
+    objective_ : float
+        Σ_k of the objectives, with y_k divided by the largest |x_jᵀy_k|, and all of them by one
+        number, so that Σ‖y_k‖² = 1: then one λ serves for all.
+    duality_gap_ : float
+        Proven upper bound on (objective - optimum) / objective.
+    history_, gap_history_ : ndarray
+        Objective and gap after each attempt; one is usual.
+    n_iter_, converged_, stopping_reason_
+        Attempts made, whether the gap reached the tolerance, and why the solver stopped.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, where X had any.
+
+    Notes
+    -----
+    The paper stops the path of least angle regression at a number of features for each y_k; here
+    the penalty is given. Functions with equal eigenvalues (those of separate components of the
+    graph above all) are ordered by how much the data vary along them, so that nothing depends on
+    the order of the samples. Equal features share their coefficient. The same regressions, with
+    one penalty for all functions, are ``FSSL(graph="lpp", norm="l11")``.
+
+    References
+    ----------
+    Cai, Zhang, He (2010). Unsupervised Feature Selection for Multi-Cluster Data. KDD, 333-342.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse import MCFS
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((90, 6))
+    >>> X[:30, 1] += 8  # two clusters differ from the rest, each in a feature of its own
+    >>> X[60:, 4] += 8
+    >>> selector = MCFS(n_clusters=2, n_features_to_select=2).fit(X)
+    >>> np.flatnonzero(selector.get_support()).tolist()
+    [1, 4]
+    """
+
+    def __init__(
+        self,
+        *,
+        n_clusters: int | str = "auto",
+        alpha: float = 0.1,
+        n_neighbors: int = 5,
+        weights: str = "binary",
+        width: float | str = "auto",
+        n_features_to_select: int | float | str = "auto",
+        rule: str = "greedy",
+        tol: float = 1e-6,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.alpha = alpha
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.width = width
+        self.n_features_to_select = n_features_to_select
+        self.rule = rule
+        self.tol = tol
+
+    def _solve_samples(
+        self, data: FloatArray, mean: FloatArray, unit: float
+    ) -> tuple[Solution, FloatArray]:
+        check_stopping(self.tol, 1)
+        if not is_number(self.alpha) or not 0 < self.alpha < 1:
+            raise ValueError(f"alpha={self.alpha!r} is not a number between 0 and 1")
+        automatic = isinstance(self.n_clusters, str) and self.n_clusters == "auto"
+        count = AUTO_CLUSTERS if automatic else check_count("n_clusters", self.n_clusters)
+        graph = neighbour_graph(
+            data, self.n_neighbors, weights=self.weights, width=self.width, unit=unit
+        )
+        targets = neighbour_targets(data, graph, count)
+        n, p = data.shape
+        gram = Gram(data.T @ data) if p <= n else SampleGram(data)
+        scale = float(np.sqrt(gram.trace))
+        targets = targets / np.linalg.norm(targets, axis=0)
+        peaks = np.max(np.abs(data.T @ targets), axis=0) / scale
+        seen = peaks > UNSEEN
+        if not seen.any():
+            raise ValueError(
+                f"no feature varies with the {peaks.size} smoothest functions on the graph: there "
+                "is nothing to select; raise n_clusters or n_neighbors"
+            )
+        # Equally long seen from the data, every target has the same emptying penalty.
+        targets = targets[:, seen] / peaks[seen]
+        length = float(np.linalg.norm(targets))
+        targets = targets / length
+        problem = SubspaceProblem(gram, data.T @ targets / scale, targets)
+        solution = solve_subspace(
+            problem, float(self.alpha) * emptying(problem, "l11"), "l11", tol=self.tol
+        )
+        loadings = np.asarray(solution.loadings) * (peaks[seen] * length / scale)
+        return replace(solution, loadings=loadings), np.max(np.abs(loadings), axis=1)

@@ -1,0 +1,178 @@
+"""Extreme tables: a finite result or a documented refusal, for every method of the registry."""
+
+import logging
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fuzz import inputs
+from fuzz.estimators import case
+from fuzz.refusals import ABOUT_DATA, is_documented
+from jointsparse import CSPCA, SPCAPSD, UDFS, Moments, registry
+from jointsparse.linalg import lowest_eigenpairs, without_offsets
+
+METHODS = registry.methods()
+each_method = pytest.mark.parametrize("name", list(METHODS))
+KEPT_SCALE = [name for name in inputs.CHANGES if name not in ("subnormal", "perhaps not finite")]
+
+
+@st.composite
+def tables(draw, changes=tuple(inputs.CHANGES), dtypes=tuple(sorted(set(inputs.DTYPES)))):
+    """Draw a table of the fuzz, part by part, so that a failing one is made simpler."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, p = draw(st.integers(1, 60)), draw(st.integers(1, 60))
+    rank = draw(st.integers(1, min(n, p)))
+    X = rng.standard_normal((n, rank)) @ rng.standard_normal((rank, p))
+    X += draw(st.sampled_from([0.0, 1e-12, 0.1, 1.0])) * rng.standard_normal((n, p))
+    for change in draw(st.lists(st.sampled_from(changes), unique=True, max_size=3)):
+        X = inputs.CHANGES[change](X, rng)
+    X = inputs._as_type(X, draw(st.sampled_from(dtypes)))
+    return draw(st.sampled_from([np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array]))(X)
+
+
+def fitted(estimator, X):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return estimator.fit(X)
+
+
+def finite_or_refused(name, X):
+    estimator = METHODS[name].make()
+    try:
+        fitted(estimator, X)
+    except ValueError as error:
+        if not is_documented(error, estimator):
+            raise
+        return
+    assert np.all(np.isfinite(estimator.feature_scores_))
+    assert np.all(estimator.feature_scores_ >= 0)
+    assert sorted(estimator.ranking_) == list(range(1, X.shape[1] + 1))
+    assert np.isfinite(estimator.objective_)
+    assert getattr(estimator, "duality_gap_", 0.0) >= -1e-12
+    first = estimator.feature_scores_
+    np.testing.assert_array_equal(fitted(METHODS[name].make(), X).feature_scores_, first)
+
+
+@each_method
+@given(X=tables())
+@settings(max_examples=4)
+def test_a_finite_result_or_a_documented_refusal(name, X):
+    finite_or_refused(name, X)
+
+
+@pytest.mark.slow
+@each_method
+@given(X=tables())
+@settings(max_examples=150)
+def test_a_finite_result_or_a_documented_refusal_often(name, X):
+    finite_or_refused(name, X)
+
+
+@pytest.mark.slow
+@given(number=st.integers(0, 2**32 - 1))
+@settings(max_examples=500)
+def test_the_fuzz_finds_nothing(number):
+    assert case(number) in ("fitted", "refused")
+
+
+@each_method
+@pytest.mark.parametrize("exponent", [-450, 450])
+def test_a_power_of_two_changes_no_digit(name, exponent):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 25))
+    X += 0.3 * rng.standard_normal(X.shape)
+    one = fitted(METHODS[name].make(), X).feature_scores_
+    other = fitted(METHODS[name].make(), X * 2.0**exponent).feature_scores_
+    np.testing.assert_allclose(other, one, rtol=0, atol=1e-9 * one.max())
+
+
+@each_method
+@pytest.mark.parametrize("shape", [(25, 8), (8, 25)])
+def test_sparse_columns_with_large_offsets_are_those_of_the_dense_table(name, shape):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
+    X += 0.3 * rng.standard_normal(shape) + 1e8 * rng.standard_normal(shape[1])
+    X[:, 1] = np.arange(shape[0]) == 0  # one column that is sparse
+    dense = fitted(METHODS[name].make(), X).feature_scores_
+    for matrix in (sp.csr_array(X), sp.csc_array(X)):
+        scores = fitted(METHODS[name].make(), matrix).feature_scores_
+        np.testing.assert_allclose(scores, dense, rtol=0, atol=1e-5 * dense.max())
+
+
+def test_offsets_leave_full_columns_only():
+    X = np.array([[5.0, 0.0, 1.0], [7.0, 3.0, 1.0]])
+    shifted, mean = without_offsets(sp.csr_array(X), X.mean(axis=0))
+    np.testing.assert_array_equal(shifted.toarray(), [[-1, 0, 0], [1, 3, 0]])
+    np.testing.assert_array_equal(mean, [0, 1.5, 0])
+    twice = sp.csc_array(([1.0, 2.0, 4.0], [0, 0, 1], [0, 3]), shape=(2, 1))  # 3 in two parts
+    shifted, mean = without_offsets(twice, np.array([3.5]))
+    np.testing.assert_array_equal(shifted.toarray(), [[-0.5], [0.5]])
+    assert twice.nnz == 3
+
+
+def test_sparse_single_precision_is_added_up_in_double():
+    X = np.full((48, 1), -3.0461433e-15, dtype=np.float32)
+    assert Moments.from_data(sp.csr_array(X)).variances == 0
+
+
+@pytest.mark.parametrize("factor", [1e-310, 1e-160, 1e160, 1e300])
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_data_that_vary_are_not_called_constant(factor, storage):
+    X = storage(np.random.default_rng(0).standard_normal((20, 4)) * factor)
+    words = "too small" if factor < 1 else "too large"
+    for method in METHODS.values():
+        with pytest.raises(ValueError, match=f"{words} for double precision, near"):
+            fitted(method.make(), X)
+
+
+@pytest.mark.parametrize("make", [SPCAPSD, CSPCA])
+@pytest.mark.parametrize("psd", [True, False])
+@pytest.mark.parametrize("shape", [(20, 6), (6, 20), (6, 300)])
+def test_an_absolute_penalty_beyond_all_data_empties_the_model_with_a_proof(make, psd, shape):
+    X = np.random.default_rng(0).standard_normal(shape)
+    options = {} if make is SPCAPSD else {"psd": psd}
+    if make is CSPCA and shape[1] == 300:
+        X = X[:, :40]
+    model = make(alpha=1e250, eta=1e250, penalty_scale="absolute", **options)
+    fitted(model, X)
+    assert not model.feature_scores_.any()
+    assert model.duality_gap_ <= model.tol
+    centred = X - X.mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=1)
+    assert model.objective_ == pytest.approx(np.sum(lengths ** (2 if make is SPCAPSD else 1)))
+
+
+def test_penalties_that_rounding_swallows_are_refused():
+    X = np.random.default_rng(0).standard_normal((20, 6)) * 1e60
+    with pytest.raises(ValueError, match="lost in rounding"):
+        CSPCA(alpha=1.0, eta=0.0, penalty_scale="absolute").fit(X)
+    with pytest.raises(ValueError, match=r"ridge=1.0 is .* lost in rounding"):
+        UDFS(penalty_scale="absolute").fit(X)
+    with pytest.raises(ValueError, match=r"eta=0\.9 alone empties the model"):
+        CSPCA(eta=0.9, penalty_scale="trace").fit(1e10 * X / 1e60)
+
+
+def test_tied_eigenvalues_fall_back_to_all_of_them_and_say_so(monkeypatch, caplog):
+    matrix = 0.5 * np.ones((18, 18)) + 0.04 * np.eye(18)
+
+    def fails(*_, **options):
+        assert "subset_by_index" in options
+        raise np.linalg.LinAlgError("Internal Error.")
+
+    monkeypatch.setattr(scipy.linalg, "eigh", fails)
+    with caplog.at_level(logging.INFO, "jointsparse.linalg"):
+        values, vectors = lowest_eigenpairs(matrix, 5)
+    assert "now all of them" in caplog.text
+    np.testing.assert_allclose(vectors * values @ vectors.T, matrix, atol=1e-12)
+
+
+def test_the_refusals_of_the_fuzz_are_those_of_the_documentation():
+    page = Path(__file__).parents[1].joinpath("docs", "numerics.md").read_text("utf-8")
+    for words in ABOUT_DATA:
+        assert f"`{words}`" in page
