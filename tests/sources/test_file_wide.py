@@ -50,7 +50,14 @@ def hdf5(X, folder):
     return folder / "wide.h5"
 
 
-@pytest.fixture(params=[npy, by_columns, parquet, hdf5], ids=lambda write: write.__name__)
+# Every block of columns of a Parquet file costs a look at what it says of all columns.
+LONG = pytest.mark.slow
+
+
+@pytest.fixture(
+    params=[npy, by_columns, hdf5, pytest.param(parquet, marks=LONG)],
+    ids=lambda write: write.__name__,
+)
 def path(request, X, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "BLOCK_ENTRIES", 100 * N)  # a dozen blocks
     return request.param(X, tmp_path)
@@ -83,7 +90,7 @@ def test_products_are_those_of_the_array(X, path):
 @pytest.mark.parametrize(
     ("write", "model"),
     [
-        (parquet, SPCAPSD(eta=0.3, n_features_to_select=10)),
+        pytest.param(parquet, SPCAPSD(eta=0.3, n_features_to_select=10), marks=LONG),
         (by_columns, SPCAPSD(eta=0.3, n_features_to_select=10)),
         (npy, CSPCA(eta=0.3, alpha=0.3, n_features_to_select=10)),
         (hdf5, GreedySelector(n_features_to_select=6)),
@@ -111,5 +118,5 @@ def test_others_are_refused_with_the_way_out(X, tmp_path, model):
 def test_a_missing_value_is_named(X, tmp_path):
     broken = X.copy()
     broken[17, 1034] = np.nan
-    with pytest.raises(ValueError, match="missing value in column x1034, data row 18"):
-        SPCAPSD().fit(open_source(parquet(broken, tmp_path), memory=300_000))
+    with pytest.raises(ValueError, match="missing value in column number 1035, data row 18"):
+        SPCAPSD().fit(open_source(npy(broken, tmp_path), memory=300_000))
