@@ -19,7 +19,7 @@ from mutation.operators import Mutant
 from mutation.store import Store
 from mutation.trees import BROKEN, Watch, copy_tree, in_child, session
 
-FIXED, TIMES = 15.0, 4.0  # seconds of computing allowed: a fixed part, and times those of the tests
+FIXED, TIMES = 5.0, 4.0  # seconds of computing allowed: a fixed part, and times those of the tests
 PATIENCE = 8.0  # a machine may be busy: seconds by the clock for one second of computing
 
 FIRST = 8  # tests that run before the files of all others are read

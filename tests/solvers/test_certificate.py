@@ -87,6 +87,18 @@ def test_bounds_lie_between_the_plain_one_and_the_optimum(omega, V):
     assert np.linalg.eigvalsh(matrix)[-1] <= ETA + 1e-12
 
 
+def test_one_direction_above_is_not_given_to_the_multipliers_where_they_are_short():
+    s = SPECTRUM.values
+    eta = 2.2 * float(s[-2])  # only the largest eigenvalue of 2S is above
+    assert 2 * s[-1] > eta > 2 * s[-2]
+    model = ConvexModel.in_data_units(SPECTRUM, 3e-6, 3 * eta)
+    nothing = np.zeros((8, 8))
+    point = DualPoint(model, Basis(s, VECTORS, S @ VECTORS), 0.0, nothing, nothing)
+    # Ω = V = 0, shortened by c = η/(2s₁): the value is 2c - c², as tr S = 1
+    c = eta / (2 * s[-1])
+    assert point.certificate().value == pytest.approx(2 * c - c**2, rel=1e-3)
+
+
 def test_the_bound_is_tight_at_the_optimum():
     lam, eta = 1e-4, 1e-3
     optimum, omega = spca_psd_optimum(S, lam, eta)

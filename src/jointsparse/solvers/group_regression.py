@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.linalg import inverse_by_eigenpairs
 from jointsparse.solvers.gram import Gram
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual
+MOST_EXHAUSTED = 5  # working sets that took all of them: S is too ill-conditioned for more
 DAMPING = 1e-6  # of the curvature along rows: where equal features make it vanish, rounding rules
 JITTER = 1e-14  # of the largest variance: keeps a singular S positive where λ is next to nothing
 ENOUGH = 0.5  # of the decrease that a Newton step promises
@@ -36,6 +37,7 @@ LENGTHS = (
     0.03,
     0.01,
 )  # of Newton steps where the whole one does not help, until one does
+ENTERING = 3  # at most a third of those used: of far more, most would have to leave again
 TIE = 1e-9  # relative: features that differ by less enter together
 
 
@@ -138,11 +140,11 @@ def group_regression(
     if image is None:
         image = gram.apply(solution) if np.any(solution) else np.zeros_like(solution)
     residual = correlation - image
-    n_steps, best = 0, np.inf
+    n_steps, exhausted, best = 0, 0, np.inf
     for _ in range(correlation.shape[0] + 1):
         used = solution.any(axis=1)
         excess = np.where(used, 0.0, _lengths(residual) - half)
-        entering = _largest(excess, tol * half, max(10, int(used.sum())))
+        entering = _largest(excess, tol * half, max(10, int(used.sum()) // ENTERING))
         if entering.size == 0 and _violation(solution[used], residual[used], half) <= tol * half:
             break
         working = np.union1d(np.flatnonzero(used), entering)
@@ -154,7 +156,8 @@ def group_regression(
         n_steps += steps
         residual = correlation - gram.apply(solution)
         value = _value(solution, correlation, residual, half)
-        if not _falls(value, best):
+        exhausted += steps == MAX_NEWTON
+        if not _falls(value, best) or exhausted == MOST_EXHAUSTED:
             break  # what is missing is rounding
         best = value
     return GroupRegression(solution, n_steps, correlation, residual, target, half)
@@ -292,6 +295,8 @@ def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatAr
     M = S.copy()
     M.flat[:: len(M) + 1] += heights + JITTER * float(np.max(np.diagonal(S)))
     inverse = _inverse(M)
+    if inverse is None:  # S has negative eigenvalues, by rounding
+        inverse = inverse_by_eigenpairs(S + np.diag(heights))
     SA = S @ A
     gradient = SA + heights[:, None] * A - C
     # M⁻¹ times the gradient; not A - M⁻¹C, where the jitter would remain.
@@ -315,7 +320,20 @@ def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatAr
             return ahead
         ahead = _stopped_at_zero(A + length * direction, A)
         value = _block_value(S, C, half, ahead)
-    return ahead if value < lowest else safe
+    return ahead if value < lowest else _stretched(S, C, half, A, safe)
+
+
+def _stretched(
+    S: FloatArray, C: FloatArray, half: float, A: FloatArray, safe: FloatArray
+) -> FloatArray:
+    """Go twice as far as the safe step, which is a short one, as long as that helps."""
+    best, lowest, length = safe, _block_value(S, C, half, safe), 2.0
+    while True:
+        ahead = _stopped_at_zero(A + length * (safe - A), A)
+        value = _block_value(S, C, half, ahead)
+        if not _falls(value, lowest):
+            return best
+        best, lowest, length = ahead, value, 2 * length
 
 
 def _stopped_at_zero(ahead: FloatArray, A: FloatArray) -> FloatArray:
@@ -328,14 +346,14 @@ def _stopped_at_zero(ahead: FloatArray, A: FloatArray) -> FloatArray:
     return ahead
 
 
-def _inverse(matrix: FloatArray) -> FloatArray:
-    """Return the inverse of a positive definite matrix, which is overwritten.
+def _inverse(matrix: FloatArray) -> FloatArray | None:
+    """Return the inverse of a positive definite matrix, which is overwritten; None for others.
 
     By LAPACK itself: the matrices are small and many, and a wrapper costs as much as they do.
     """
     factor, failed = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
     if failed:
-        raise LinAlgError("the scatter matrix is not positive semidefinite")
+        return None
     lower, _ = dpotri(factor, lower=True, overwrite_c=True)
     lower = np.tril(lower)
     result = lower + lower.T
