@@ -117,6 +117,9 @@ class GreedySelector(Selector):
         self.n_features_to_select = n_features_to_select
         self.tol = tol
 
+    def _takes_products(self) -> bool:
+        return True
+
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         check_stopping(self.tol, 1)
         wanted = wanted_features(self.n_features_to_select, moments.n_features)

@@ -208,7 +208,16 @@ class Source:
         collect : callable
             Wraps a centred array with the same products, for columns that were brought here.
         """
-        return None
+        from jointsparse.sources.file_wide import FileWide  # which builds on this
+
+        if self.n_samples is None:
+            return None
+        features = np.arange(self.n_features)
+        return FileWide(self, features, collect=collect, memory=self.budget // 4)
+
+    def read_columns(self, features: NDArray[np.int64]) -> Any:
+        """Return some columns, given by their numbers in ascending order, in memory."""
+        return self.columns(features).read()
 
     def write(self, path: Any) -> None:
         """Write all rows to a Parquet, Arrow, CSV, TSV or .npy file, block by block.
