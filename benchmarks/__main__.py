@@ -15,7 +15,7 @@ from benchmarks.competitors import all_solvers
 from benchmarks.environments import Environments, default_folder
 from benchmarks.measure import measure
 from benchmarks.store import Store, description
-from benchmarks.suites import SUITES, tasks
+from benchmarks.suites import SUITES, plan, tasks
 from benchmarks.tasks import OURS
 
 
@@ -33,7 +33,13 @@ def arguments(words):
         default=default_folder(),
         help="folder with the rivals' virtual environments; made there where absent",
     )
+    parser.add_argument(
+        "--site", type=Path, default=None, help="folder with rivals unpacked: no environments"
+    )
     parser.add_argument("--no-install", action="store_true", help="make no environment")
+    parser.add_argument(
+        "--minutes", type=float, default=None, help="begin no further problem after so many"
+    )
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
     parser.add_argument("--store", type=Path, default=None, help="the SQLite file")
     parser.add_argument("--output", type=Path, default=None, help="folder for RESULTS.md")
@@ -43,18 +49,32 @@ def arguments(words):
     return parser.parse_args(words)
 
 
-def run(suites, store, environments, solvers, *, quick, repeats, limit, out=print):
-    """Measure every problem of some suites that the store does not have."""
-    for suite in suites:
-        for task in tasks(suite):
-            here = [solver for solver in solvers if task.name in solver.tasks]
-            for problem in task.problems(quick):
-                if store.has(problem):
-                    continue
-                start = time.perf_counter()
+def run(suites, store, environments, solvers, *, quick, repeats, limit, minutes=None, out=print):
+    """Measure every problem of some suites that the store does not have; return how many are left.
+
+    After so many minutes no further problem begins. A problem that cannot be measured at all (its
+    data are not there, say) is told about and left out, and the others go on.
+    """
+    end = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
+    left = 0
+    for task in plan(suites):
+        here = [solver for solver in solvers if task.name in solver.tasks]
+        for problem in task.problems(quick):
+            if store.has(problem):
+                continue
+            if time.monotonic() >= end:
+                left += 1
+                continue
+            start = time.perf_counter()
+            try:
                 outcomes = measure(task, problem, here, environments, repeats=repeats, limit=limit)
-                store.add(problem, outcomes)
-                out(lines(task, problem, outcomes, time.perf_counter() - start))
+            except (OSError, ValueError, ArithmeticError, KeyError) as error:
+                left += 1
+                out(f"\n{task.title}: {problem.name} was not measured: {error!r}")
+                continue
+            store.add(problem, outcomes)
+            out(lines(task, problem, outcomes, time.perf_counter() - start))
+    return left
 
 
 def lines(task, problem, outcomes, seconds):
@@ -76,15 +96,18 @@ def main(words=None):
     suites = SUITES if "all" in chosen else [name for name in SUITES if name in chosen]
     suites = () if options.tables_only else suites
     output = options.output or (ROOT / "benchmarks" if not options.quick else Path.cwd())
-    environments = Environments(options.environments, make=not options.no_install)
+    site = None if options.site is None else options.site.resolve()
+    make = not options.no_install and site is None
+    environments = Environments(options.environments, make=make, site=site)
     name = "quick.sqlite" if options.quick else "results.sqlite"
     path = options.store or default_folder() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     store = Store(path, description(sys.executable, quick=options.quick), fresh=options.fresh)
     if not has_data() and not options.quick:
         print("JOINTSPARSE_DATA names no folder with the datasets: bundled tables only")
+    left = 0
     try:
-        run(
+        left = run(
             suites,
             store,
             environments,
@@ -92,10 +115,13 @@ def main(words=None):
             quick=options.quick,
             repeats=options.repeats or (2 if options.quick else 5),
             limit=options.limit,
+            minutes=options.minutes,
             out=lambda words: print(words, flush=True),
         )
     except KeyboardInterrupt:
         print("\nstopped; the same command goes on from here", file=sys.stderr)
+    if left:
+        print(f"\n{left} problems are left; the same command without --fresh goes on from here")
     every = [task for suite in SUITES for task in tasks(suite)]
     target = output / ("RESULTS-quick.md" if options.quick else "RESULTS.md")
     bars = report.write(target, store, every, options.note)

@@ -1,11 +1,15 @@
-"""Virtual environments for rivals whose pins conflict with ours, made when first needed.
+"""Where rivals run: here, from a folder of packages, or in virtual environments of their own.
 
-They lie in a folder of the user's choice (``--environments``, by default a cache folder) and are
-used again. A rival that cannot be installed is reported as "not installed".
+A rival that can be imported here runs here. So does one that lies unpacked in the folder that
+``--site`` names, which goes on the path of the competitors' processes: for machines without a
+network. For the others, whose pins conflict with ours, virtual environments are made when first
+needed. They lie in a folder of the user's choice (``--environments``, by default a cache folder)
+and are used again. A rival that cannot be installed is reported as "not installed".
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -14,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 HERE = "here"  # the environment that runs the benchmark
-BESIDE_US = ("components",)  # the extra "bench" installs these here; elsewhere only without it
+OURSELVES = "jointsparse"  # runs from these sources, installed or not
 # Newest versions with which each rival runs: ITMO_FS calls what NumPy 2 and SciPy 1.12 removed.
 PACKAGES = {
     "skmatter": ("skmatter>=0.3",),
@@ -40,10 +44,11 @@ class Environments:
 
     folder: Path
     make: bool = True
+    site: Path | None = None  # packages beside those of this interpreter
 
     def python(self, name):
         """Return the interpreter of an environment; None where there is none."""
-        if name == HERE or (name in BESIDE_US and _all_here(PACKAGES[name])):
+        if name == HERE or self._here(name):
             return sys.executable
         python = self.folder / name / "bin" / "python"
         if not python.exists() and self.make:
@@ -53,7 +58,21 @@ class Environments:
     def version(self, name, distribution):
         """Return the version of a distribution in an environment; None where it is absent."""
         python = self.python(name)
-        return None if python is None else installed(python).get(distribution.lower())
+        if distribution == OURSELVES:
+            from jointsparse import __version__
+
+            return __version__
+        return None if python is None else installed(python, self.site).get(distribution.lower())
+
+    def _here(self, name):
+        """Whether this interpreter has a rival of that environment; with a folder, all it has."""
+        rivals = {
+            re.split("[<>=!]", package)[0].lower()
+            for package in PACKAGES[name]
+            if "<" not in package
+        }
+        found = rivals & set(installed(sys.executable, self.site))
+        return bool(found) if self.site is not None else found == rivals
 
 
 def _make(folder, packages):
@@ -66,12 +85,11 @@ def _make(folder, packages):
             break
 
 
-def _all_here(packages):
-    return set(packages) <= set(installed(sys.executable))
-
-
 @cache
-def installed(python):
+def installed(python, site=None):
     """Return the versions of everything that an interpreter can import."""
-    run = subprocess.run([python, "-c", VERSIONS], capture_output=True, text=True)
+    path = {} if site is None else {"PYTHONPATH": str(site)}
+    run = subprocess.run(
+        [python, "-c", VERSIONS], capture_output=True, text=True, env={**os.environ, **path}
+    )
     return json.loads(run.stdout) if run.returncode == 0 else {}

@@ -45,16 +45,17 @@ class RivalError(Exception):
 class Worker:
     """One competitor in its process; it is ended, whatever it does, with the ``with`` block."""
 
-    def __init__(self, solver, python, folder):
+    def __init__(self, solver, python, folder, site=None):
         self.solver, self.folder = solver, Path(folder)
-        paths = f"{ROOT / 'src'}{os.pathsep}{ROOT}" if solver.environment == HERE else ""
+        paths = [ROOT / "src", ROOT] if solver.environment == HERE else []
+        paths += [] if site is None else [site]
         self.errors = (self.folder / "errors").open("w+")
         self.process = subprocess.Popen(
             [python, str(ROOT / "benchmarks" / "worker.py"), solver.file, solver.cls],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.errors,
-            env={**os.environ, **ONE_THREAD, "PYTHONPATH": paths},
+            env={**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(map(str, paths))},
         )
 
     def __enter__(self):
@@ -143,7 +144,7 @@ def measure(task, problem, solvers, environments, *, repeats=5, limit=60.0):
                     continue
                 own = Path(folder) / str(place)
                 own.mkdir()
-                worker = Worker(solver, python, own)
+                worker = Worker(solver, python, own, environments.site)
                 try:
                     path = str(Path(folder) / "data.npz")
                     worker.ask(limit, do="load", data=path, params=params)

@@ -4,9 +4,10 @@
     python -m benchmarks.operations --accept   store what is counted now
 
 Each of some small fixed problems is solved once. Counted are calls of the expensive functions of
-``numpy.linalg`` and ``scipy.linalg``, the multiplications in the package's own matrix products,
-iterations, and the bytes that tracemalloc sees at the peak. A count that grows by more than a tenth
-fails, with the sentence that says how to accept it; the clock of a busy machine plays no part.
+``numpy.linalg``, ``scipy.linalg`` and LAPACK, the multiplications in the package's own matrix
+products, iterations, and the bytes that tracemalloc sees at the peak. A count that grows by more
+than a tenth fails, with the sentence that says how to accept it; the clock of a busy machine plays
+no part.
 
 The products are counted by reading the package's sources in another way: while this module is at
 work, ``a @ b`` in them is compiled to a call that counts.
@@ -24,12 +25,13 @@ from pathlib import Path
 
 import numpy as np
 import scipy.linalg
+import scipy.linalg.lapack
 
 STORED = Path(__file__).with_name("operations.json")
 ALLOWED = 1.10  # a count may grow by this factor
 ROOM = {"peak bytes": 50_000}  # absolute: interpreters differ in small objects
 FUNCTIONS = ("eigh", "eigvalsh", "svd", "solve", "cholesky", "qr", "lstsq", "inv", "cho_factor")
-FUNCTIONS += ("lu_factor",)
+FUNCTIONS += ("lu_factor", "dpotrf", "dpotri", "dposv")
 COUNTER = "__counted_product__"
 counts: dict[str, float] = {}
 
@@ -82,7 +84,7 @@ def install():
     if "jointsparse" in sys.modules:
         raise RuntimeError("jointsparse is imported already: count in a process of its own")
     sys.meta_path.insert(0, _Finder())
-    for module in (np.linalg, scipy.linalg):
+    for module in (np.linalg, scipy.linalg, scipy.linalg.lapack):
         for name in FUNCTIONS:
             function = getattr(module, name, None)
             if function is not None:

@@ -7,8 +7,9 @@ system's temporary folder and deleted afterwards. Each figure comes from a proce
 * products: XᵀX of as many rows, block by block, float64 blocks that are in memory;
 * fit: ``SPCAPSD().fit(open_source(folder, memory="1GB"))``, all of it, and its peak memory.
 
-At last, how long a fit takes once the moments are known, for 10⁴ and for 10⁶ samples (seconds of
-the processor). The other times are seconds by the clock; always the best of several runs.
+At last, how long a fit takes once the moments are known, for 10⁴ samples and for a hundred copies
+of each (time of the processor); that alone with ``after-moments`` in place of the sizes. The other
+times are seconds by the clock; always the best of several runs.
 """
 
 import json
@@ -123,35 +124,39 @@ def streaming(rows, features, repeats=2):
     return ratio, figures["fit"][1]
 
 
-def after_moments(features=100, few=10_000, many=1_000_000, repeats=5):
-    """Print and return how much longer fits take with 100 times the samples."""
-    from jointsparse import Moments, registry
+def after_moments(features=100, few=10_000, many=1_000_000, repeats=7):
+    """Print and return how much longer fits take with 100 times the samples.
 
+    The many are the few, each of them a hundred times: the same problem, whose scatter matrix is a
+    hundred times larger. Other samples would be another problem, with another number of iterations.
+    """
+    from jointsparse import FSSL, JSPCA, Moments, registry
+
+    found = registry.methods().items()
+    methods = {name: method.make for name, method in found if method.scatter_only}
+    methods["jspca, features"] = lambda: JSPCA(loss="features")
+    methods["jspca, frobenius"] = lambda: JSPCA(loss="frobenius")
+    methods["fssl, pca"] = lambda: FSSL(graph="pca")
     rng = np.random.default_rng(0)
-    loadings = rng.standard_normal((5, features))
-    both = []
-    for rows in (few, many):
-        moments = None
-        for _ in range(max(1, rows // 100_000)):
-            size = min(rows, 100_000)
-            X = rng.standard_normal((size, 5)) @ loadings + rng.standard_normal((size, features))
-            part = Moments.from_data(X)
-            part = Moments(part.n_samples, part.mean, part.scatter)
-            moments = part if moments is None else moments + part
-        both.append(moments)
+    X = rng.standard_normal((few, 5)) @ rng.standard_normal((5, features))
+    X += rng.standard_normal((few, features))
+    once = Moments.from_data(X)
+    times = many // few
+    both = [(few, once.scatter), (few * times, once.scatter * times)]
     ratios = {}
-    for name, method in registry.methods().items():
-        if not method.scatter_only:
-            continue
+    print("| method | 10⁴ samples | 10⁶ samples | ratio |")
+    print("|---|---|---|---|")
+    for name, make in methods.items():
         best = [np.inf, np.inf]
         for _ in range(repeats):
-            for place, moments in enumerate(both):
-                fresh = Moments(moments.n_samples, moments.mean, moments.scatter)
+            for place, (rows, scatter) in enumerate(both):
+                fresh = Moments(rows, once.mean, scatter.copy())
                 start = time.process_time()
-                method.make().fit_moments(fresh)
+                make().fit_moments(fresh)
                 best[place] = min(best[place], time.process_time() - start)
         ratios[name] = best[1] / best[0]
-        print(f"  {name:16} {best[0]:.4f} s, {best[1]:.4f} s, ratio {ratios[name]:.2f}")
+        row = (f"{seconds * 1000:.1f} ms" for seconds in best)
+        print(f"| {name} | {' | '.join(row)} | {ratios[name]:.2f} |", flush=True)
     return ratios
 
 
@@ -159,10 +164,12 @@ def main():
     if sys.argv[1:] and sys.argv[1] in ("read", "products", "fit"):
         child(*sys.argv[1:])
         return
+    if sys.argv[1:] == ["after-moments"]:
+        after_moments()
+        return
     sizes = [int(size) for size in sys.argv[1:]]
     rows, features = (*sizes, *(5_000_000, 200)[len(sizes) :])
     streaming(rows, features)
-    print("after the moments: 10⁴ and 10⁶ samples")
     after_moments()
 
 

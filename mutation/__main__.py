@@ -14,11 +14,12 @@ from pathlib import Path
 
 from mutation.operators import Mutant, mutants
 from mutation.reach import measure
-from mutation.report import report
+from mutation.report import report, reviewed
 from mutation.runner import run
 from mutation.store import Store
 
 ROOT = Path(__file__).parents[1]
+REVIEW = Path(__file__).with_name("reviewed.toml")
 SOURCES = (
     "src/jointsparse/solvers/*.py",
     "src/jointsparse/metrics/*.py",
@@ -50,7 +51,9 @@ def main() -> int:
         help="of tests for one fault: the fastest that reach it",
     )
     parser.add_argument("--only", default="*", help="pattern of source files, as '*greedy.py'")
-    parser.add_argument("--again", action="store_true", help="try those again that survived")
+    parser.add_argument(
+        "--again", action="store_true", help="try those again that survived unreviewed"
+    )
     parser.add_argument("--report", action="store_true", help="print what is known, try nothing")
     parser.add_argument("--fail-under", type=float, default=0, help="score after review, per cent")
     parser.add_argument("--store", type=Path, default=ROOT / "build" / "mutation.sqlite")
@@ -62,11 +65,11 @@ def main() -> int:
     chosen = [file for file in every if fnmatch(file, arguments.only)]
     if not arguments.report:
         _refresh(store, every, arguments.jobs)
-        todo = _sample(store, chosen, arguments.per_file, arguments.seed, arguments.again)
+        todo = _sample(store, chosen, arguments.per_file, arguments.seed, again=arguments.again)
         until = time.monotonic() + 60 * arguments.minutes
         tried = run(ROOT, store, todo, arguments.jobs, arguments.seconds, until)
         print(f"{tried} faults tried")
-    score = report(ROOT, store, chosen, Path(__file__).with_name("reviewed.toml"))
+    score = report(ROOT, store, chosen, REVIEW)
     return int(100 * score < arguments.fail_under)
 
 
@@ -88,16 +91,22 @@ def _refresh(store: Store, sources: list[str], jobs: int) -> None:
         store.know(file)
 
 
-def _sample(store: Store, files: list[str], count: int, seed: int, again: bool) -> Iterator[Mutant]:
+def _sample(
+    store: Store, files: list[str], count: int, seed: int, *, again: bool
+) -> Iterator[Mutant]:
     """Yield the faults to try: one of every file, then a second of every file, and so on."""
+    reasons = reviewed(REVIEW)
     samples = []
     for file in files:
         possible = mutants(file, (ROOT / file).read_text())
         random.Random(f"{seed} {file}").shuffle(possible)
-        known = store.results(file)
+        known = {number: row[0] for number, row in store.results(file).items()}
         if again:
             wanted = [
-                m for m in possible if known.get(m.number, ("",))[0] in ("survived", "unreached")
+                m
+                for m in possible
+                if known.get(m.number) in ("survived", "unreached")
+                and (file, m.before, m.after) not in reasons
             ]
         else:
             wanted = [m for m in possible[:count] if m.number not in known]

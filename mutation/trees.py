@@ -19,6 +19,7 @@ ARGUMENTS = (
     "-o", "addopts=", "--import-mode=importlib", "--strict-markers", "-m", "not slow",
     "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-q", "-x",
 )  # fmt: skip
+BROKEN = 70  # status of a process in which the check itself failed, not a test
 MEMORY = 16 << 30  # bytes of address space: a fault that asks for more fails instead
 
 
@@ -80,10 +81,9 @@ def session(tree: Path, files: list[str], watch: Watch, limit: float | None) -> 
     if limit is not None:  # seconds of computing, so that a busy machine kills no honest test
         resource.setrlimit(resource.RLIMIT_CPU, (int(limit) + 1, int(limit) + 5))
     status = int(pytest.main([*ARGUMENTS, f"--basetemp={tree / 'tmp'}", *files], plugins=[watch]))
-    import jointsparse
-
-    if not Path(jointsparse.__file__).is_relative_to(tree):
-        raise RuntimeError(f"the tests ran on {jointsparse.__file__}, not on the copy in {tree}")
+    package = sys.modules.get("jointsparse")  # a fault may keep it from being imported at all
+    if package is not None and not Path(str(package.__file__)).is_relative_to(tree):
+        raise RuntimeError(f"the tests ran on {package.__file__}, not on the copy in {tree}")
     return status
 
 
@@ -103,7 +103,7 @@ def in_child(tree: Path, work: Any, wall: float) -> tuple[str | None, int]:
             import traceback
 
             traceback.print_exc()
-            os._exit(70)
+            os._exit(BROKEN)
         os._exit(0)
     os.close(writing)
     status = _wait(child, wall)

@@ -14,7 +14,6 @@ regression on the kept ones explains.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -23,20 +22,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray, IntArray
-from jointsparse.device import is_device_array, like
 from jointsparse.linalg import Spectrum, double
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.greedy import (
     DETERMINED,
     GreedyPath,
+    Projection,
     Target,
     row_axes,
     row_products,
     select_greedily,
 )
 from jointsparse.solvers.inverse_root import inverse_root_times
-from jointsparse.solvers.remote_columns import RemoteColumns
 from jointsparse.solvers.sparse_columns import SparseColumns
 
 RULES = ("greedy", "residual", "norm")
@@ -269,10 +267,9 @@ def about_choice(choice: Choice, wanted: Wanted) -> str:
     return ""
 
 
-def projection_target(loadings: Array) -> Callable[[Array], Array]:
+def projection_target(loadings: Array) -> Projection:
     """Return the target X @ loadings: the scores of components."""
-    small = double(loadings)
-    return lambda rows: rows @ (small if is_device_array(small) else like(small, rows))
+    return Projection(double(loadings))
 
 
 def whitened_target(loadings: Array, moments: Moments) -> Target:
@@ -287,10 +284,7 @@ def whitened_target(loadings: Array, moments: Moments) -> Target:
             image = columns.times(double(loadings))
             return inverse_root_times(columns.squared, image, smallest=SMALL_EIGENVALUE)
         values, axes = row_axes(columns, SMALL_EIGENVALUE)
-        if isinstance(columns, RemoteColumns | SparseColumns):
-            image = axes.T @ columns.times(double(loadings))
-        else:
-            image = axes.T @ row_products(columns, projection_target(loadings))
+        image = axes.T @ row_products(columns, projection_target(loadings))
         return axes @ (image / values[:, None] ** 0.5)
     spectrum: Spectrum = moments.native.spectrum
     values, vectors = spectrum.values, spectrum.vectors

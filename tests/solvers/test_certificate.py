@@ -21,6 +21,7 @@ from jointsparse.solvers.convex_model import (
     largest_lam,
     nonempty_lam,
 )
+from jointsparse.solvers.low_rank_basis import Basis, DualPoint
 from jointsparse.solvers.stationarity import Stationarity, secular_norms
 
 LAM, ETA = 0.03, 0.02
@@ -36,13 +37,13 @@ def symmetric(A):
     return (A + A.T) / 2
 
 
-def plain_bound(omega, V):
+def plain_bound(omega, V, budget=ETA + LAM):
     """The bound of the module's text, with p × p matrices in the basis of the features."""
     H = 2 * S - S @ omega - omega @ S - LAM * symmetric(V)
     delta = max(0.0, np.linalg.eigvalsh(H)[-1] - ETA)
     a = 2 * (np.trace(S) - np.sum(S * omega))
     b = np.trace(S) - 2 * np.sum(S * omega) + np.trace(omega @ S @ omega)
-    c = min((ETA + LAM) / (ETA + LAM + delta), max(a / (2 * b), 0.0))
+    c = min(budget / (budget + delta), max(a / (2 * b), 0.0))
     return c * a - c**2 * b
 
 
@@ -61,6 +62,15 @@ def test_bounds_lie_between_the_plain_one_and_the_optimum(omega, V):
     rotated = VECTORS.T @ omega @ VECTORS
     found = dual_value(MODEL, rotated, LAM * VECTORS.T @ V)
     assert max(plain_bound(omega, V), 0.0) - 1e-12 <= found <= OPTIMUM + 1e-7
+    whole = Basis(SPECTRUM.values, VECTORS, S @ VECTORS)
+    point = DualPoint(MODEL, whole, 0.0, rotated, LAM * VECTORS.T @ V)
+    certificate = point.certificate()
+    assert certificate.value >= max(plain_bound(omega, V, ETA), 0.0) - 1e-12
+    assert certificate.value <= OPTIMUM + 1e-7
+    assert point.own_bound() == pytest.approx(certificate.value, abs=1e-9)  # nothing is outside
+    assert certificate.scale <= certificate.limit <= 1
+    multipliers = certificate.scale * certificate.inside
+    assert np.linalg.norm(multipliers, axis=0).max() <= LAM + 1e-12
     H = 2 * S - S @ omega - omega @ S - LAM * symmetric(V)
     values, axes = np.linalg.eigh(H)
     G = (axes * np.minimum(values, ETA)) @ axes.T
@@ -75,6 +85,18 @@ def test_bounds_lie_between_the_plain_one_and_the_optimum(omega, V):
     V_feasible = c * V + (1 - c) * np.eye(8)
     matrix = c * slack - LAM * symmetric(V_feasible)
     assert np.linalg.eigvalsh(matrix)[-1] <= ETA + 1e-12
+
+
+def test_one_direction_above_is_not_given_to_the_multipliers_where_they_are_short():
+    s = SPECTRUM.values
+    eta = 2.2 * float(s[-2])  # only the largest eigenvalue of 2S is above
+    assert 2 * s[-1] > eta > 2 * s[-2]
+    model = ConvexModel.in_data_units(SPECTRUM, 3e-6, 3 * eta)
+    nothing = np.zeros((8, 8))
+    point = DualPoint(model, Basis(s, VECTORS, S @ VECTORS), 0.0, nothing, nothing)
+    # Ω = V = 0, shortened by c = η/(2s₁): the value is 2c - c², as tr S = 1
+    c = eta / (2 * s[-1])
+    assert point.certificate().value == pytest.approx(2 * c - c**2, rel=1e-3)
 
 
 def test_the_bound_is_tight_at_the_optimum():

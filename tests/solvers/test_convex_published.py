@@ -123,6 +123,19 @@ def test_eta_zero_on_wide_data(model):
     follows_the_printed_algorithm(model, samples(10, 40), 0.8, 0.0)
 
 
+def test_constants_are_those_of_the_authors_programs():
+    squared = published_constants("authors", "squared", psd=True)
+    assert squared == PublishedConstants(np.finfo(float).eps, 1e-3, 1e-2, True, 1e-5, 100, 0.5)
+    for loss in ("samples", "samples+mean"):
+        cone = published_constants("authors", loss, psd=True)
+        assert cone == PublishedConstants(1e-3, 1e-3, 1e-3, True, 1e-5, 100, 1.0)
+        free = published_constants("authors", loss, psd=False)
+        assert free == PublishedConstants(1e-3, 1e-3, 1e-3, True, 1e-5, 1000, 1.0)
+    paper = published_constants("paper", "squared", psd=True)
+    assert (paper.absolute, paper.tol, paper.max_iter) == (False, None, None)
+    assert max(paper.smoothing, paper.ridge_features, paper.ridge_samples) <= 1e-10
+
+
 def test_authors_share_of_eta():
     """c = 1 in the authors' CSPCA-PSD is the step for 2η; c = ½ everywhere else."""
     assert published_constants("authors", "samples", psd=True).eta_share == 1

@@ -219,3 +219,13 @@ def test_gains_of_faint_features_keep_their_digits(target):
     assert path.picks.tolist() == [2, 1, 3, 0]
     shares = np.sort(lengths**2)[::-1] / np.sum(lengths**2)
     np.testing.assert_allclose(path.gains, shares, rtol=1e-6)
+
+
+def test_reaching_the_share_exactly_is_enough():
+    X = np.eye(4)  # a quarter each, without rounding
+    path = select_greedily(Columns(X), n_picks=2, r2=0.25)
+    assert path.picks.tolist() == [0]
+    assert path.reason == "the share of the variance asked for is reached"
+    assert not path.exhausted
+    both = select_greedily(Columns(X), n_picks=2)
+    assert both.reason == "the number of features asked for is reached"

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import group_lasso_optimum
@@ -13,6 +14,10 @@ from jointsparse.solvers.joint_sparse import (
     emptying_joint_penalty,
     solve_joint,
 )
+from jointsparse.solvers.passed_sample_loss import PassedSampleLoss
+from jointsparse.solvers.sparse_gram import SparseGram
+from jointsparse.solvers.sparse_sample_loss import SparseSampleLoss
+from jointsparse.solvers.weighted_pass import ArraySamples
 
 LOSSES = ("samples", "features", "frobenius")
 
@@ -126,3 +131,66 @@ def test_features_of_the_published_form_keep_its_constraint():
     residual = np.linalg.norm(X - X @ before.loadings @ before.state.T, axis=0)
     P = after.state
     np.testing.assert_allclose(P.T @ (P / (2 * residual)[:, None]), np.eye(2), atol=1e-6)
+
+
+def sample_losses(X):
+    """The loss over samples in every form: p × p sums, samples, another unit, sparse, passes."""
+
+    class Passed(ArraySamples):
+        n_samples = len(X)
+
+    raw = X + 0.01 * np.arange(X.shape[1])
+    yield SampleLoss(X, wide=False)
+    yield SampleLoss(X, wide=True)
+    yield SampleLoss(8 * X, wide=False, shrink=1 / 8)
+    yield SampleLoss(8 * X, wide=True, shrink=1 / 8)
+    yield SparseSampleLoss(SparseGram(sp.csr_array(8 * raw), 8 * raw.mean(axis=0)))
+    yield PassedSampleLoss(Passed(X))
+
+
+def test_every_form_of_the_loss_over_samples_agrees():
+    X = data(3, 9, 14)
+    rng = np.random.default_rng(0)
+    Q, P = rng.standard_normal((14, 2)) / 5, np.linalg.qr(rng.standard_normal((14, 2)))[0]
+    for loss in sample_losses(X):
+        assert (loss.descends, loss.power, loss.unit, loss.scale) == (True, 0.5, 0.5, 1.0)
+        for residuals in (X, X - X @ Q @ P.T):
+            norms = np.linalg.norm(residuals, axis=1)
+            S = X.T @ (0.5 / norms[:, None] * X)
+            assert loss.trace == pytest.approx(np.trace(S), rel=1e-6)
+            np.testing.assert_allclose(loss.gram.apply(np.eye(14)), S / np.trace(S), atol=1e-6)
+            first = loss.start(1)[:, 0]
+            assert first @ S @ first == pytest.approx(np.linalg.eigvalsh(S)[-1], rel=1e-6)
+            value = loss.reweigh(Q, P, loss.gram.apply(Q))
+            missed = np.linalg.norm(X - X @ Q @ P.T, axis=1).sum()
+            assert value == pytest.approx(missed, rel=1e-6)
+
+
+def test_other_losses_are_what_they_say():
+    X = data(4)
+    rng = np.random.default_rng(1)
+    Q, P = rng.standard_normal((12, 2)) / 5, np.linalg.qr(rng.standard_normal((12, 2)))[0]
+    for gram in (Gram(X.T @ X), SampleGram(X)):
+        frobenius = FrobeniusLoss(gram)
+        value = frobenius.reweigh(Q, P, gram.apply(Q))
+        assert value == pytest.approx(np.sum((X - X @ Q @ P.T) ** 2))
+        features = FeatureLoss(gram)
+        lengths = np.linalg.norm(X, axis=0)
+        np.testing.assert_allclose(features.scale[:, 0], np.sqrt(0.5 / lengths), rtol=1e-6)
+        scaled = X * features.scale[:, 0]
+        first = features.start(1)[:, 0]
+        assert np.linalg.norm(scaled @ first) == pytest.approx(np.linalg.norm(scaled, 2))
+        value = features.reweigh(Q, features.scale * P, gram.apply(Q))
+        assert value == pytest.approx(np.linalg.norm(X - X @ Q @ P.T, axis=0).sum(), rel=1e-6)
+        assert not features.descends
+
+
+def test_the_published_objective_is_that_of_its_result():
+    X = 3 * data(5)
+    found = solve_joint_published(Gram(X.T @ X), 2, 0.4, tol=0.0, max_iter=7)
+    Q, P = found.loadings, found.state
+    value = np.linalg.norm(X - X @ Q @ P.T, axis=0).sum() + 0.4 * np.linalg.norm(Q, axis=1).sum()
+    assert found.objective == found.history[-1] == pytest.approx(value, rel=1e-6)
+    assert found.n_iter == 7
+    empty = solve_joint_published(Gram(X.T @ X), 2, 1e9, tol=1e-8, max_iter=50)
+    assert np.abs(empty.loadings).max() < 1e-3

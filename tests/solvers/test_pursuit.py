@@ -111,3 +111,38 @@ def test_singular_values_are_shrunk(shape):
     left, values, right = np.linalg.svd(M, full_matrices=False)
     expected = (left * np.clip(values - 1.5, 0, None)) @ right
     np.testing.assert_allclose(shrink_singular_values(M, 1.5), expected, atol=1e-10)
+
+
+def test_singular_values_are_lowered_by_the_threshold(monkeypatch):
+    monkeypatch.setattr(pursuit, "PARTIAL_FROM", 20)
+    monkeypatch.setattr(pursuit, "PARTIAL_SHARE", 0.5)
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.standard_normal((30, 30)))[0] for _ in range(2))
+    values = np.r_[8.0, 5.0, 2.5, np.full(27, 1e-3)]
+    shrink = pursuit._Shrink(30)
+    for threshold in (1.0, 1.0, 3.0, 0.5, 1.9, 1e-4):  # the last: more than the basis can hold
+        M = (left * values) @ right.T
+        A, R = shrink(M, threshold)
+        kept = values > threshold
+        assert A.shape[1] == kept.sum()
+        np.testing.assert_allclose(A @ R.T, shrink_singular_values(M, threshold), atol=1e-5)
+        np.testing.assert_allclose(R.T @ R, np.eye(kept.sum()), atol=1e-10)
+        assert (shrink.basis is None) == (threshold < 1e-3)
+
+
+def test_dual_values_are_those_of_points_made_feasible():
+    rng = np.random.default_rng(1)
+    X, Z = rng.standard_normal((2, 6, 4))
+    for scale in (0.01, 1.0):
+        dual = scale * Z
+        outside = max(1.0, np.linalg.norm(dual, 2), np.abs(dual).max() / 0.4)
+        assert pursuit._dual_value(X, dual, 0.4) == pytest.approx(np.sum(X * dual) / outside)
+    wide = solve_pursuit(X.T, 0.4, tol=1e-7, max_iter=2000)
+    tall = solve_pursuit(X, 0.4, tol=1e-7, max_iter=2000)
+    np.testing.assert_allclose(wide.state[0], tall.state[0].T, atol=1e-5)
+    np.testing.assert_allclose(
+        wide.state[1] @ wide.loadings.T, (tall.state[1] @ tall.loadings.T).T, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        wide.loadings.T @ wide.loadings, np.eye(wide.loadings.shape[1]), atol=1e-9
+    )

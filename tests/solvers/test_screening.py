@@ -5,6 +5,7 @@ from jointsparse.linalg import Spectrum
 from jointsparse.solvers.convex_model import factor_scores, largest_lam
 from jointsparse.solvers.convex_splitting import solve_splitting
 from jointsparse.solvers.screening import (
+    _leading_root,
     excess_form,
     gap_safe_screen,
     quadratic_forms,
@@ -167,3 +168,17 @@ def relative_penalties(X, alpha, eta):
     above = 2 * s > eta
     columns = (X.T @ Q[:, above]) / np.sqrt(s[above]) * (2 * s[above] - eta)
     return alpha * np.linalg.norm(columns, axis=1).max(), eta
+
+
+@pytest.mark.parametrize("level", [0.0, 0.5, 2.5, 100.0])
+def test_a_leading_root_and_a_multiple_of_the_identity_are_above_the_form(level):
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((5, 5)))[0]
+    values = np.array([-1e-15, 0.3, 1.0, 2.0, 9.0])
+    form = (rotation * values) @ rotation.T
+    tail, root = _leading_root(form, level)
+    assert 0 <= tail <= level
+    assert root.shape[1] == np.sum(values >= level)
+    above = root @ root.T + tail * np.eye(5) - form
+    assert np.linalg.eigvalsh(above)[0] >= -1e-12
+    # and no further above than the tail
+    assert np.linalg.eigvalsh(above)[-1] <= tail + 1e-12

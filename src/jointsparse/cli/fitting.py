@@ -96,7 +96,11 @@ class Selection:
 
 
 def load_table(
-    data: str | None, label: str | None, drop_text: bool, impute: Impute | None
+    data: str | None,
+    label: str | None,
+    drop_text: bool,
+    impute: Impute | None,
+    memory: str | None = None,
 ) -> "Table":
     """Read the user's table, or the bundled one."""
     from jointsparse.io import TableError, read_table
@@ -104,7 +108,9 @@ def load_table(
     try:
         if data is not None:
             filling = cast("Literal['median', 'mean'] | None", impute and impute.value)
-            return read_table(Path(data), label=label, drop_text=drop_text, impute=filling)
+            return read_table(
+                Path(data), label=label, drop_text=drop_text, impute=filling, memory=memory
+            )
     except (TableError, OSError) as error:
         raise CommandError(str(error)) from error
     from jointsparse.datasets import load_breast_cancer_table

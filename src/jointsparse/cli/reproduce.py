@@ -92,11 +92,8 @@ def reproduce(options: ReproduceOptions) -> None:
             if options.output is not None:
                 _write(options.output, known[name], outcomes[name], store)
     if options.output is not None:
-        from jointsparse.experiments.pages import write_summary
-
-        write_summary(
-            options.output, {n: (known[n].title, outcome) for n, outcome in outcomes.items()}
-        )
+        pages = {n: (known[n].title, outcome) for n, outcome in outcomes.items()}
+        _write_summary(options.output, pages)
     if options.as_json:
         print_json([_record(known[name], outcome) for name, outcome in outcomes.items()])
     else:
@@ -167,12 +164,16 @@ def _run(
         raise CommandError(f"{experiment.name} stopped: {error}") from error
     except sqlite3.Error as error:
         raise CommandError(f"{store.path} cannot be written: {error}") from error
-    if failed:
-        _, message = store.failures(experiment.name)[0]
-        print_warning(
-            f"{experiment.name}: {failed} of {len(tasks)} tasks failed, such as {message}"
-        )
-    return experiment.judge(store.results(experiment.name, {task.key for task in tasks}))
+    try:
+        if failed:
+            _, message = store.failures(experiment.name)[0]
+            print_warning(
+                f"{experiment.name}: {failed} of {len(tasks)} tasks failed, such as {message}"
+            )
+        found = store.results(experiment.name, {task.key for task in tasks})
+    except (sqlite3.Error, ValueError) as error:
+        raise CommandError(f"{store.path} cannot be read: {error}") from error
+    return experiment.judge(found)
 
 
 @contextmanager
@@ -220,6 +221,16 @@ def _write(folder: Path, experiment: "Experiment", outcome: "Outcome", store: "S
     failures = [f"{case}: {message}" for case, message in store.failures(experiment.name)]
     try:
         write_pages(folder, experiment.name, experiment.title, outcome, failures)
+    except (OSError, TableError) as error:
+        raise CommandError(f"{folder}: {error}") from error
+
+
+def _write_summary(folder: Path, outcomes: "dict[str, tuple[str, Outcome]]") -> None:
+    from jointsparse.experiments.pages import write_summary
+    from jointsparse.io import TableError
+
+    try:
+        write_summary(folder, outcomes)
     except (OSError, TableError) as error:
         raise CommandError(f"{folder}: {error}") from error
 

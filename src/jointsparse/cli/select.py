@@ -324,7 +324,10 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
     )
     table: Table | None
     if source is None:
-        table = fitting.load_table(options.data, options.label, options.drop_text, impute)
+        table = fitting.load_table(
+            options.data, options.label, options.drop_text, impute, options.memory
+        )
+        streaming.check_whole(table, estimator, options.memory)
     else:
         table = streaming.whole_table(source, estimator, scale, impute)
         if table is None:

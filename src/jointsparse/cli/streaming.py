@@ -215,6 +215,27 @@ def whole_table(
     return None
 
 
+def check_whole(table: "Table", estimator: Any, memory: str | None) -> None:
+    """Refuse a fit to a table in memory that needs more than ``--memory``, or than there is."""
+    import numpy as np
+
+    from jointsparse.sources.budget import available_memory, parse_size, size_in_words
+
+    if not isinstance(table.values, np.ndarray):
+        return  # of sparse samples, only what is stored counts
+    n, p = table.shape
+    needed = _TABLE_COPIES * 8 * n * p
+    if n >= p and not estimator._needs_samples():
+        needed += _SCATTER_COPIES * 8 * p**2
+    allowed = available_memory() if memory is None else parse_size(memory)
+    if needed > allowed:
+        raise CommandError(
+            f"a fit to {n} samples × {p} features needs {size_in_words(needed)} of memory, and "
+            f"{size_in_words(allowed)} may be used: use fewer columns, allow more with --memory, "
+            "or save the table as .parquet or .npy, which are read in blocks"
+        )
+
+
 def _way_out_for_wide(source: "Source") -> str:
     from jointsparse.sources.budget import size_in_words
 

@@ -56,13 +56,25 @@ def check_target(target: Path) -> None:
     """Refuse, before any work, a path at which no file can be written."""
     if "\0" in str(target):
         raise table_error(repr(str(target)), "cannot be written: its name holds a zero byte.")
+    try:
+        reason = _obstacle(target)
+    except OSError as error:  # such as a name that is too long
+        reason = error.strerror or str(error)
+    if reason:
+        raise table_error(target, f"cannot be written: {reason}.")
+
+
+def _obstacle(target: Path) -> str:
+    """Return why no file can be written there; nothing where one can."""
     if not target.parent.is_dir():
-        raise table_error(target, f"cannot be written: there is no directory {target.parent}.")
-    if target.is_dir() or (target.exists() and not os.access(target, os.W_OK)):
-        what = "a directory" if target.is_dir() else "read-only"
-        raise table_error(target, f"cannot be written: it is {what}.")
+        return f"there is no directory {target.parent}"
+    if target.is_dir():
+        return "it is a directory"
+    if target.exists() and not os.access(target, os.W_OK):
+        return "it is read-only"
     if target.exists() and not target.is_file():
-        raise table_error(target, "cannot be written: it is a device or a pipe, not a file.")
+        return "it is a device or a pipe, not a file"
+    return ""
 
 
 @contextmanager

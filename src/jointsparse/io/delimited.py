@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -62,15 +61,19 @@ class Header:
 def read_header(path: Path, kind: str) -> Header:
     """Find the delimiter and the names of the columns."""
     # The last try is the first again: a single column. A wide header not split is a csv.Error.
+    names: list[str] = []
+    reason = ""
     for delimiter in (*DELIMITERS[kind], DELIMITERS[kind][0]):
-        names: list[str] = []
-        with suppress(csv.Error), open_input(path) as stream:
-            reader = csv.reader(_first_lines(path, stream), delimiter=delimiter)
-            names, lines, more = next(filter(None, reader), []), reader.line_num, any(reader)
-            if len(names) > 1:
-                break
+        try:
+            with open_input(path) as stream:
+                reader = csv.reader(_first_lines(path, stream), delimiter=delimiter)
+                names, lines, more = next(filter(None, reader), []), reader.line_num, any(reader)
+        except csv.Error as error:
+            names, reason = [], f" and numbers: {error}"
+        if len(names) > 1:
+            break
     if not names:
-        raise table_error(path, "has no readable line of column names.")
+        raise table_error(path, f"has no readable line of column names{reason}.")
     check_text_width(path, len(names))
     if any(map(NUMBER.fullmatch, names)) and all(
         n in _NO_NAME or NUMBER.fullmatch(n) for n in names

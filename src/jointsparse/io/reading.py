@@ -51,11 +51,12 @@ def read_table(
     limit = available_memory() if memory is None else parse_size(memory)
     if impute not in (None, "median", "mean", "keep"):
         raise TableError(f"impute must be 'median' or 'mean', not {impute!r}.")
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise table_error(path, "is a device or a pipe; only files are read.")
-    with reading(path), path.open("rb") as stream:
-        if not stream.read(1):
-            raise table_error(path, "is empty.")
+    with reading(path):
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise table_error(path, "is a device or a pipe; only files are read.")
+        with path.open("rb") as stream:
+            if not stream.read(1):
+                raise table_error(path, "is empty.")
     kind = kind_of(path)
     before = Versions([path])
     if kind in ("npy", "npz", "mtx"):

@@ -90,15 +90,15 @@ def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
 def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
     """Label columns that are equal up to sign alike; None where all differ."""
     n = columns.shape[0]
-    draws = np.random.default_rng(0).standard_normal(n)
+    draws = np.random.default_rng(0).standard_normal((n, 1))
     # One number for each column, the same for equal ones; few others come as close.
     if isinstance(columns, SparseWide):
         stored = np.max(np.abs(columns.matrix.data), initial=0.0)
-        size = float(stored + np.max(np.abs(columns.mean)))
-        probe = np.abs(columns.transposed_times(draws[:, None])).ravel()
+        size = float(stored) + float(np.max(np.abs(columns.mean)))
+        probe = np.abs(columns.transposed_times(draws)).ravel()
     else:
         size = float(np.max(np.abs(columns)))
-        probe = np.abs(draws @ columns)
+        probe = np.abs(draws.T @ columns).ravel()
     order = np.argsort(probe, kind="stable")
     labels = np.arange(probe.size)
     close = np.diff(probe[order]) <= EQUAL * max(float(probe.max()), size)

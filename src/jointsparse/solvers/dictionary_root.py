@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from jointsparse.solvers.gram import FloatArray
+from jointsparse.arrays import FloatArray
 from jointsparse.solvers.sparse_gram import SparseGram
 
 
@@ -41,7 +41,11 @@ class DenseRoot:
 
     def __init__(self, root: FloatArray) -> None:
         self.root = root
-        self.squares: FloatArray = np.einsum("ij,ij->j", root, root)
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """Squared lengths of the columns."""
+        return np.asarray(np.einsum("ij,ij->j", self.root, self.root))
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
         """Return YᵀR."""

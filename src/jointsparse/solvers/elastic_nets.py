@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrs
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.elastic_net import ROUNDING, cholesky, elastic_net
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray
+from jointsparse.solvers.gram import Gram
 
 
 class SignedSet:
@@ -69,7 +70,8 @@ class ElasticNets:
             found[:, j] = elastic_net(
                 self.gram, C[:, j], ridge=self.ridge, penalty=float(l1[j]), start=B[:, j]
             )
-            self._keep(j, found[:, j])
+            if l1[j] > 0:  # else all features are in it, and S on them would be p × p
+                self._keep(j, found[:, j])
             image[:, j] = self.gram.apply(found[:, j])
         return found, image
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray, IntArray
-from jointsparse.device import to_host
+from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import BLOCK, blocks, column_products, positive_part
 from jointsparse.solvers.columns import Columns
 from jointsparse.solvers.remote_columns import RemoteColumns
@@ -242,8 +242,22 @@ def row_axes(columns: Columns, smallest: float, count: int | None = None) -> tup
     return values[large], axes[:, large]
 
 
+@dataclass(frozen=True)
+class Projection:
+    """The target X @ loadings: the scores of components."""
+
+    loadings: Array
+
+    def __call__(self, rows: Array) -> Array:
+        """Return the scores of a block of rows."""
+        small = self.loadings
+        return rows @ (small if is_device_array(small) else like(small, rows))
+
+
 def row_products(columns: Columns, transform: Callable[[Array], Array]) -> Array:
-    """Apply something to all rows of X, block by block."""
+    """Apply something to all rows of X, block by block; one product where that is all it takes."""
+    if isinstance(transform, Projection) and isinstance(columns, SparseColumns | RemoteColumns):
+        return columns.times(transform.loadings)
     step = max(1, BLOCK_ENTRIES // columns.n_features)
     starts = range(0, columns.n_rows, step)
     return columns.xp.concat([transform(columns.rows(slice(k, k + step))) for k in starts])

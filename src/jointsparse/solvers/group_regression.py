@@ -37,6 +37,7 @@ LENGTHS = (
     0.03,
     0.01,
 )  # of Newton steps where the whole one does not help, until one does
+ENTERING = 3  # at most a third of those used: of far more, most would have to leave again
 TIE = 1e-9  # relative: features that differ by less enter together
 
 
@@ -143,7 +144,7 @@ def group_regression(
     for _ in range(correlation.shape[0] + 1):
         used = solution.any(axis=1)
         excess = np.where(used, 0.0, _lengths(residual) - half)
-        entering = _largest(excess, tol * half, max(10, int(used.sum())))
+        entering = _largest(excess, tol * half, max(10, int(used.sum()) // ENTERING))
         if entering.size == 0 and _violation(solution[used], residual[used], half) <= tol * half:
             break
         working = np.union1d(np.flatnonzero(used), entering)
@@ -319,7 +320,20 @@ def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatAr
             return ahead
         ahead = _stopped_at_zero(A + length * direction, A)
         value = _block_value(S, C, half, ahead)
-    return ahead if value < lowest else safe
+    return ahead if value < lowest else _stretched(S, C, half, A, safe)
+
+
+def _stretched(
+    S: FloatArray, C: FloatArray, half: float, A: FloatArray, safe: FloatArray
+) -> FloatArray:
+    """Go twice as far as the safe step, which is a short one, as long as that helps."""
+    best, lowest, length = safe, _block_value(S, C, half, safe), 2.0
+    while True:
+        ahead = _stopped_at_zero(A + length * (safe - A), A)
+        value = _block_value(S, C, half, ahead)
+        if not _falls(value, lowest):
+            return best
+        best, lowest, length = ahead, value, 2 * length
 
 
 def _stopped_at_zero(ahead: FloatArray, A: FloatArray) -> FloatArray:

@@ -100,8 +100,8 @@ class DenseForm:
         return subspace_of(vectors, share, lambda V: np.sum(V * (self.matrix @ V), axis=0))
 
 
-class WideForm:
-    """What the forms through samples share."""
+class _WideForm:
+    """What the two forms through samples share."""
 
     data: FloatArray
     floor = 0.0
@@ -131,7 +131,7 @@ class WideForm:
         return subspace_of(*found, self._energies)
 
 
-class LaplacianForm(WideForm):
+class LaplacianForm(_WideForm):
     """A = Xᵀ L X with a sparse positive semidefinite L, for more features than samples.
 
     Parameters
@@ -183,7 +183,7 @@ class LaplacianForm(WideForm):
         return np.asarray(np.sum(image * (self.matrix @ image), axis=0))
 
 
-class ScatterForm(WideForm):
+class ScatterForm(_WideForm):
     """A = -XᵀX, for more features than samples.
 
     Parameters

@@ -1,38 +1,26 @@
 r"""A = -XᵀX of sparse samples, for the reweighted eigenproblems: products, never a dense copy.
 
-The lowest eigenspace of A + diag(w) belongs to the largest eigenvalues of the inverse of
-D - XᵀX, D = diag(w) + 2s₁I, which Woodbury's identity applies in the space of the samples:
-
-.. math:: (D - X^\top X)^{-1} = D^{-1} + D^{-1}X^\top(I - XD^{-1}X^\top)^{-1}XD^{-1} .
-
-The matrix in the middle is factorised for a few thousand samples. With more of them the eigenspace
-comes from products alone, by the block Davidson method: Rayleigh-Ritz on a growing basis, which
-each step extends by the residuals r of the pairs that are not accurate yet, divided by w + θ. Large
-weights (features that are leaving) are harmless there, too.
+The lowest eigenspace of A + diag(w) comes from products alone, by the block Davidson method:
+Rayleigh-Ritz on a growing basis, which each step extends by the residuals of the pairs that are not
+accurate yet, divided by w + θ. Large weights (features that are leaving) are harmless there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import scipy.linalg
-import scipy.sparse as sp
 
-from jointsparse.linalg import add_to_diagonal
-from jointsparse.solvers.block_krylov import FloatArray, widened
+from jointsparse.arrays import FloatArray
+from jointsparse.solvers.block_krylov import widened
 from jointsparse.solvers.orthonormal import outside
 from jointsparse.solvers.quadratic_forms import (
     GUARDS,
     TIE,
     Subspace,
-    WideForm,
     later_tie,
     shares,
     subspace_of,
 )
 from jointsparse.solvers.sparse_gram import SparseGram
-from jointsparse.solvers.wide_data import SparseWide
 
 ACCURATE = 1e-9  # residual of the pairs that are wanted, as a share of the largest eigenvalue …
 SIGN = 1e-4  # … and of the first guard
@@ -41,7 +29,7 @@ WIDEST = 6  # times the pairs: columns of the basis, before it shrinks to them
 MOST_STEPS = 500
 
 
-class SparseScatterForm(WideForm):
+class SparseScatterForm:
     """A = -S with S = XᵀX divided by its trace, X sparse and centred on the way.
 
     Parameters
@@ -53,7 +41,6 @@ class SparseScatterForm(WideForm):
     def __init__(self, gram: SparseGram) -> None:
         self.gram = gram
         self.values = gram.leading(1)[0]  # all, or at least the largest
-        self.floor = -2 * float(self.values[0])
 
     def first(self, count: int) -> Subspace:
         """Return the principal subspace."""
@@ -64,8 +51,6 @@ class SparseScatterForm(WideForm):
 
     def lowest(self, weights: FloatArray, count: int, start: FloatArray) -> Subspace:
         """Return the lowest eigenspace of A + diag(weights), looked for from ``start``."""
-        if not self.gram.truncated:
-            return super().lowest(weights, count, start)
         guards = GUARDS
         while True:  # until the last guard is not tied, so that ties are complete
             width = min(count + guards, weights.size)
@@ -105,26 +90,6 @@ class SparseScatterForm(WideForm):
 
     def _image(self, weights: FloatArray, block: FloatArray) -> FloatArray:
         return self.gram.apply(block) - weights[:, None] * block
-
-    def _inverse(self, weights: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        diagonal = weights - self.floor
-        data, roots = self.gram.data, 1 / np.sqrt(diagonal)
-        scaled = SparseWide(sp.csc_array(data.matrix.multiply(roots)), data.mean * roots)
-        scale = np.sqrt(self.gram.weights)
-        system = add_to_diagonal(-scaled.gram() * scale * scale.T, 1.0)
-        factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-
-        def apply(block: FloatArray) -> FloatArray:
-            thin = block / diagonal[:, None]
-            right = self.gram.scaled_image(thin)
-            inner = scipy.linalg.cho_solve(factor, right, check_finite=False)
-            return np.asarray(thin + self.gram.scaled_back(inner) / diagonal[:, None])
-
-        return apply
-
-    def matrix_of_form(self) -> FloatArray:
-        """Return A; only asked for where features are few."""
-        return -self.gram.block(np.arange(self.gram.data.shape[1]))
 
     def _energies(self, vectors: FloatArray) -> FloatArray:
         return np.asarray(-np.sum(self.gram.scaled_image(vectors) ** 2, axis=0))

@@ -145,9 +145,9 @@ class SparseGram(Gram):
 
     def _row_pairs(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return eigenvalues of S and unit vectors over the samples; computed once."""
-        if self._pairs is None or (self.truncated and self._pairs[0].size < count):
+        if self._pairs is None or (self._truncated and self._pairs[0].size < count):
             n = self.data.shape[0]
-            if self.truncated:
+            if self._truncated:
                 self._pairs = leading_pairs(n, self._rows_and_back, count)
             else:
                 roots = np.sqrt(self.weights)
@@ -156,7 +156,7 @@ class SparseGram(Gram):
         return self._pairs
 
     @property
-    def truncated(self) -> bool:
+    def _truncated(self) -> bool:
         """Whether there are too many samples for all eigenvalues."""
         return self.data.shape[0] > LARGEST_GRAM
 
@@ -167,4 +167,4 @@ class SparseGram(Gram):
     def rank(self, found: int) -> int:
         """Return the rank: as many as were found, or what it can be where not all were."""
         n = self.data.shape[0]
-        return min(n - 1, int(np.count_nonzero(self.diagonal))) if self.truncated else found
+        return min(n - 1, int(np.count_nonzero(self.diagonal))) if self._truncated else found

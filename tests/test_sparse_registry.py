@@ -1,0 +1,144 @@
+"""Every method of the registry: sparse samples give what dense ones give, and stay sparse."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from jointsparse import CSPCA, FSSL, RobustPCA, registry
+from jointsparse.methods import from_source
+
+N, P = 48, 700
+METHODS = registry.methods()
+SLOW = {"aw-spca-psd", "sogfs"}  # on few samples with many features
+# What makes no dense array of wide sparse samples, by default and in other variants.
+SPARSE = [name for name, method in METHODS.items() if method.make()._dense_bytes(N, P) == 0]
+MAKE = {
+    **{name: METHODS[name].make for name in METHODS},
+    "cspca-psd": lambda: CSPCA(eta=0.3, alpha=0.3),  # more directions take longer
+    "fssl, pca": lambda: FSSL(graph="pca"),
+    "fssl, l11": lambda: FSSL(norm="l11"),
+}
+KIND = {"csr": sp.csr_array, "csc": sp.csc_matrix}
+
+
+def text_like(seed=0):
+    """Few words of a few topics in each document; one word in all documents, one in none."""
+    rng = np.random.default_rng(seed)
+    words = sp.random_array((N, P), density=0.03, rng=rng)
+    topics = sp.random_array((5, P), density=0.05, rng=rng)
+    member = sp.csr_array((rng.uniform(size=(N, 5)) < 0.3).astype(float))
+    matrix = sp.csr_array(words + 2 * member @ topics).tolil()
+    matrix[:, 7], matrix[:, 8] = 0, 3
+    matrix[:, 9] = rng.uniform(5, 6, N)
+    return matrix.tocsr()
+
+
+@pytest.fixture
+def never_dense(monkeypatch):
+    """Make everything raise that turns a sparse matrix of half the size or more into an array."""
+
+    def guarded(original):
+        def refusing(self, *args, **kwargs):
+            if np.prod(self.shape) >= N * P / 2:
+                raise AssertionError(f"a {self.shape} matrix was made dense")
+            return original(self, *args, **kwargs)
+
+        return refusing
+
+    for layout in ("csr", "csc", "coo", "lil", "dok", "bsr", "dia"):
+        for kind in ("array", "matrix"):
+            made = getattr(sp, f"{layout}_{kind}")
+            for name in ("toarray", "todense"):
+                monkeypatch.setattr(made, name, guarded(getattr(made, name)))
+
+
+def fitted(name, X):
+    model = MAKE[name]()
+    if hasattr(model, "n_features_to_select"):
+        model.set_params(n_features_to_select=8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so few samples do not do for some
+        return model.fit(X)
+
+
+def assert_same(found, expected):
+    for key in ("feature_scores_", "components_", "objective_", "explained_variance_ratio_"):
+        if hasattr(expected, key):
+            value = np.asarray(getattr(expected, key))
+            np.testing.assert_allclose(
+                getattr(found, key), value, rtol=0, atol=1e-8 * max(1, np.abs(value).max())
+            )
+    np.testing.assert_array_equal(found.get_support(), expected.get_support())
+    kept = expected.get_support()  # of the others, rounding may order some that are alike
+    if hasattr(expected, "n_features_to_select"):
+        np.testing.assert_array_equal(found.ranking_[kept], expected.ranking_[kept])
+
+
+def marked(names):
+    return [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in names]
+
+
+def test_what_stays_sparse_and_what_does_not():
+    assert set(METHODS) - set(SPARSE) == {
+        "cspca",
+        "aw-spca-psd",
+        "aw-spca",
+        "robust-pca",
+        "udfs",
+        "sogfs",
+    }
+
+
+@pytest.mark.parametrize("kind", KIND)
+@pytest.mark.parametrize("name", [*SPARSE, "fssl, pca", "fssl, l11"])
+def test_wide_samples_stay_sparse(name, kind, never_dense):
+    matrix = text_like()
+    dense = np.array([matrix[[i]].toarray()[0] for i in range(N)])
+    assert_same(fitted(name, KIND[kind](matrix)), fitted(name, dense))
+
+
+@pytest.mark.parametrize("name", marked(sorted(set(METHODS) - set(SPARSE))))
+def test_wide_samples_that_become_dense_give_the_same(name):
+    assert_same(fitted(name, text_like()), fitted(name, text_like().toarray()))
+
+
+@pytest.mark.parametrize("name", marked(METHODS))
+def test_tall_samples(name):
+    matrix = sp.csr_array(text_like()[:, 7:27])
+    assert_same(fitted(name, matrix), fitted(name, matrix.toarray()))
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - set(SPARSE)))
+def test_dense_copies_that_do_not_fit_are_refused_at_once(name, monkeypatch, never_dense):
+    monkeypatch.setattr(from_source, "default_budget", lambda: 10**5)
+    with pytest.raises(ValueError, match=r"dense arrays.*48 × 700.* MB .*spca-psd, cspca-psd"):
+        fitted(name, text_like())
+
+
+def test_what_fits_is_not_refused():
+    assert RobustPCA(max_iter=5)._dense_bytes(10, 10) < 10**5
+    assert FSSL()._dense_bytes(N, P) == 0 < FSSL(norm="fro")._dense_bytes(N, P)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["spca-psd", "cspca-psd", "spcafs", "fssl-pca", "robust-pca"])
+def test_text_of_20_000_documents_and_50_000_words(name):
+    """The dense samples would take 8 GB; no process takes a sixth of it."""
+    command = [sys.executable, "-m", "benchmarks.sparse", "--child", name]
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
+    )
+    found = json.loads(run.stdout)
+    assert 0.0045 < found["filled"] < 0.0055
+    assert found["peak"] < 1.3e9
+    if name == "robust-pca":
+        assert "need about 80 GB" in found["refused"]
+        assert found["seconds"] < 30
+    else:
+        assert found["planted"] == found["kept"]
