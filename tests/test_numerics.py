@@ -75,14 +75,14 @@ def test_a_finite_result_or_a_documented_refusal(name, X):
 @pytest.mark.slow
 @each_method
 @given(X=tables())
-@settings(max_examples=150)
+@settings(max_examples=40)
 def test_a_finite_result_or_a_documented_refusal_often(name, X):
     finite_or_refused(name, X)
 
 
 @pytest.mark.slow
 @given(number=st.integers(0, 2**32 - 1))
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_the_fuzz_finds_nothing(number):
     assert case(number) in ("fitted", "refused")
 
