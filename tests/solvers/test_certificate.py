@@ -1,10 +1,13 @@
 """Lower bounds: never above the optimum, and never below the plain bound that they improve on."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from oracles import planted_problem, sample_loss_optimum, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
+from jointsparse.solvers import wide_certificate
 from jointsparse.solvers.certificate import (
     consistent_move,
     dual_point_of_cone,
@@ -107,6 +110,30 @@ def test_the_bound_is_tight_at_the_optimum():
     model = ConvexModel.in_data_units(SPECTRUM, 3 * lam, 3 * eta)
     found = dual_value(model, VECTORS.T @ omega @ VECTORS, lam * VECTORS.T @ (omega / lengths))
     assert optimum * (1 - 1e-5) <= found <= optimum * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("more", [1.05, 1.2, 1.45])
+def test_a_good_point_of_smaller_penalties_proves_no_more_than_it_should(more):
+    optimum, _ = spca_psd_optimum(S, more * LAM, more * ETA)
+    model = ConvexModel.in_data_units(SPECTRUM, 3 * more * LAM, 3 * more * ETA)
+    for shorter in (0.99, 1.0):
+        for share in (0.5, 0.9, 1.0):
+            V = share * OMEGA / np.maximum(np.linalg.norm(OMEGA, axis=0), 1e-9)
+            rotated = VECTORS.T @ (shorter * OMEGA) @ VECTORS
+            found = dual_value(model, rotated, more * LAM * VECTORS.T @ V)
+            assert 0 < found <= optimum + 1e-7
+
+
+def test_features_outside_the_working_set(monkeypatch):
+    X = RNG.standard_normal((5, 9)) / 10
+    lam, eta = 0.3, 0.05
+    monkeypatch.setattr(wide_certificate, "_pull", lambda frame, rotated: np.zeros((2, 5)))
+    frame = SimpleNamespace(missed=np.zeros((5, 5)))
+    found = wide_certificate.Dropped.of(X, frame, np.zeros((2, 2)), lam, eta)
+    values, vectors = np.linalg.eigh(2 * X.T @ X)
+    V = (vectors * np.maximum(values - eta, 0)) @ vectors.T / lam
+    np.testing.assert_allclose(found.diagonal, np.diag(V), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.squares, np.sum(V**2, axis=0), rtol=1e-6, atol=1e-9)
 
 
 def test_a_consistent_move_solves_its_equation():

@@ -174,6 +174,9 @@ def test_basis_is_orthonormal_and_holds_the_data():
         np.testing.assert_allclose(W.T @ W, np.eye(W.shape[1]), atol=1e-12)
         np.testing.assert_allclose(W @ (W.T @ X.T), X.T, atol=1e-12)
         np.testing.assert_allclose(W.T @ (X.T @ X) @ W, np.diag(s), atol=1e-12)
+    # unit vectors of features that the basis spans poorly, where rounds gain little
+    sizes = [build_basis(X, None, multiplier, slow, 0.01, 0.05)[1].shape[1] for slow in (0, 1, 2)]
+    assert sizes[0] == np.linalg.matrix_rank(X) < sizes[1] <= sizes[2]
 
 
 def test_without_sparsity_penalty():
