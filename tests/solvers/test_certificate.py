@@ -24,7 +24,7 @@ from jointsparse.solvers.convex_model import (
     largest_lam,
     nonempty_lam,
 )
-from jointsparse.solvers.low_rank_basis import Basis, DualPoint
+from jointsparse.solvers.low_rank_basis import SHIFTS, Basis, DualPoint
 from jointsparse.solvers.stationarity import Stationarity, secular_norms
 
 LAM, ETA = 0.03, 0.02
@@ -56,6 +56,8 @@ def points():
         A = near * symmetric(RNG.standard_normal((8, 8)))
         V = unit + near * RNG.standard_normal((8, 8))
         yield OMEGA + A, V / np.maximum(1.0, np.linalg.norm(V, axis=0))
+    for shorter, share in ((0.9, 1.0), (0.95, 0.5), (0.98, 1.0)):
+        yield shorter * OMEGA, share * unit
     yield np.zeros((8, 8)), np.zeros((8, 8))
     yield 5 * np.eye(8), np.zeros((8, 8))  # where nothing but 0 can be proved
 
@@ -72,6 +74,18 @@ def test_bounds_lie_between_the_plain_one_and_the_optimum(omega, V):
     assert certificate.value <= OPTIMUM + 1e-7
     assert point.own_bound() == pytest.approx(certificate.value, abs=1e-9)  # nothing is outside
     assert certificate.scale <= certificate.limit <= 1
+    # the best of a few shares of the excess, with every column written out
+    values, frame = np.linalg.eigh(point.inner)
+    excess = np.maximum(values - ETA, 0.0)
+    bounds = [0.0]
+    for shift in excess.max() * np.asarray(SHIFTS):
+        lift = (frame * np.maximum(excess - shift, 0.0)) @ frame.T @ VECTORS.T
+        longest = np.linalg.norm(LAM * VECTORS.T @ V + lift, axis=0).max()
+        c = min(
+            ETA / (ETA + shift), LAM / max(longest, LAM / 2), point.slope / (2 * point.curvature)
+        )
+        bounds.append(max(c, 0.0) * point.slope - max(c, 0.0) ** 2 * point.curvature)
+    assert certificate.value == pytest.approx(max(bounds), rel=1e-6, abs=1e-12)
     multipliers = certificate.scale * certificate.inside
     assert np.linalg.norm(multipliers, axis=0).max() <= LAM + 1e-12
     H = 2 * S - S @ omega - omega @ S - LAM * symmetric(V)

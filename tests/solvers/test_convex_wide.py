@@ -136,6 +136,7 @@ def test_bound_holds_for_any_point():
 def test_scale_never_exceeds_one():
     c, t = best_scale(0.3, np.full(5, 0.01), np.zeros(5), 0.1, 0.3)
     assert (c, t) == (1.0, 0.0)
+    assert best_scale(0.1, np.full(5, 0.01), np.zeros(5), 0.1, 0.3) == (1.0, 0.0)  # room to spare
     c, t = best_scale(0.2, np.ones(5), np.zeros(5), 0.1, 0.0)
     assert t >= 2.0
     assert c == pytest.approx(1 / np.sqrt(5))
