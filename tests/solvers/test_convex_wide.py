@@ -196,6 +196,9 @@ def test_directions_of_rounding_have_no_part_in_a_closed_form():
     solution = solve_wide(X, 0.0, 0.0)
     assert solution.loadings.shape[1] == np.linalg.matrix_rank(X)
     assert solution.objective == pytest.approx(0, abs=1e-14)
+    rank = float(np.linalg.matrix_rank(X))
+    expected = {"rank": rank, "screened": 0.0, "rounds": 0.0, "basis size": 0.0}
+    assert solution.diagnostics == expected
     omega = solution.loadings @ solution.loadings.T
     np.testing.assert_allclose(X @ omega, X, atol=1e-10)
 
