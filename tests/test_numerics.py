@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fuzz import inputs
 from fuzz.estimators import case
 from fuzz.refusals import ABOUT_DATA, is_documented
-from jointsparse import CSPCA, SPCAPSD, UDFS, Moments, registry
-from jointsparse.linalg import lowest_eigenpairs, without_offsets
+from jointsparse import AWSPCA, CSPCA, SPCAPSD, UDFS, Moments, registry
+from jointsparse.linalg import inverse_by_eigenpairs, lowest_eigenpairs, without_offsets
 
 METHODS = registry.methods()
 each_method = pytest.mark.parametrize("name", list(METHODS))
@@ -148,6 +148,22 @@ def test_an_absolute_penalty_beyond_all_data_empties_the_model_with_a_proof(make
     assert model.objective_ == pytest.approx(np.sum(lengths ** (2 if make is SPCAPSD else 1)))
 
 
+@pytest.mark.parametrize("shape", [(9, 4), (9, 30)])
+@pytest.mark.parametrize("psd", [True, False])
+@pytest.mark.parametrize("make", [CSPCA, AWSPCA])
+def test_most_samples_may_be_the_same(make, psd, shape):
+    X = np.zeros(shape)
+    X[-2:] = np.random.default_rng(0).standard_normal(shape[1]) * [[1], [-1]]
+    model = fitted(make(psd=psd, alpha=0.2), X)
+    assert model.duality_gap_ <= model.tol
+    largest = model.alpha_ / 0.2  # as in the dense formula, whichever way it is computed
+    norm = np.linalg.norm(X[-1])
+    slope = 2 * np.outer(X[-1], X[-1]) / norm  # both samples pull alike
+    if make is CSPCA:
+        slope = slope - model.eta_ * np.outer(X[-1], X[-1]) / norm**2
+    assert largest == pytest.approx(np.linalg.norm(slope, axis=0).max(), rel=1e-6)
+
+
 def test_penalties_that_rounding_swallows_are_refused():
     X = np.random.default_rng(0).standard_normal((20, 6)) * 1e60
     with pytest.raises(ValueError, match="lost in rounding"):
@@ -170,6 +186,16 @@ def test_tied_eigenvalues_fall_back_to_all_of_them_and_say_so(monkeypatch, caplo
         values, vectors = lowest_eigenpairs(matrix, 5)
     assert "now all of them" in caplog.text
     np.testing.assert_allclose(vectors * values @ vectors.T, matrix, atol=1e-12)
+
+
+def test_an_inverse_in_spite_of_rounding(caplog):
+    matrix = np.diag([2.0, 1.0, -1e-17])
+    with caplog.at_level(logging.INFO, "jointsparse.linalg"):
+        inverse = inverse_by_eigenpairs(matrix)
+    assert "not positive definite" in caplog.text
+    np.testing.assert_allclose(np.diag(inverse)[:2], [0.5, 1.0])
+    assert np.linalg.eigvalsh(inverse)[0] > 0
+    assert np.isfinite(inverse).all()
 
 
 def test_the_refusals_of_the_fuzz_are_those_of_the_documentation():

@@ -137,6 +137,18 @@ def lowest_eigenpairs(matrix: NDArray[Any], count: int) -> tuple[NDArray[Any], N
     return values, vectors
 
 
+def inverse_by_eigenpairs(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return the inverse of a matrix that is positive definite but for rounding.
+
+    For where a Cholesky factorisation with a jitter fails: eigenvalues below rounding count as
+    rounding, so that the inverse is positive definite and finite.
+    """
+    logger.info("a matrix of %d rows is not positive definite; its eigenpairs serve", len(matrix))
+    values, vectors = eigh(matrix)
+    floor = len(matrix) * np.finfo(np.float64).eps * max(float(values[-1]), np.finfo(float).tiny)
+    return np.asarray((vectors / np.maximum(values, floor)) @ vectors.T)
+
+
 def positive_part(array: Array) -> Array:
     """Return max(x, 0) entry by entry; several times faster than a portable ``clip``."""
     return (array + abs(array)) / 2

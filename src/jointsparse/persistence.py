@@ -91,7 +91,17 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     See Also
     --------
-    save_model : Writes it; has an example.
+    save_model : Writes it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from jointsparse import SPCAPSD, load_model, save_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(SPCAPSD(alpha=0.2), Path(folder) / "model.skops")
+    ...     load_model(Path(folder) / "model.skops")
+    SPCAPSD(alpha=0.2)
     """
     import skops.io
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.linalg import Array, array_namespace, eigh, positive_part
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, eigh, positive_part
 
 
 def positive_eigenpairs(matrix: Array, shift: float = 0.0) -> tuple[Array, Array]:

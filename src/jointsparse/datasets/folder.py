@@ -56,6 +56,12 @@ def available_datasets(path: str | Path | None = None) -> list[str]:
     ----------
     path : str, Path or None, default=None
         The folder; None takes the one that JOINTSPARSE_DATA names, and the bundled sets.
+
+    Examples
+    --------
+    >>> from jointsparse.datasets import available_datasets
+    >>> "breast-cancer" in available_datasets()
+    True
     """
     folder = _folder(path)
     files = [] if folder is None else [file.stem for file in folder.glob("*.npz")]

@@ -145,8 +145,10 @@ def make_spiked(
 
     Parameters
     ----------
-    n_samples, n_features : int
-        Size of the data.
+    n_samples : int, default=200
+        Number of samples.
+    n_features : int, default=500
+        Number of features.
     n_components : int, default=3
         Number of directions k.
     n_informative : int, default=10

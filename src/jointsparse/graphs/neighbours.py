@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from jointsparse.graphs.sparse_samples import FloatArray, IntArray, SparseSamples
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.graphs.sparse_samples import SparseSamples
 
 BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time

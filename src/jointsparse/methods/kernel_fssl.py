@@ -46,15 +46,19 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     gamma : float or "scale", default="scale"
         Coefficient of the "rbf", "poly", "sigmoid", "laplacian" and "chi2" kernels; "scale" is
         1 / (n_features × variance of X), which is free of the units of X.
-    degree, coef0 : float, default=3 and 1
-        For the "poly" and "sigmoid" kernels.
+    degree : float, default=3
+        Exponent of the "poly" kernel.
+    coef0 : float, default=1
+        Constant of the "poly" and "sigmoid" kernels.
     n_candidates : int, default=1000
         Most samples that may become landmarks: the kernel matrix is n × n_candidates. Where there
         are more samples, as many are drawn.
     n_neighbors : int, default=5
         Neighbours of the "lpp" graph.
-    tol, max_iter : float, int, default=1e-6 and 1000
-        Duality gap to reach, and iteration limit.
+    tol : float, default=1e-6
+        Duality gap to reach.
+    max_iter : int, default=1000
+        Iteration limit.
     random_state : int, RandomState or None, default=0
         Draws the candidates, where they are fewer than the samples.
 

@@ -19,6 +19,8 @@ from jointsparse.solvers.samples_wide import squared_rows, weighted_rows
 from jointsparse.solvers.wide_data import DenseWide, WideData
 from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
 
+NEAREST = 1e-9  # of the mean distance from the median: smaller ones count as this, as in its search
+
 
 class SampleLossSelector(ConvexSelector):
     """Base of CSPCA and AW-SPCA: Σ‖x_i - Ωx_i - v‖, with v = 0 or free."""
@@ -52,6 +54,8 @@ class SampleLossSelector(ConvexSelector):
                 squares = squares - 2 * data.times(mean[:, None])[:, 0] + float(mean @ mean)
             xp = array_namespace(squares)
             norms = xp.sqrt(xp.clip(squares, 0.0, None))
+            if self._free_mean:  # samples at the median hold it there: they must have a weight
+                norms = xp.clip(norms, NEAREST * float(xp.mean(norms)), None)
             weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
             moments.cache[key] = weighted_rows(data, weights, mean)
         rows: WideData = moments.cache[key]

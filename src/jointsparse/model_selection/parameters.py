@@ -166,14 +166,14 @@ def choose_parameters(
     param_grid : dict, list of dict or None, default=None
         Values of each parameter, as in scikit-learn's ``ParameterGrid``; None takes nine values of
         each penalty, as fractions of the one that empties the model.
-    criterion : {"auto", "held-out", "agreement", "silhouette", "rank", "rank+agreement"}
+    criterion : str, default="auto"
         "held-out": R² of all features from the kept ones, on samples not used for the regression
         (five folds; the features are chosen on all samples). The simplest point within one standard
         error of the best wins: that with the fewest kept features, then the smallest rank, then the
         fewest nonzero scores. "agreement": normalised mutual information with K-means on all
         features. "silhouette": of K-means on the kept features, measured in all features. "rank":
         effective rank of the model next to ``n_clusters`` - 1. "rank+agreement": the best agreement
-        among the ninth of the points with the nearest rank. "auto", the default: the last one where
+        among the ninth of the points with the nearest rank. "auto": the last one where
         the number of clusters is known and the model has a rank; "agreement" where it has none;
         "held-out" where the number of clusters is not known.
     n_features_to_select : int, float, str or None, default=None

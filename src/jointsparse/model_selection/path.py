@@ -124,14 +124,14 @@ def regularization_path(
         Unfitted; its ``alpha`` (``mu``) is not used. Not modified.
     X : array-like, data frame or sparse matrix of shape (n_samples, n_features), or Moments
         Samples, or their moments: for methods that need no more, those of a correlation matrix.
-    y : array-like of shape (n_samples,) or None
+    y : array-like of shape (n_samples,) or None, default=None
         Classes, for methods that use them.
-    alphas : array-like or None
+    alphas : array-like or None, default=None
         Penalties as fractions, between 0 and 1, of the one that empties the model; None takes
         ``n_points`` of them, evenly spaced on a logarithmic scale.
-    n_points : int
+    n_points : int, default=30
         Number of points where ``alphas`` is None.
-    smallest : float
+    smallest : float, default=1e-3
         Smallest penalty where ``alphas`` is None.
 
     Returns

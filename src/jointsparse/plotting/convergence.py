@@ -29,7 +29,7 @@ class ConvergenceDisplay:
         Iteration of each point; 1, 2, … if not given.
     tol : float, optional
         Gap at which the solver stops.
-    point_name : str
+    point_name : str, default="iteration"
         What is counted on the horizontal axis.
 
     Attributes

@@ -31,7 +31,7 @@ from jointsparse.solvers.convex_model import (
     first_share,
 )
 from jointsparse.solvers.convex_samples_free import FreeBlocks, FreeCandidate, free_model
-from jointsparse.solvers.location import geometric_median, row_norms
+from jointsparse.solvers.location import geometric_median, row_norms, typical_length
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.splitting import Copies, run_splitting
 
@@ -217,7 +217,7 @@ class _Blocks:
         xp = array_namespace(m.data)
         centred = m.data - geometric_median(m.data) if m.free_mean else m.data
         norms = row_norms(centred)
-        steps = (1 / float(_median(norms)), m.eta + m.lam)
+        steps = (1 / typical_length(norms), m.eta + m.lam)
         slope = emptying_data(m.data, free_mean=m.free_mean)
         values, basis = xp.linalg.eigh(slope.T @ slope)
         guess = first_share(values, m.eta, m.lam)
@@ -283,8 +283,3 @@ class _Blocks:
         value, moment = float(xp.sum(forces * m.data)), forces.T @ m.data
         pull = rho * copies.duals[2]
         return dual_value_samples_cone(value, moment - pull @ m.vectors, m.lam, m.eta)
-
-
-def _median(values: Array) -> Array:
-    xp = array_namespace(values)
-    return xp.sort(values)[values.shape[0] // 2]

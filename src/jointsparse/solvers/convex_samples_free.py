@@ -28,7 +28,7 @@ from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import dual_value_samples_free
 from jointsparse.solvers.convex_model import capped_penalty, first_share
-from jointsparse.solvers.location import geometric_median, row_norms
+from jointsparse.solvers.location import geometric_median, row_norms, typical_length
 from jointsparse.solvers.splitting import Copies
 
 
@@ -96,8 +96,7 @@ class FreeBlocks:
         xp = array_namespace(m.data)
         centred = m.data - geometric_median(m.data) if m.free_mean else m.data
         norms = row_norms(centred)
-        median = float(xp.sort(norms)[norms.shape[0] // 2])
-        steps = (1 / median, m.eta + m.lam)
+        steps = (1 / typical_length(norms), m.eta + m.lam)
         weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
         values, rows = xp.linalg.eigh((centred * weights[:, None]).T @ centred)
         guess = first_share(values, m.eta, m.lam)

@@ -31,9 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.penalties import soft_threshold
 from jointsparse.solvers.dictionary_root import DenseRoot, Root
-from jointsparse.solvers.gram import FloatArray
 from jointsparse.solvers.solution import Solution, Trace
 
 CLEARLY_BETTER = 1e-6  # of ½ tr S: below this two ends are the same one, up to the tolerance

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from jointsparse.solvers.gram import FloatArray
+from jointsparse.arrays import FloatArray
 from jointsparse.solvers.sparse_gram import SparseGram
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrs
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.elastic_net import ROUNDING, cholesky, elastic_net
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray
+from jointsparse.solvers.gram import Gram
 
 
 class SignedSet:

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dposv, dpotrf, dpotri
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.linalg import inverse_by_eigenpairs
 from jointsparse.solvers.gram import Gram
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual
+MOST_EXHAUSTED = 5  # working sets that took all of them: S is too ill-conditioned for more
 DAMPING = 1e-6  # of the curvature along rows: where equal features make it vanish, rounding rules
 JITTER = 1e-14  # of the largest variance: keeps a singular S positive where λ is next to nothing
 ENOUGH = 0.5  # of the decrease that a Newton step promises
@@ -139,7 +140,7 @@ def group_regression(
     if image is None:
         image = gram.apply(solution) if np.any(solution) else np.zeros_like(solution)
     residual = correlation - image
-    n_steps, best = 0, np.inf
+    n_steps, exhausted, best = 0, 0, np.inf
     for _ in range(correlation.shape[0] + 1):
         used = solution.any(axis=1)
         excess = np.where(used, 0.0, _lengths(residual) - half)
@@ -155,7 +156,8 @@ def group_regression(
         n_steps += steps
         residual = correlation - gram.apply(solution)
         value = _value(solution, correlation, residual, half)
-        if not _falls(value, best):
+        exhausted += steps == MAX_NEWTON
+        if not _falls(value, best) or exhausted == MOST_EXHAUSTED:
             break  # what is missing is rounding
         best = value
     return GroupRegression(solution, n_steps, correlation, residual, target, half)
@@ -293,6 +295,8 @@ def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatAr
     M = S.copy()
     M.flat[:: len(M) + 1] += heights + JITTER * float(np.max(np.diagonal(S)))
     inverse = _inverse(M)
+    if inverse is None:  # S has negative eigenvalues, by rounding
+        inverse = inverse_by_eigenpairs(S + np.diag(heights))
     SA = S @ A
     gradient = SA + heights[:, None] * A - C
     # M⁻¹ times the gradient; not A - M⁻¹C, where the jitter would remain.
@@ -342,14 +346,14 @@ def _stopped_at_zero(ahead: FloatArray, A: FloatArray) -> FloatArray:
     return ahead
 
 
-def _inverse(matrix: FloatArray) -> FloatArray:
-    """Return the inverse of a positive definite matrix, which is overwritten.
+def _inverse(matrix: FloatArray) -> FloatArray | None:
+    """Return the inverse of a positive definite matrix, which is overwritten; None for others.
 
     By LAPACK itself: the matrices are small and many, and a wrapper costs as much as they do.
     """
     factor, failed = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
     if failed:
-        raise LinAlgError("the scatter matrix is not positive semidefinite")
+        return None
     lower, _ = dpotri(factor, lower=True, overwrite_c=True)
     lower = np.tril(lower)
     result = lower + lower.T

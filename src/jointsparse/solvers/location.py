@@ -13,6 +13,13 @@ def row_norms(points: Array) -> Array:
     return xp.linalg.vector_norm(points, axis=1)
 
 
+def typical_length(norms: Array) -> float:
+    """Return the median of lengths; their mean where most of them are nothing, or nearly so."""
+    xp = array_namespace(norms)
+    median, mean = float(xp.sort(norms)[norms.shape[0] // 2]), float(xp.mean(norms))
+    return median if median > 1e-6 * mean else mean
+
+
 def geometric_median(
     points: Array, start: Array | None = None, *, tol: float = 1e-10, max_iter: int = 200
 ) -> Array:

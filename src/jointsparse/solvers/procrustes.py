@@ -22,10 +22,11 @@ from typing import Protocol
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.penalties import soft_threshold
 from jointsparse.solvers.elastic_net import elastic_net
 from jointsparse.solvers.elastic_nets import ElasticNets
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray, SampleGram
+from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.procrustes_spaces import FeatureSpace, SampleSpace, Space
 from jointsparse.solvers.procrustes_steps import Extrapolation
 from jointsparse.solvers.solution import Solution, Trace

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
 from jointsparse.projections import polar
 from jointsparse.solvers.acceleration import Anderson
-from jointsparse.solvers.gram import FloatArray
 from jointsparse.solvers.procrustes_spaces import Space
 
 MEMORY = 6  # earlier steps that are combined

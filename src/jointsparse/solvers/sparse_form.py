@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.solvers.block_krylov import FloatArray, widened
+from jointsparse.arrays import FloatArray
+from jointsparse.solvers.block_krylov import widened
 from jointsparse.solvers.orthonormal import outside
 from jointsparse.solvers.quadratic_forms import (
     GUARDS,

@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotri
 
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.elastic_net import cholesky
-from jointsparse.solvers.gram import FloatArray, Gram, IntArray
+from jointsparse.solvers.gram import Gram
 
 MOST_SWAPS = 2  # features exchanged at once; then half as many, until the objective falls
 GAIN = 1e-9  # relative fall of the objective that makes a swap worth while
