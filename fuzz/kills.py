@@ -66,7 +66,7 @@ def _wrong_end(status: int, errors: str, name: str) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "error::ResourceWarning"}
+    return {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 
 class _Select:
