@@ -20,7 +20,8 @@ ARGUMENTS = (
     "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-q", "-x",
 )  # fmt: skip
 BROKEN = 70  # status of a process in which the check itself failed, not a test
-MEMORY = 16 << 30  # bytes of address space: a fault that asks for more fails instead
+# Bytes of address space: a fault that asks for more fails instead.
+MEMORY = max(16 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
 
 
 def copy_tree(root: Path, tree: Path) -> None:

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from jointsparse import Moments
+from jointsparse import GreedySelector, Moments
 from jointsparse.moments import bytes_for_moments, check_memory
 from jointsparse.sources import as_source, base
 from jointsparse.sources.in_memory import ArraySource
@@ -252,3 +255,21 @@ def test_a_value_that_is_no_number_is_found(value, message):
     Y[31, 4] = value
     with pytest.raises(ValueError, match=rf"{message} column number 5, data row 32"):
         Moments.from_source(ArraySource(Y))
+
+
+def test_moments_and_their_samples_go_when_nobody_needs_them():
+    for unit in (1.0, 1e-150):
+        data = unit * X
+        m = Moments.from_data(data)
+        assert m.near_one.total_variance > 0
+        assert m.near_one is m.near_one
+        assert (m.near_one is m) == (unit == 1)
+        fitted = GreedySelector(n_features_to_select=2).fit_moments(m)
+        assert fitted.get_support().sum() == 2
+        gone = weakref.ref(m)
+        gc.disable()
+        try:
+            del m, fitted
+            assert gone() is None
+        finally:
+            gc.enable()

@@ -19,10 +19,10 @@ from sklearn.utils import check_array
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
+from jointsparse.io.budget import size_in_words
 from jointsparse.io.errors import shown, table_error
 from jointsparse.linalg import Spectrum, without_offsets
 from jointsparse.sources import Source, as_source
-from jointsparse.sources.budget import size_in_words
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.opening import column_names
 from jointsparse.sources.sums import (
@@ -306,7 +306,7 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.cache.clear()
-        for cached in ("variances", "spectrum", "thin_spectrum", "centred_data", "near_one"):
+        for cached in ("variances", "spectrum", "thin_spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
         return self
 
@@ -324,7 +324,7 @@ class Moments:
             halves=halves,
         )
 
-    @cached_property
+    @property
     def near_one(self) -> Moments:
         """The same in a unit in which fourth powers neither underflow nor overflow.
 
@@ -334,7 +334,11 @@ class Moments:
         exponent = int(np.frexp(np.sqrt(self.total_variance))[1])
         if abs(exponent) < EXTREME or hasattr(self._data, "transposed_times"):
             return self  # what is on a cluster stays as it is
-        return self.scaled(np.full(self.n_features, 2.0**-exponent))
+        # These are never kept: what refers to itself, samples and all, waits for the collector.
+        if "near one" not in self.cache:
+            self.cache["near one"] = self.scaled(np.full(self.n_features, 2.0**-exponent))
+        scaled: Moments = self.cache["near one"]
+        return scaled
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from jointsparse.solvers.acceleration import Anderson
 
@@ -81,3 +82,16 @@ def test_after_a_step_back_the_memory_is_empty():
     (bold,) = accelerator.step((x,), (np.array([0.0, residual]),))
     assert not np.allclose(bold, x + np.array([0.0, residual]))
     assert np.all(np.isfinite(bold))
+
+
+@pytest.mark.parametrize(("growth", "back"), [(1.9, False), (2.1, True)])
+def test_how_much_worse_is_too_much(growth, back):
+    accelerator = Anderson(3)
+    x = np.array([1.0, 0.0])
+    for f in ([-0.1, 0.0], [-0.05, 0.01]):
+        before = x
+        (x,) = accelerator.step((x,), (np.array(f),))
+    plain = before + np.array([-0.05, 0.01])
+    size = growth * np.linalg.norm([-0.05, 0.01])
+    (found,) = accelerator.step((x,), (np.array([0.0, size]),))
+    assert np.allclose(found, plain) == back

@@ -1,10 +1,13 @@
 """Lower bounds: never above the optimum, and never below the plain bound that they improve on."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from oracles import planted_problem, sample_loss_optimum, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
+from jointsparse.solvers import wide_certificate
 from jointsparse.solvers.certificate import (
     consistent_move,
     dual_point_of_cone,
@@ -21,7 +24,7 @@ from jointsparse.solvers.convex_model import (
     largest_lam,
     nonempty_lam,
 )
-from jointsparse.solvers.low_rank_basis import Basis, DualPoint
+from jointsparse.solvers.low_rank_basis import SHIFTS, Basis, DualPoint
 from jointsparse.solvers.stationarity import Stationarity, secular_norms
 
 LAM, ETA = 0.03, 0.02
@@ -53,6 +56,8 @@ def points():
         A = near * symmetric(RNG.standard_normal((8, 8)))
         V = unit + near * RNG.standard_normal((8, 8))
         yield OMEGA + A, V / np.maximum(1.0, np.linalg.norm(V, axis=0))
+    for shorter, share in ((0.9, 1.0), (0.95, 0.5), (0.98, 1.0)):
+        yield shorter * OMEGA, share * unit
     yield np.zeros((8, 8)), np.zeros((8, 8))
     yield 5 * np.eye(8), np.zeros((8, 8))  # where nothing but 0 can be proved
 
@@ -69,6 +74,18 @@ def test_bounds_lie_between_the_plain_one_and_the_optimum(omega, V):
     assert certificate.value <= OPTIMUM + 1e-7
     assert point.own_bound() == pytest.approx(certificate.value, abs=1e-9)  # nothing is outside
     assert certificate.scale <= certificate.limit <= 1
+    # the best of a few shares of the excess, with every column written out
+    values, frame = np.linalg.eigh(point.inner)
+    excess = np.maximum(values - ETA, 0.0)
+    bounds = [0.0]
+    for shift in excess.max() * np.asarray(SHIFTS):
+        lift = (frame * np.maximum(excess - shift, 0.0)) @ frame.T @ VECTORS.T
+        longest = np.linalg.norm(LAM * VECTORS.T @ V + lift, axis=0).max()
+        c = min(
+            ETA / (ETA + shift), LAM / max(longest, LAM / 2), point.slope / (2 * point.curvature)
+        )
+        bounds.append(max(c, 0.0) * point.slope - max(c, 0.0) ** 2 * point.curvature)
+    assert certificate.value == pytest.approx(max(bounds), rel=1e-6, abs=1e-12)
     multipliers = certificate.scale * certificate.inside
     assert np.linalg.norm(multipliers, axis=0).max() <= LAM + 1e-12
     H = 2 * S - S @ omega - omega @ S - LAM * symmetric(V)
@@ -107,6 +124,30 @@ def test_the_bound_is_tight_at_the_optimum():
     model = ConvexModel.in_data_units(SPECTRUM, 3 * lam, 3 * eta)
     found = dual_value(model, VECTORS.T @ omega @ VECTORS, lam * VECTORS.T @ (omega / lengths))
     assert optimum * (1 - 1e-5) <= found <= optimum * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("more", [1.05, 1.2, 1.45])
+def test_a_good_point_of_smaller_penalties_proves_no_more_than_it_should(more):
+    optimum, _ = spca_psd_optimum(S, more * LAM, more * ETA)
+    model = ConvexModel.in_data_units(SPECTRUM, 3 * more * LAM, 3 * more * ETA)
+    for shorter in (0.99, 1.0):
+        for share in (0.5, 0.9, 1.0):
+            V = share * OMEGA / np.maximum(np.linalg.norm(OMEGA, axis=0), 1e-9)
+            rotated = VECTORS.T @ (shorter * OMEGA) @ VECTORS
+            found = dual_value(model, rotated, more * LAM * VECTORS.T @ V)
+            assert 0 < found <= optimum + 1e-7
+
+
+def test_features_outside_the_working_set(monkeypatch):
+    X = RNG.standard_normal((5, 9)) / 10
+    lam, eta = 0.3, 0.05
+    monkeypatch.setattr(wide_certificate, "_pull", lambda frame, rotated: np.zeros((2, 5)))
+    frame = SimpleNamespace(missed=np.zeros((5, 5)))
+    found = wide_certificate.Dropped.of(X, frame, np.zeros((2, 2)), lam, eta)
+    values, vectors = np.linalg.eigh(2 * X.T @ X)
+    V = (vectors * np.maximum(values - eta, 0)) @ vectors.T / lam
+    np.testing.assert_allclose(found.diagonal, np.diag(V), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found.squares, np.sum(V**2, axis=0), rtol=1e-6, atol=1e-9)
 
 
 def test_a_consistent_move_solves_its_equation():

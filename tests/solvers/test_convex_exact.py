@@ -41,6 +41,10 @@ def test_everything_screened():
     assert solution.loadings.shape == (10, 0)
     assert solution.gap == 0
     assert solution.objective == pytest.approx(np.trace(S))
+    assert (solution.history, solution.gap_history) == ([solution.objective], [0.0])
+    assert solution.n_iter == 1
+    assert solution.converged
+    assert solution.diagnostics == {"rank": 0.0, "screened": 10.0}
     assert "empty the model" in solution.reason
     assert solution.proved_zero.all()
 

@@ -12,7 +12,7 @@ from jointsparse.solvers.convex_published import (
     solve_published,
 )
 from jointsparse.solvers.davidson import DENSE_UP_TO
-from jointsparse.solvers.reweighted_step import Quadratic, _LowRankMinusDiagonal
+from jointsparse.solvers.reweighted_step import Omega, Quadratic, _LowRankMinusDiagonal
 
 MODELS = {
     "SPCA-PSD": {"loss": "squared", "psd": True},
@@ -298,3 +298,23 @@ def test_relative_constants_are_in_the_units_of_the_data():
         *(absolute.ridge_features, absolute.smoothing),
         1.0,
     )
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_norms_of_a_solution_in_every_form(unit):
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((9, 2))
+    omega = unit * factor @ rng.standard_normal((2, 9))  # of rank 2, not symmetric
+    expected = np.linalg.svd(omega, compute_uv=False)
+    basis = np.linalg.qr(factor)[0]
+    for found in (Omega(None, omega.T), Omega(basis, (basis.T @ omega).T)):
+        assert found.nuclear_norm == pytest.approx(expected.sum(), rel=1e-7)
+        np.testing.assert_allclose(found.column_norms, np.linalg.norm(omega, axis=0))
+        values, vectors = found.singular
+        right = vectors[:, np.argsort(-values)[:2]]
+        np.testing.assert_allclose(omega @ right @ right.T, omega, atol=1e-9 * unit)
+        assert np.sum(values > 1e-12 * unit) == 2  # rounding is taken as zero
+    values = unit * np.array([3.0, 1.0])
+    psd = Omega.from_eigenpairs(values, basis)
+    assert psd.nuclear_norm == pytest.approx(4 * unit)
+    np.testing.assert_allclose(psd.square_root @ psd.square_root.T, (basis * values) @ basis.T)

@@ -136,6 +136,7 @@ def test_bound_holds_for_any_point():
 def test_scale_never_exceeds_one():
     c, t = best_scale(0.3, np.full(5, 0.01), np.zeros(5), 0.1, 0.3)
     assert (c, t) == (1.0, 0.0)
+    assert best_scale(0.1, np.full(5, 0.01), np.zeros(5), 0.1, 0.3) == (1.0, 0.0)  # room to spare
     c, t = best_scale(0.2, np.ones(5), np.zeros(5), 0.1, 0.0)
     assert t >= 2.0
     assert c == pytest.approx(1 / np.sqrt(5))
@@ -174,6 +175,9 @@ def test_basis_is_orthonormal_and_holds_the_data():
         np.testing.assert_allclose(W.T @ W, np.eye(W.shape[1]), atol=1e-12)
         np.testing.assert_allclose(W @ (W.T @ X.T), X.T, atol=1e-12)
         np.testing.assert_allclose(W.T @ (X.T @ X) @ W, np.diag(s), atol=1e-12)
+    # unit vectors of features that the basis spans poorly, where rounds gain little
+    sizes = [build_basis(X, None, multiplier, slow, 0.01, 0.05)[1].shape[1] for slow in (0, 1, 2)]
+    assert sizes[0] == np.linalg.matrix_rank(X) < sizes[1] <= sizes[2]
 
 
 def test_without_sparsity_penalty():
@@ -192,6 +196,9 @@ def test_directions_of_rounding_have_no_part_in_a_closed_form():
     solution = solve_wide(X, 0.0, 0.0)
     assert solution.loadings.shape[1] == np.linalg.matrix_rank(X)
     assert solution.objective == pytest.approx(0, abs=1e-14)
+    rank = float(np.linalg.matrix_rank(X))
+    expected = {"rank": rank, "screened": 0.0, "rounds": 0.0, "basis size": 0.0}
+    assert solution.diagnostics == expected
     omega = solution.loadings @ solution.loadings.T
     np.testing.assert_allclose(X @ omega, X, atol=1e-10)
 

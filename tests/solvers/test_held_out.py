@@ -166,6 +166,7 @@ def test_sparse_columns_by_products_alone(monkeypatch):
     np.testing.assert_allclose(kernel @ V, F @ F.T @ V / 2, atol=1e-14)
     np.testing.assert_allclose(kernel @ V[:, 0], F @ F.T @ V[:, 0] / 2, atol=1e-14)
     np.testing.assert_allclose(kernel.forms(), lengths / 2, atol=1e-15)
+    np.testing.assert_allclose(ImplicitKernel(columns) @ V, F @ F.T @ V, atol=1e-14)
     factored = ImplicitKernel(columns, V, 4.0)
     np.testing.assert_allclose(factored @ V, V @ V.T @ V / 4, atol=1e-12)
     forms = np.diag(F.T @ V @ V.T @ F) / 4

@@ -95,6 +95,14 @@ def test_a_feature_is_looked_at_again_before_it_can_have_a_loading(beyond, monke
     first, _ = space.correlation(np.zeros((200, 2)))
     assert len(first) == len(space.kept) < 50
     np.testing.assert_allclose(first, C[space.kept], atol=1e-14)
+    # one that has a loading stays, however far it is from its threshold
+    loaded = np.zeros((200, 2))
+    farthest = int(np.argmin(np.max(np.abs(C), axis=1)))
+    loaded[farthest, 1] = 1.0
+    other = procrustes_spaces.SampleSpace(gram, start, thresholds)
+    _, B = other.correlation(loaded)
+    assert farthest in other.kept
+    assert B[list(other.kept).index(farthest)].tolist() == [0, 1]
     # The feature left out that is nearest to its threshold, and X A moved straight towards it.
     room = (thresholds - np.abs(C)) / np.sqrt(gram.diagonal)[:, None]
     room[space.kept] = np.inf

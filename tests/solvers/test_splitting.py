@@ -141,6 +141,15 @@ def test_bounds_on_what_a_basis_leaves(monkeypatch):
     assert proved_bound(X.T @ X, total, Basis.rotated(everything, S @ everything), 0.0) == 0
 
 
+def test_the_estimate_stops_where_nothing_is_left():
+    X = RNG.standard_normal((30, 2)) @ RNG.standard_normal((2, 80))  # of rank 2
+    total = float(np.sum(X**2))
+    nothing = Basis(np.empty(0), np.empty((80, 0)), np.empty((80, 0)))
+    largest = np.linalg.norm(X, 2) ** 2 / total
+    estimate = DataScatter(DenseWide(X), total)._lanczos_bound(nothing)
+    assert estimate == pytest.approx(largest / (1 - LANCZOS_SHORTFALL), rel=1e-9)
+
+
 @pytest.mark.parametrize("form", ["matrix", "samples", "many samples"])
 def test_leading_bases(form, monkeypatch):
     X = spread_samples()

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like
 from jointsparse.linalg import array_namespace, double
-from jointsparse.methods.base import is_number
-from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.from_source import check_features
 from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.selector import is_number
 from jointsparse.metrics.loadings import sequential_variance
 from jointsparse.moments import Moments, check_variance
 from jointsparse.solvers.gram import Gram, gram_of

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from jointsparse.io.budget import default_budget, size_in_words
 from jointsparse.io.errors import table_error
 from jointsparse.methods import registry
 from jointsparse.methods.passes import moments_with_passes
 from jointsparse.moments import Moments, bytes_for_moments, not_finite
 from jointsparse.solvers.wide_data import DenseWide
 from jointsparse.sources import Source
-from jointsparse.sources.budget import default_budget, size_in_words
 from jointsparse.sources.sums import NotFiniteError, check_finite, mean_of, rounding
 
 

@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.methods.base import Selector, check_stopping, is_number
+from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.selection import Choice, Wanted, choose_features, wanted_features
 from jointsparse.solvers.columns import feature_columns

@@ -10,13 +10,13 @@ import numpy as np
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.sparse_samples import SparseSamples, combined
 from jointsparse.graphs.targets import neighbour_targets
-from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
     GraphSelector,
     check_count,
     neighbour_graph,
 )
+from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.sparse_gram import SparseGram
@@ -67,8 +67,8 @@ class MCFS(GraphSelector):
     Attributes
     ----------
     feature_scores_ : ndarray of shape (n_features,)
-        Largest |a_jk| of each feature, for X with a mean square of 1; exactly 0 for a feature that
-        no regression uses.
+        Largest absolute a_jk of each feature, for X with a mean square of 1; exactly 0 for a
+        feature that no regression uses.
     ranking_ : ndarray of shape (n_features,)
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
@@ -76,8 +76,8 @@ class MCFS(GraphSelector):
     loadings_ : ndarray of shape (n_features, c)
         a_1 … a_c in columns, for X with a mean square of 1.
     objective_ : float
-        Σ_k of the objectives, with y_k divided by the largest |x_jᵀy_k|, and all of them by one
-        number, so that Σ‖y_k‖² = 1: then one λ serves for all.
+        Σ_k of the objectives, with y_k divided by its largest absolute product with a feature,
+        and all of them by one number, so that Σ‖y_k‖² = 1: then one λ serves for all.
     duality_gap_ : float
         Proven upper bound on (objective - optimum) / objective.
     history_, gap_history_ : ndarray

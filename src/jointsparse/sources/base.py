@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.sources.budget import default_budget
+from jointsparse.io.budget import default_budget
 from jointsparse.sources.finite import after_check, refuse_missing
 from jointsparse.sources.read_ahead import read_ahead
 
