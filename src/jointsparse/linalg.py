@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 BLOCK = 4096  # features converted to float64 at a time where the data are kept in float32
 NOISE = 1e-10  # columns shorter than this share of the longest are rounding
+RANK = 1e-12  # eigenvalues below this share of the largest are rounding
 EPSILON = float(np.finfo(np.float64).eps)
 HOST_EIGH = 128  # rows up to which LAPACK on the host is faster than a GPU, transfers included
 
@@ -141,15 +142,14 @@ def lowest_eigenpairs(matrix: NDArray[Any], count: int) -> tuple[NDArray[Any], N
 def inverse_by_eigenpairs(matrix: Array) -> Array:
     """Return the inverse of a matrix that is positive definite but for rounding.
 
-    For where a Cholesky factorisation with a jitter fails: eigenvalues below rounding count as
-    rounding, so that the inverse is positive definite and finite.
+    For where a Cholesky factorisation with a jitter fails: eigenvalues below 1e-12 of the largest
+    count as that, so that the inverse is positive definite and has digits.
     """
     xp = array_namespace(matrix)
     size = int(matrix.shape[0])
     logger.info("a matrix of %d rows is not positive definite; its eigenpairs serve", size)
     values, vectors = eigh(matrix)
-    floor = size * EPSILON * max(float(values[-1]), 1e-300)
-    return (vectors / xp.clip(values, floor, None)) @ vectors.T
+    return (vectors / xp.clip(values, RANK * float(values[-1]), None)) @ vectors.T
 
 
 def solve_positive(
@@ -158,7 +158,8 @@ def solve_positive(
     """Solve with a matrix that is positive definite but for rounding.
 
     By ``solver(matrix, right)``, the namespace's own without one. Where that finds the matrix
-    singular, again with a jitter of rounding on the diagonal, and at last by eigenpairs.
+    singular, again with a jitter of rounding on the diagonal, and at last by its eigenpairs that
+    are not rounding: the shortest of the nearest solutions.
     """
     xp = array_namespace(matrix)
     solver = solver or xp.linalg.solve
@@ -176,7 +177,11 @@ def solve_positive(
     except Exception as error:
         if not is_linear_algebra(error):
             raise
-    return inverse_by_eigenpairs(symmetric_part(shifted)) @ right
+    logger.info("a matrix of %d rows is not positive definite; its eigenpairs serve", size)
+    values, vectors = eigh(symmetric_part(matrix))
+    kept = values > RANK * values[-1]
+    vectors = vectors[:, kept] / xp.sqrt(values[kept])
+    return vectors @ (vectors.T @ right)
 
 
 def by_cholesky(matrix: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
