@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, installed or not
+
 from benchmarks import report
 from benchmarks.common import ROOT, has_data
 from benchmarks.competitors import all_solvers

@@ -36,6 +36,7 @@ MODELS = {
     "fssl-pca": ("FSSL", {"graph": "pca"}),
     "spcafs": ("SPCAFS", {}),
     "laplacian-score": ("LaplacianScore", {}),
+    "mcfs": ("MCFS", {}),
     "udfs": ("UDFS", {}),
     "sogfs": ("SOGFS", {}),
     "rne": ("RNE", {}),

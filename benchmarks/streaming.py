@@ -124,7 +124,7 @@ def streaming(rows, features, repeats=2):
     return ratio, figures["fit"][1]
 
 
-def after_moments(features=100, few=10_000, many=1_000_000, repeats=7):
+def after_moments(features=100, few=10_000, many=1_000_000, repeats=20):
     """Print and return how much longer fits take with 100 times the samples.
 
     The many are the few, each of them a hundred times: the same problem, whose scatter matrix is a

@@ -16,7 +16,7 @@ from benchmarks.competitors import Solver, all_solvers
 from benchmarks.environments import HERE, Environments
 from benchmarks.measure import Outcome, measure
 from benchmarks.store import Store
-from benchmarks.suites import SUITES, components, convex, scaling, tasks
+from benchmarks.suites import SUITES, components, convex, plan, scaling, tasks
 from benchmarks.tasks import OURS, Bar, Metric, Problem, Task
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +50,11 @@ FAKES = """
     class Toils(Base):
         def run(self):
             sum(range(10**11))
+
+    class FromFolder(Base):
+        def get_result(self):
+            import sparsepca
+            return {"value": 1.0, "folder": float(sparsepca.where == "folder")}
 
     class First(Base):
         def get_result(self):
@@ -128,6 +133,38 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, about):
     other = Store(tmp_path / "a.sqlite", about | {"python": "4"})
     assert not other.has(problem)  # ratios are compared within one machine and version
     assert not Store(tmp_path / "a.sqlite", about, fresh=True).has(problem)
+
+
+def test_after_so_many_minutes_nothing_begins(tmp_path, about, environments):
+    store, said = Store(tmp_path / "a.sqlite", about), []
+    options = {"quick": True, "repeats": 1, "limit": 1, "out": said.append}
+    left = run(("startup",), store, environments, [], minutes=0, **options)
+    assert left == sum(len(task.problems(True)) for task in tasks("startup"))
+    assert not said
+    assert not any(store.outcomes("startup", task.name) for task in tasks("startup"))
+
+
+def test_promises_come_first():
+    names = [task.name for task in plan(SUITES)]
+    assert sorted(names) == sorted(task.name for suite in SUITES for task in tasks(suite))
+    assert names[:2] == ["spca", "fssl"]
+    assert [task.name for task in plan(("startup",))] == ["import", "command"]
+
+
+def test_rivals_from_a_folder_need_no_environment(tmp_path):
+    site = tmp_path / "site"
+    (site / "sparsepca-9.9.dist-info").mkdir(parents=True)
+    (site / "sparsepca-9.9.dist-info" / "METADATA").write_text("Name: sparsepca\nVersion: 9.9\n")
+    (site / "sparsepca.py").write_text("where = 'folder'\n")
+    places = Environments(tmp_path / "none", make=False, site=site)
+    assert places.python("components") == sys.executable
+    assert places.version("components", "sparsepca") == "9.9"
+    solver = fakes(tmp_path, "FromFolder", environment="components")[0]
+    solver = Solver(OURS, ("sum",), "components", "sparsepca", solver.file, "FromFolder")
+    task = summing()
+    found = measure(task, task.problems(True)[0], [solver], places, repeats=1, limit=20)[0]
+    assert found.status == "ok"
+    assert found.quality["folder"] == 1.0
 
 
 def test_table_says_where_we_are_slower_or_worse(tmp_path, about):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, GreedySelector, Moments
-from jointsparse.methods.base import Selector
+from jointsparse.methods.selector import Selector
 from jointsparse.selection import Wanted, choose_features, wanted_features
 from jointsparse.solvers.solution import Solution
 

@@ -1,6 +1,7 @@
 """Every method of the registry: sparse samples give what dense ones give, and stay sparse."""
 
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -10,12 +11,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from jointsparse import CSPCA, FSSL, RobustPCA, registry
+from jointsparse import CSPCA, FSSL, SPCAPSD, Moments, RobustPCA, registry
 from jointsparse.methods import from_source
+from jointsparse.selection import whitened_target
+from jointsparse.solvers import (
+    convex_wide,
+    samples_wide,
+    scatter_access,
+    sparse_columns,
+    wide_penalties,
+)
 
 N, P = 48, 700
 METHODS = registry.methods()
-SLOW = {"aw-spca-psd", "sogfs"}  # on few samples with many features
+SLOW = {"aw-spca-psd", "aw-spca", "sogfs"}  # on few samples with many features
 # What makes no dense array of wide sparse samples, by default and in other variants.
 SPARSE = [name for name, method in METHODS.items() if method.make()._dense_bytes(N, P) == 0]
 MAKE = {
@@ -24,7 +33,6 @@ MAKE = {
     "fssl, pca": lambda: FSSL(graph="pca"),
     "fssl, l11": lambda: FSSL(norm="l11"),
 }
-KIND = {"csr": sp.csr_array, "csc": sp.csc_matrix}
 
 
 def text_like(seed=0):
@@ -95,12 +103,12 @@ def test_what_stays_sparse_and_what_does_not():
     }
 
 
-@pytest.mark.parametrize("kind", KIND)
 @pytest.mark.parametrize("name", [*SPARSE, "fssl, pca", "fssl, l11"])
-def test_wide_samples_stay_sparse(name, kind, never_dense):
+def test_wide_samples_stay_sparse(name, never_dense):
     matrix = text_like()
     dense = np.array([matrix[[i]].toarray()[0] for i in range(N)])
-    assert_same(fitted(name, KIND[kind](matrix)), fitted(name, dense))
+    kind = (sp.csr_array, sp.csc_matrix)[len(name) % 2]
+    assert_same(fitted(name, kind(matrix)), fitted(name, dense))
 
 
 @pytest.mark.parametrize("name", marked(sorted(set(METHODS) - set(SPARSE))))
@@ -142,3 +150,32 @@ def test_text_of_20_000_documents_and_50_000_words(name):
         assert found["seconds"] < 30
     else:
         assert found["planted"] == found["kept"]
+
+
+@pytest.mark.parametrize("name", ["spca", "fssl"])
+def test_scores_and_shares_of_new_samples(name, never_dense):
+    model, new = fitted(name, text_like()), text_like(1)
+    dense = np.array([new[[i]].toarray()[0] for i in range(N)])
+    np.testing.assert_allclose(model.transform(new), model.transform(dense), atol=1e-12)
+    assert model.score(new) == pytest.approx(model.score(dense), abs=1e-10)
+
+
+def test_more_directions_than_there_is_room_for_are_refused_with_an_eta(monkeypatch, never_dense):
+    for module in (convex_wide, scatter_access, wide_penalties, samples_wide):
+        monkeypatch.setattr(module, "LARGEST_GRAM", 20)  # as with very many samples
+    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", 30 * 128 * P)
+    model = SPCAPSD(eta=1e-3, alpha=0.3, n_features_to_select=5)
+    with pytest.raises(ValueError, match="directions matter") as refusal:
+        model.fit(text_like())
+    eta = float(re.search(r"use eta=(\S+) or more", str(refusal.value))[1])
+    assert 1e-3 < eta < 0.5
+    assert model.set_params(eta=eta).fit(text_like()).duality_gap_ <= 1e-4
+
+
+def test_whitening_by_lanczos_is_that_by_eigenvectors(monkeypatch, never_dense):
+    moments = Moments.from_data(text_like())
+    loadings = np.random.default_rng(0).standard_normal((P, 3))
+    expected = whitened_target(loadings, moments)
+    monkeypatch.setattr(sparse_columns, "LARGEST_GRAM", 10)
+    found = whitened_target(loadings, Moments.from_data(text_like()))
+    np.testing.assert_allclose(found, expected, atol=1e-9)

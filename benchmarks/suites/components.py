@@ -99,14 +99,25 @@ def load_varying(problem):
 
 
 def counts_of_leader(data, params, result):
-    return {"counts": np.count_nonzero(result["components"], axis=1).tolist()}
+    """How many nonzeros each component has; the one that explains most first, then what it adds.
+
+    A-ManPG returns components in any order, and the counts are asked for one by one.
+    """
+    from jointsparse.metrics import explained_variance
+
+    left = [row for row in np.real(np.asarray(result["components"])) if row.any()]
+    ordered = []
+    while left:
+        added = [explained_variance(data["X"], np.array([*ordered, row])).sum() for row in left]
+        ordered.append(left.pop(int(np.argmax(added))))
+    return {"counts": [int(np.count_nonzero(row)) for row in ordered]}
 
 
 def explained(data, params, result):
     """R² of X regressed on the scores, and how many loadings are not zero."""
     from jointsparse.metrics import explained_variance
 
-    components = np.asarray(result["components"], dtype=float)
+    components = np.real(np.asarray(result["components"])).astype(float)
     used = components[np.linalg.norm(components, axis=1) > 0]
     share = float(explained_variance(data["X"], used).sum()) if len(used) else 0.0
     return {"explained": share, "nonzeros": int(np.count_nonzero(components))}

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 BLOCK = 4096  # features converted to float64 at a time where the data are kept in float32
 NOISE = 1e-10  # columns shorter than this share of the longest are rounding
+EPSILON = float(np.finfo(np.float64).eps)
 HOST_EIGH = 128  # rows up to which LAPACK on the host is faster than a GPU, transfers included
 
 
@@ -137,16 +138,55 @@ def lowest_eigenpairs(matrix: NDArray[Any], count: int) -> tuple[NDArray[Any], N
     return values, vectors
 
 
-def inverse_by_eigenpairs(matrix: NDArray[Any]) -> NDArray[Any]:
+def inverse_by_eigenpairs(matrix: Array) -> Array:
     """Return the inverse of a matrix that is positive definite but for rounding.
 
     For where a Cholesky factorisation with a jitter fails: eigenvalues below rounding count as
     rounding, so that the inverse is positive definite and finite.
     """
-    logger.info("a matrix of %d rows is not positive definite; its eigenpairs serve", len(matrix))
+    xp = array_namespace(matrix)
+    size = int(matrix.shape[0])
+    logger.info("a matrix of %d rows is not positive definite; its eigenpairs serve", size)
     values, vectors = eigh(matrix)
-    floor = len(matrix) * np.finfo(np.float64).eps * max(float(values[-1]), np.finfo(float).tiny)
-    return np.asarray((vectors / np.maximum(values, floor)) @ vectors.T)
+    floor = size * EPSILON * max(float(values[-1]), 1e-300)
+    return (vectors / xp.clip(values, floor, None)) @ vectors.T
+
+
+def solve_positive(
+    matrix: Array, right: Array, solver: Callable[..., Array] | None = None
+) -> Array:
+    """Solve with a matrix that is positive definite but for rounding.
+
+    By ``solver(matrix, right)``, the namespace's own without one. Where that finds the matrix
+    singular, again with a jitter of rounding on the diagonal, and at last by eigenpairs.
+    """
+    xp = array_namespace(matrix)
+    solver = solver or xp.linalg.solve
+    try:
+        return solver(matrix, right)
+    except Exception as error:
+        if not is_linear_algebra(error):
+            raise
+    size = int(matrix.shape[0])
+    jitter = size * EPSILON * float(xp.max(abs(xp.linalg.diagonal(matrix))))
+    logger.info("a matrix of %d rows is singular; again with a jitter of %.2g", size, jitter)
+    shifted = add_to_diagonal(xp.asarray(matrix, copy=True), jitter)
+    try:
+        return solver(shifted, right)
+    except Exception as error:
+        if not is_linear_algebra(error):
+            raise
+    return inverse_by_eigenpairs(symmetric_part(shifted)) @ right
+
+
+def by_cholesky(matrix: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """Solve with a positive definite matrix, on the host."""
+    return np.asarray(scipy.linalg.solve(matrix, right, assume_a="pos", check_finite=False))
+
+
+def is_linear_algebra(error: Exception) -> bool:
+    """Whether a matrix was at fault; the libraries have classes of their own, with one name."""
+    return type(error).__name__.lstrip("_") == "LinAlgError"
 
 
 def positive_part(array: Array) -> Array:

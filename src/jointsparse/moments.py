@@ -19,10 +19,10 @@ from sklearn.utils import check_array
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
+from jointsparse.io.budget import size_in_words
 from jointsparse.io.errors import shown, table_error
 from jointsparse.linalg import Spectrum, without_offsets
 from jointsparse.sources import Source, as_source
-from jointsparse.sources.budget import size_in_words
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.opening import column_names
 from jointsparse.sources.sums import (

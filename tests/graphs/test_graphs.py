@@ -10,7 +10,7 @@ from jointsparse.graphs import neighbours as module
 from jointsparse.graphs.adaptive import initial_weights
 from jointsparse.graphs.discriminant import discriminant_matrix
 from jointsparse.graphs.laplacian import affinity, degrees, laplacian
-from jointsparse.graphs.neighbours import nearest_neighbours
+from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
 from jointsparse.graphs.reconstruction import reconstruction_weights
 from jointsparse.projections import project_rows_to_simplex
 
@@ -176,3 +176,16 @@ def test_the_graph_never_becomes_dense():
     for matrix in (affinity(X, 5), discriminant_matrix(X, nearest_neighbours(X, 5)[0], ridge=1.0)):
         assert sp.issparse(matrix)
         assert matrix.nnz <= 3000 * 36
+
+
+@pytest.mark.parametrize("n", [30, 1200])  # double and single precision
+@pytest.mark.parametrize("repeated", [False, True])
+def test_sets_of_neighbours_are_those_of_the_ordered_ones(n, repeated):
+    rng = np.random.default_rng(n)
+    data = rng.standard_normal((n, 12))
+    if repeated:
+        data[n // 2 :] = data[: n - n // 2]  # every sample has a twin at distance 0
+        data[:5] = data[0]  # and some have more than there is room for
+    sets = neighbour_sets(data, 3)
+    ordered, _ = nearest_neighbours(data, 3)
+    np.testing.assert_array_equal(np.sort(sets, axis=1), np.sort(ordered, axis=1))

@@ -5,7 +5,7 @@ from oracles import sample_loss_optimum
 from jointsparse.linalg import Spectrum
 from jointsparse.solvers.convex_model import largest_eta, largest_lam
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
-from jointsparse.solvers.location import geometric_median
+from jointsparse.solvers.geometric_median import geometric_median
 
 MODELS = [
     pytest.param(True, False, id="cspca-psd"),

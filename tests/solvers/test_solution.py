@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jointsparse.solvers import weighted_pass
-from jointsparse.solvers.location import geometric_median
+from jointsparse.solvers.geometric_median import geometric_median
 from jointsparse.solvers.solution import Trace, closed_form
 from jointsparse.solvers.subspace_norms import dual_norm_of, lengths_of, norm_of
 from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit, block_sums, summed

@@ -5,7 +5,7 @@ import pytest
 
 from jointsparse import AWSPCA, CSPCA, JSPCA
 from jointsparse.solvers.convex_samples import emptying_data
-from jointsparse.solvers.location import geometric_median
+from jointsparse.solvers.geometric_median import geometric_median
 from jointsparse.solvers.source_samples import SourceSamples, median_by_passes, slope_by_passes
 from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit
 from jointsparse.sources import open_source

@@ -50,6 +50,11 @@ def test_products_are_those_of_the_array(X, memory, dtype):
         np.testing.assert_allclose(wide.gram(), here.gram(), **close)
         np.testing.assert_allclose(wide.squared_lengths(), here.squared_lengths(), **close)
         np.testing.assert_allclose(wide.squared_lengths(rows), here.squared_lengths(rows), **close)
+        np.testing.assert_allclose(wide.row_squares(), here.row_squares(), **close)
+        weights = rows[:, 0] ** 2
+        np.testing.assert_allclose(
+            wide.weighted_squares(weights), here.weighted_squares(weights), **close
+        )
         np.testing.assert_allclose(wide.dense(), here.dense(), rtol=1e-5, atol=1e-5)
     assert isinstance(found.columns(chosen), DaskWide if memory == 0 else DenseWide)
 

@@ -11,8 +11,8 @@ from ways_in import WAYS_IN, parquet_folder, table_of, ways_in
 
 from jointsparse import Moments, open_source
 from jointsparse.io import TableError, read_table
+from jointsparse.io.budget import available_memory, size_in_words
 from jointsparse.sources import as_source, is_streamed, parse_size
-from jointsparse.sources.budget import available_memory, size_in_words
 from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.products import times, transposed_times

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from jointsparse.cli.console import error_console, output_console, print_json, print_warning
 from jointsparse.cli.errors import CommandError
-from jointsparse.cli.start import stopped
+from jointsparse.cli.start import retold, stopped
 
 if TYPE_CHECKING:
     from jointsparse.experiments import Experiment, Outcome, Store
@@ -156,9 +156,10 @@ def _run(
             failed = run(tasks, store, jobs=jobs, cluster=client, on_progress=on_progress)
     except KeyboardInterrupt as error:
         kept = len(store.finished(experiment.name) & {task.key for task in tasks})
-        raise type(error)(
+        raise retold(
+            error,
             f"{stopped(error)}; {kept} of {len(tasks)} tasks of {experiment.name} are kept in "
-            f"{store.path}, and the same command goes on from there"
+            f"{store.path}, and the same command goes on from there",
         ) from error
     except OSError as error:
         raise CommandError(f"{experiment.name} stopped: {error}") from error

@@ -31,7 +31,7 @@ from jointsparse.cli.rendering import (
     print_selection,
     ranking_cells,
 )
-from jointsparse.cli.start import stopped
+from jointsparse.cli.start import retold, stopped
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
@@ -410,7 +410,7 @@ def _telling(written: list[Path]) -> Iterator[None]:
     except KeyboardInterrupt as error:
         # Between two files the usual message, that nothing was written, would be wrong.
         told = f"{stopped(error)}{_already(written)}" if written else ""
-        raise type(error)(told) from None
+        raise retold(error, told) from None
 
 
 def _already(written: list[Path]) -> str:

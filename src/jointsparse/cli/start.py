@@ -35,6 +35,14 @@ def stopped(error: KeyboardInterrupt) -> str:
     return "terminated" if isinstance(error, Terminated) else "interrupted"
 
 
+def retold(error: KeyboardInterrupt, sentence: str) -> KeyboardInterrupt:
+    """Return the same end with another sentence."""
+    other = type(error)(sentence)
+    if isinstance(error, Terminated) and isinstance(other, Terminated):
+        other.number = error.number
+    return other
+
+
 def status_of(error: KeyboardInterrupt) -> int:
     """Return the exit status of a program that a signal ended."""
     return SIGNALLED + (error.number if isinstance(error, Terminated) else int(signal.SIGINT))

@@ -90,8 +90,8 @@ def open_if_large(
         Text of ``--memory``.
     """
     from jointsparse.io import TableError
+    from jointsparse.io.budget import default_budget
     from jointsparse.sources import parse_size
-    from jointsparse.sources.budget import default_budget
 
     try:
         budget = default_budget() if memory is None else parse_size(memory)
@@ -171,7 +171,7 @@ def needed_in_blocks(source: "Source") -> int:
 
 def announcement(source: "Source") -> str:
     """Say what a table needs before it is read."""
-    from jointsparse.sources.budget import size_in_words
+    from jointsparse.io.budget import size_in_words
 
     n, p = source.n_samples, source.n_features
     rows = f"about {rows_of(source)}" if n is None else str(n)
@@ -191,7 +191,7 @@ def whole_table(
 
     Refuse what cannot be done in blocks and does not fit in memory. None: read it in blocks.
     """
-    from jointsparse.sources.budget import size_in_words
+    from jointsparse.io.budget import size_in_words
 
     reason = _needs_all(estimator, scale, impute)
     fits = needed_at_once(source) <= source.budget
@@ -219,7 +219,7 @@ def check_whole(table: "Table", estimator: Any, memory: str | None) -> None:
     """Refuse a fit to a table in memory that needs more than ``--memory``, or than there is."""
     import numpy as np
 
-    from jointsparse.sources.budget import available_memory, parse_size, size_in_words
+    from jointsparse.io.budget import available_memory, parse_size, size_in_words
 
     if not isinstance(table.values, np.ndarray):
         return  # of sparse samples, only what is stored counts
@@ -237,7 +237,7 @@ def check_whole(table: "Table", estimator: Any, memory: str | None) -> None:
 
 
 def _way_out_for_wide(source: "Source") -> str:
-    from jointsparse.sources.budget import size_in_words
+    from jointsparse.io.budget import size_in_words
 
     if rows_of(source) >= source.n_features:
         return ""
@@ -302,8 +302,8 @@ def take_in(
 ) -> "tuple[StreamedTable, Moments, str]":
     """Read a table in blocks; return it, the moments to fit, and in words how it was scaled."""
     from jointsparse.io import TableError
+    from jointsparse.io.budget import size_in_words
     from jointsparse.moments import not_finite
-    from jointsparse.sources.budget import size_in_words
     from jointsparse.sources.sums import NotFiniteError
 
     _check_count(estimator, source.n_features)

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.graphs.neighbours import nearest_neighbours
+from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
 from jointsparse.graphs.sparse_samples import SparseSamples
 
 WEIGHTS = ("binary", "heat", "cosine")
@@ -56,10 +56,11 @@ def affinity(
     >>> laplacian(graph).toarray().tolist()
     [[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]]
     """
-    indices, distances = nearest_neighbours(data, n_neighbors)
     if weights == "binary":
-        values = np.ones(distances.shape)
-    elif weights == "heat":
+        indices = neighbour_sets(data, n_neighbors)
+        return symmetrised(rows_to_csr(indices, np.ones(indices.shape)), combine="max")
+    indices, distances = nearest_neighbours(data, n_neighbors)
+    if weights == "heat":
         width = median_distance(distances) if width is None else width
         values = np.exp(-0.5 * (np.sqrt(distances) / width) ** 2)
     else:

@@ -25,6 +25,14 @@ TIE = 1e-10  # relative difference below which two distances are equal
 CANDIDATES = 8  # times k + 8: more than that in single precision, and double is tried
 
 
+def neighbour_sets(data: Any, count: int) -> IntArray:
+    """Return the k nearest neighbours of every sample, in any order; sooner than with distances.
+
+    Where matrix products alone tell which k are nearest, no difference is computed.
+    """
+    return _neighbours(data, count, ordered=False)[0]
+
+
 def nearest_neighbours(data: Any, count: int) -> tuple[IntArray, FloatArray]:
     """Return the nearest neighbours of every sample among the others.
 
@@ -53,6 +61,11 @@ def nearest_neighbours(data: Any, count: int) -> tuple[IntArray, FloatArray]:
     >>> distances[0].round(12).tolist()
     [1.0, 9.0]
     """
+    return _neighbours(data, count, ordered=True)
+
+
+def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, FloatArray]:
+    """Return neighbours and squared distances; the latter only where they are ordered."""
     if isinstance(data, SparseSamples):
         from jointsparse.graphs.sparse_neighbours import sparse_neighbours  # which builds on this
 
@@ -72,8 +85,10 @@ def nearest_neighbours(data: Any, count: int) -> tuple[IntArray, FloatArray]:
         pairs = single.candidates(rows) if single is not None else None
         if pairs is None or pairs[0].size > CANDIDATES * (count + 8) * rows.size:
             pairs = double.candidates(rows)
-        chosen = _nearest_of(centred, *pairs, count)
-        indices[rows], distances[rows] = chosen
+        if not ordered:
+            pairs, rows = _undecided(*pairs, rows, count, indices)
+        if rows.size:
+            indices[rows], distances[rows] = _nearest_of(centred, *pairs, count)
     return indices, distances * scale**2
 
 
@@ -116,6 +131,17 @@ class _Screen:
         limit = np.nextafter(limit.astype(low.dtype), np.array(np.inf, dtype=low.dtype))
         owner, other = np.nonzero(low <= limit[:, None])
         return rows[owner], other
+
+
+def _undecided(
+    owner: IntArray, other: IntArray, rows: IntArray, count: int, indices: IntArray
+) -> tuple[tuple[IntArray, IntArray], IntArray]:
+    """Enter the neighbours of rows with no more than k candidates; return pairs of the others."""
+    sizes = np.bincount(owner - rows[0], minlength=rows.size)
+    decided = sizes == count
+    mine = np.repeat(decided, sizes)
+    indices[rows[decided]] = other[mine].reshape(-1, count)
+    return (owner[~mine], other[~mine]), rows[~decided]
 
 
 def _nearest_of(

@@ -47,9 +47,12 @@ def atomic_path(path: StrPath) -> Iterator[Path]:
         with suppress(OSError):  # the file is whole in any case
             _to_disk(target.parent)
     except OSError as error:
-        raise table_error(path, f"cannot be written: {error.strerror or error}.") from error
+        # NumPy says only how many entries it could not write.
+        reason = error.strerror or f"is the disk full? {error}"
+        raise table_error(path, f"cannot be written: {reason}.") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # in a read-only folder there is nothing, and not even that is told
+            temporary.unlink()
 
 
 def check_target(target: Path) -> None:

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like
 from jointsparse.linalg import array_namespace, double
-from jointsparse.methods.base import is_number
-from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.from_source import check_features
 from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.selector import is_number
 from jointsparse.metrics.loadings import sequential_variance
 from jointsparse.moments import Moments, check_variance
 from jointsparse.solvers.gram import Gram, gram_of
@@ -272,12 +272,27 @@ def _fold_missed(
     mean: FloatArray,
 ) -> FloatArray:
     """Add Σ‖x - x̂‖² and Σ‖x - mean‖² of some more samples."""
-    dense = block.toarray() if sp.issparse(block) else block
-    centred = double(dense) - like(mean, dense)
+    if sp.issparse(block):
+        found = _missed_of_sparse(block, components, reconstruction, mean)
+        return found if state is None else state + found
+    centred = double(block) - like(mean, block)
     total = float((centred**2).sum())
-    centred -= (centred @ like(components.T, dense)) @ like(reconstruction, dense)
+    centred -= (centred @ like(components.T, block)) @ like(reconstruction, block)
     found = np.array([float((centred**2).sum()), total])
     return found if state is None else state + found
+
+
+def _missed_of_sparse(
+    block: Any, components: FloatArray, reconstruction: FloatArray, mean: FloatArray
+) -> FloatArray:
+    """Return the same two sums by products: neither centred samples nor residuals are formed."""
+    values = block.astype(np.float64)
+    squares = float((values.data**2).sum()) - 2 * float((values @ mean).sum())
+    total = max(squares + block.shape[0] * float(mean @ mean), 0.0)
+    scores = centred_product(values, components.T, mean)
+    images = centred_product(values, reconstruction.T, mean)
+    both = scores @ (reconstruction @ reconstruction.T) - 2 * images
+    return np.array([max(total + float(np.sum(scores * both)), 0.0), total])
 
 
 def _of_same_type(values: Any, samples: Any) -> Any:

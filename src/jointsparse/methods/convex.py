@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Spectrum, double, eigh, positive_part
-from jointsparse.methods.base import Selector, check_stopping, is_number
 from jointsparse.methods.penalty_scale import ROUNDING, absolute_penalty, check_scale
+from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.selection import whitened_target
 from jointsparse.solvers.convex_model import (
@@ -24,8 +24,8 @@ from jointsparse.solvers.convex_model import (
 )
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
+from jointsparse.solvers.geometric_median import row_norms
 from jointsparse.solvers.greedy import Target
-from jointsparse.solvers.location import row_norms
 from jointsparse.solvers.solution import Solution
 
 AUTO_ALPHA = 0.1

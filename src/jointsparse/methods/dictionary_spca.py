@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.methods.base import check_stopping
 from jointsparse.methods.components import ComponentsMethod
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
+from jointsparse.methods.selector import check_stopping
 from jointsparse.moments import Moments
 from jointsparse.solvers.dictionary import solve_dictionary
 from jointsparse.solvers.dictionary_root import DenseRoot, Root, SparseRoot

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from jointsparse.io.budget import default_budget, size_in_words
 from jointsparse.io.errors import table_error
 from jointsparse.methods import registry
 from jointsparse.methods.passes import moments_with_passes
 from jointsparse.moments import Moments, bytes_for_moments, not_finite
 from jointsparse.solvers.wide_data import DenseWide
 from jointsparse.sources import Source
-from jointsparse.sources.budget import default_budget, size_in_words
 from jointsparse.sources.sums import NotFiniteError, check_finite, mean_of, rounding
 
 
@@ -55,6 +55,13 @@ def moments_to_fit(source: Source, estimator: Any) -> Moments:
             return moments_of_products(source, remote)
     size = f"{n_samples} × {source.n_features} samples need {size_in_words(needed)}"
     limit = f"more than the {size_in_words(source.budget)} that may be used"
+    if wide:
+        raise table_error(
+            source.name,
+            f"does not fit in memory: its {size}, {limit}, and {type(estimator).__name__} goes "
+            "over them many times; allow more memory, read fewer columns, or use a method that "
+            f"reads wide tables in blocks of columns: {', '.join(_wide_methods())}.",
+        )
     if needs_samples:
         raise table_error(
             source.name,
@@ -117,6 +124,12 @@ def _sparse_methods(n_samples: int, n_features: int) -> list[str]:
         for name, method in methods().items()
         if method.make()._dense_bytes(n_samples, n_features) <= budget
     ]
+
+
+def _wide_methods() -> list[str]:
+    from jointsparse.methods.registry import methods  # which imports the methods
+
+    return [name for name, method in methods().items() if method.make()._takes_products()]
 
 
 def _streaming_methods() -> list[str]:

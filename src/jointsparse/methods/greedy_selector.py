@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.methods.base import Selector, check_stopping, is_number
+from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.selection import Choice, Wanted, choose_features, wanted_features
 from jointsparse.solvers.columns import feature_columns
@@ -116,6 +116,9 @@ class GreedySelector(Selector):
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
         self.tol = tol
+
+    def _takes_products(self) -> bool:
+        return True
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         check_stopping(self.tol, 1)

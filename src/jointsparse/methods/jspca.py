@@ -9,10 +9,10 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import double
-from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.components import ComponentsMethod, regression
 from jointsparse.methods.passes import samples_of
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
+from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram, SampleGram, gram_of
 from jointsparse.solvers.joint_published import solve_joint_published

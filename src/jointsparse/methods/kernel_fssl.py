@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import is_device_array, like, to_host
-from jointsparse.methods.base import is_number
 from jointsparse.methods.from_source import check_features, moments_to_fit
 from jointsparse.methods.fssl import FSSL
 from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.selector import is_number
 from jointsparse.sources import as_source, is_streamed
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from jointsparse.arrays import FloatArray
+from jointsparse.graphs.sparse_samples import SparseSamples, combined
 from jointsparse.graphs.targets import neighbour_targets
-from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
     GraphSelector,
     check_count,
     neighbour_graph,
 )
+from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.sparse_gram import SparseGram
 from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
 
 UNSEEN = 1e-8  # correlation of a target with every feature below which it is out of their reach
@@ -64,8 +67,8 @@ class MCFS(GraphSelector):
     Attributes
     ----------
     feature_scores_ : ndarray of shape (n_features,)
-        Largest |a_jk| of each feature, for X with a mean square of 1; exactly 0 for a feature that
-        no regression uses.
+        Largest absolute a_jk of each feature, for X with a mean square of 1; exactly 0 for a
+        feature that no regression uses.
     ranking_ : ndarray of shape (n_features,)
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
@@ -73,8 +76,8 @@ class MCFS(GraphSelector):
     loadings_ : ndarray of shape (n_features, c)
         a_1 … a_c in columns, for X with a mean square of 1.
     objective_ : float
-        Σ_k of the objectives, with y_k divided by the largest |x_jᵀy_k|, and all of them by one
-        number, so that Σ‖y_k‖² = 1: then one λ serves for all.
+        Σ_k of the objectives, with y_k divided by its largest absolute product with a feature,
+        and all of them by one number, so that Σ‖y_k‖² = 1: then one λ serves for all.
     duality_gap_ : float
         Proven upper bound on (objective - optimum) / objective.
     history_, gap_history_ : ndarray
@@ -132,8 +135,11 @@ class MCFS(GraphSelector):
         self.rule = rule
         self.tol = tol
 
+    def _takes_sparse(self) -> bool:
+        return True
+
     def _solve_samples(
-        self, data: FloatArray, mean: FloatArray, unit: float
+        self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         check_stopping(self.tol, 1)
         if not is_number(self.alpha) or not 0 < self.alpha < 1:
@@ -144,11 +150,10 @@ class MCFS(GraphSelector):
             data, self.n_neighbors, weights=self.weights, width=self.width, unit=unit
         )
         targets = neighbour_targets(data, graph, count)
-        n, p = data.shape
-        gram = Gram(data.T @ data) if p <= n else SampleGram(data)
+        gram = _gram(data)
         scale = float(np.sqrt(gram.trace))
         targets = targets / np.linalg.norm(targets, axis=0)
-        peaks = np.max(np.abs(data.T @ targets), axis=0) / scale
+        peaks = np.max(np.abs(combined(targets.T, data)), axis=1) / scale
         seen = peaks > UNSEEN
         if not seen.any():
             raise ValueError(
@@ -159,9 +164,16 @@ class MCFS(GraphSelector):
         targets = targets[:, seen] / peaks[seen]
         length = float(np.linalg.norm(targets))
         targets = targets / length
-        problem = SubspaceProblem(gram, data.T @ targets / scale, targets)
+        problem = SubspaceProblem(gram, combined(targets.T, data).T / scale, targets)
         solution = solve_subspace(
             problem, float(self.alpha) * emptying(problem, "l11"), "l11", tol=self.tol
         )
         loadings = np.asarray(solution.loadings) * (peaks[seen] * length / scale)
         return replace(solution, loadings=loadings), np.max(np.abs(loadings), axis=1)
+
+
+def _gram(data: FloatArray | SparseSamples) -> Gram:
+    """Return the scatter matrix, through the samples where that is less."""
+    if isinstance(data, SparseSamples):
+        return SparseGram(data.matrix, data.mean)
+    return Gram(data.T @ data) if data.shape[1] <= data.shape[0] else SampleGram(data)

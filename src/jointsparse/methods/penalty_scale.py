@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jointsparse.methods.base import is_number
+from jointsparse.methods.selector import is_number
 
 SCALES = ("relative", "trace", "absolute")
 ROUNDING = 1e-14  # of the size of the data: smaller penalties have no effect in double precision

@@ -15,9 +15,9 @@ from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.graphs.reconstruction import reconstruction_weights
 from jointsparse.graphs.sparse_samples import SparseSamples
-from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
+from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.solvers.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.solution import Solution, closed_form

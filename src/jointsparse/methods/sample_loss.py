@@ -28,6 +28,9 @@ class SampleLossSelector(ConvexSelector):
     _free_mean = False
     psd: bool
 
+    def _takes_products(self) -> bool:
+        return self.solver == "exact" and self.psd and not self._free_mean
+
     def _slope_data(self, moments: Moments) -> Array:
         elsewhere = samples_of(moments)
         if elsewhere is not None:

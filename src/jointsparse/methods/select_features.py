@@ -13,7 +13,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.device import is_device_array, to_host
-from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.from_source import moments_to_fit
 from jointsparse.methods.samples import ColumnSelector, valid_samples
 from jointsparse.methods.worth import SelectionWorth

@@ -8,7 +8,6 @@ from jointsparse.arrays import FloatArray
 from jointsparse.graphs.adaptive import initial_weights
 from jointsparse.graphs.laplacian import laplacian, rows_to_csr, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
-from jointsparse.methods.base import check_stopping
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
     GraphSelector,
@@ -17,6 +16,7 @@ from jointsparse.methods.graph_selector import (
     row_penalty,
     twin_labels,
 )
+from jointsparse.methods.selector import check_stopping
 from jointsparse.solvers.adaptive_graph import solve_adaptive_graph
 from jointsparse.solvers.reweighted_eigen import scores_of
 from jointsparse.solvers.solution import Solution

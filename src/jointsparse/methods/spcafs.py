@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.methods.base import Selector, check_stopping
 from jointsparse.methods.graph_selector import (
     check_count,
     check_power,
@@ -19,6 +18,7 @@ from jointsparse.methods.graph_selector import (
     row_penalty,
     twin_labels,
 )
+from jointsparse.methods.selector import Selector, check_stopping
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import projection_target

@@ -7,7 +7,6 @@ import numpy as np
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.discriminant import discriminant_matrix
 from jointsparse.graphs.neighbours import nearest_neighbours
-from jointsparse.methods.base import check_stopping, is_number
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
     GraphSelector,
@@ -16,6 +15,7 @@ from jointsparse.methods.graph_selector import (
     twin_labels,
 )
 from jointsparse.methods.penalty_scale import ROUNDING, check_scale
+from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.solvers.quadratic_forms import form_of
 from jointsparse.solvers.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.solution import Solution

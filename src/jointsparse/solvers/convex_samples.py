@@ -31,7 +31,7 @@ from jointsparse.solvers.convex_model import (
     first_share,
 )
 from jointsparse.solvers.convex_samples_free import FreeBlocks, FreeCandidate, free_model
-from jointsparse.solvers.location import geometric_median, row_norms, typical_length
+from jointsparse.solvers.geometric_median import geometric_median, row_norms, typical_length
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.splitting import Copies, run_splitting
 

@@ -28,7 +28,7 @@ from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers.acceleration import Arrays
 from jointsparse.solvers.certificate import dual_value_samples_free
 from jointsparse.solvers.convex_model import capped_penalty, first_share
-from jointsparse.solvers.location import geometric_median, row_norms, typical_length
+from jointsparse.solvers.geometric_median import geometric_median, row_norms, typical_length
 from jointsparse.solvers.splitting import Copies
 
 

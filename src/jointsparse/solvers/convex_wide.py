@@ -30,7 +30,8 @@ from jointsparse.solvers.scatter_access import FLOOR, LARGEST_GRAM, DataScatter
 from jointsparse.solvers.screening import static_screen
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.wide_certificate import SampleDual
-from jointsparse.solvers.wide_data import WideData, as_wide
+from jointsparse.solvers.wide_data import DenseWide, WideData, as_wide
+from jointsparse.solvers.wide_penalties import leading_eigenvalues
 from jointsparse.solvers.wide_rounds import solve_in_full_range
 
 LARGEST_SHARE = 0.5  # columns of the small basis, of the features: the fall-back costs even more
@@ -189,13 +190,21 @@ def _solved(
     Also returns the leading directions, where they were found.
     """
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
-    solution, leading = None, None
+    solution, leading, room = None, None, _room(scatter.data)
     if eta > 0:
         solution = solve_low_rank(
-            scatter, lam, eta, start=begin, largest_share=LARGEST_SHARE, **limits
+            scatter,
+            lam,
+            eta,
+            start=begin,
+            most_leading=room,
+            largest_share=LARGEST_SHARE,
+            **limits,
         )
         leading = None if solution.state is None else solution.state.leading
-    if solution is None or not (_enough(solution, accept) or solution.n_iter >= max_iter):
+        if _enough(solution, accept) or solution.n_iter >= max_iter:
+            return solution, leading
+    if room is None:
         solution = solve_in_full_range(
             scatter.data.dense(),
             lam,
@@ -206,6 +215,8 @@ def _solved(
             max_rounds=MOST_ROUNDS if accept > 0 else None,
             **limits,
         )
+    elif solution is None or solution.n_iter == 0:
+        raise _beyond_room(scatter.data, room)
     return solution, leading
 
 
@@ -228,7 +239,7 @@ def check_memory(data: WideData, eta: float) -> None:
     """Raise :class:`TooManyDirectionsError` where the bases would not fit into memory."""
     n, p = data.shape
     xp = array_namespace(data.empty)
-    entry = 8 * ARRAYS_IN_DOUBLE + (4 if data.empty.dtype == xp.float32 else 8) * ARRAYS_STORED
+    entry = _entry_bytes(data)
     most = LARGEST_BYTES // (entry * p)
     if 2 * n <= most or n > LARGEST_GRAM:
         return
@@ -240,6 +251,31 @@ def check_memory(data: WideData, eta: float) -> None:
     fits = 2 * float(values[n - 1 - most // 2]) / FLOOR
     gigabytes = entry * p * (count + matter) / 1e9
     raise TooManyDirectionsError(count, gigabytes, fits * (1 + 1e-6))
+
+
+def _room(data: WideData) -> int | None:
+    """Return how many directions there is room for; None where a basis of all of them will do.
+
+    Of an array, and of few enough samples for a Gram matrix (which :func:`check_memory` looks at),
+    all will do. Of others, dense data and a basis of their range are no way out.
+    """
+    n, p = data.shape
+    if n <= LARGEST_GRAM or isinstance(data, DenseWide):
+        return None
+    most = int(LARGEST_BYTES // (_entry_bytes(data) * p))
+    return None if 2 * n <= most else max(1, most // 2)
+
+
+def _beyond_room(data: WideData, room: int) -> TooManyDirectionsError:
+    level = float(leading_eigenvalues(data, room)[-1])
+    gigabytes = _entry_bytes(data) * data.shape[1] * 2 * data.shape[0] / 1e9
+    return TooManyDirectionsError(room, gigabytes, 2 * level / FLOOR * (1 + 1e-3))
+
+
+def _entry_bytes(data: WideData) -> int:
+    """Return the bytes that all arrays with one row for each feature take, for each entry."""
+    single = data.empty.dtype == array_namespace(data.empty).float32
+    return 8 * ARRAYS_IN_DOUBLE + (4 if single else 8) * ARRAYS_STORED
 
 
 def _screened(data: WideData, lam: float, eta: float, start: WideState | None) -> Array:

@@ -53,6 +53,10 @@ class ElasticNets:
         """Return the solutions for these λ₁ in these columns of B, and S B."""
         found = B.copy()
         wrong = np.zeros(B.shape[1], dtype=bool)
+        free = columns[l1[columns] == 0]
+        if free.size:  # all features at once; no matrix of theirs where p > n
+            found[:, free] = self.gram.ridge_solve(C[:, free], self.ridge)
+        columns = columns[l1[columns] > 0]
         for j in columns:
             known, half = self.sets[j], l1[j] / 2
             wrong[j] = known is None or known.factor is None

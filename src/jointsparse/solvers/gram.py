@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg import eigh, solve
+from scipy.linalg import eigh
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import Spectrum, blocks, double
+from jointsparse.linalg import Spectrum, blocks, by_cholesky, double, solve_positive
 from jointsparse.moments import Moments
 
 FEW = 0.3  # share of the rows: below, a product over these rows alone is faster
@@ -45,14 +45,14 @@ class Gram:
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
         """Return (S + ridge I)⁻¹ right."""
         shifted = self.scatter + ridge * np.eye(right.shape[0])
-        return np.asarray(np.linalg.solve(shifted, right))
+        return np.asarray(solve_positive(shifted, right))
 
     def reweighted_fit(self, wanted: FloatArray, lengths: FloatArray, penalty: float) -> FloatArray:
         """Return (S + penalty diag(1/lengths))⁻¹ S wanted; rows without length are zero."""
         roots = np.sqrt(lengths)[:, None]
         inner = roots * self.scatter * roots.T + penalty * np.eye(len(roots))
         right = roots * (self.scatter @ wanted)
-        return roots * solve(inner, right, assume_a="pos", check_finite=False)
+        return roots * solve_positive(inner, right, by_cholesky)
 
     def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Return eigenvalues (largest first) above rounding, and their eigenvectors.
@@ -160,7 +160,7 @@ class SampleGram(Gram):
         """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
         inner = self._between_rows() + ridge * np.eye(self.samples.shape[0])
         roots = np.sqrt(self.weights) if right.ndim == 2 else np.sqrt(self.weights[:, 0])
-        inverse = np.linalg.solve(inner, roots * self.image(right))
+        inverse = solve_positive(inner, roots * self.image(right))
         return (right - self.back(roots * inverse)) / ridge
 
     def reweighted_fit(self, wanted: FloatArray, lengths: FloatArray, penalty: float) -> FloatArray:
@@ -168,7 +168,7 @@ class SampleGram(Gram):
         inner = self._between_rows(lengths) + penalty * np.eye(self.samples.shape[0])
         roots = np.sqrt(self.weights)
         right = roots * self.image(wanted)
-        solved = solve(inner, right, assume_a="pos", check_finite=False)
+        solved = solve_positive(inner, right, by_cholesky)
         return lengths[:, None] * self.back(roots * solved)
 
     def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:

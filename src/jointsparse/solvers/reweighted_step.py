@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import add_to_diagonal, array_namespace, symmetric_part
+from jointsparse.linalg import add_to_diagonal, array_namespace, solve_positive, symmetric_part
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.davidson import PositivePairs, davidson
 
@@ -145,7 +145,7 @@ class FeatureForm:
         right = add_to_diagonal(xp.asarray(scatter, copy=True), -quadratic.shift)
         if quadratic.offset is not None:
             right -= (quadratic.samples @ self.data)[:, None] * quadratic.offset
-        return Omega(None, xp.linalg.solve(left, right))  # the transpose of the formula
+        return Omega(None, solve_positive(left, right))  # the transpose of the formula
 
     def projected(self, quadratic: Quadratic) -> Omega:
         """Return the projection of the minimiser onto the cone."""

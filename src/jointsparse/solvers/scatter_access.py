@@ -31,6 +31,7 @@ from jointsparse.linalg import (
     array_namespace,
     double,
     eigh,
+    is_linear_algebra,
     largest_eigenvalue,
     symmetric_part,
 )
@@ -252,8 +253,8 @@ def _positive_definite(matrix: Array) -> bool:
     try:
         with errors_raised(matrix):
             factor = xp.linalg.cholesky(matrix)
-    except Exception as error:  # every library has its own class, but they agree on the name
-        if type(error).__name__.lstrip("_") != "LinAlgError":
+    except Exception as error:
+        if not is_linear_algebra(error):
             raise
         return False
     return bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))  # some return NaN instead

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.linalg import by_cholesky, solve_positive
 from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.sparse_columns import LARGEST_GRAM, leading_pairs
 from jointsparse.solvers.wide_data import SparseWide
@@ -112,7 +112,7 @@ class SparseGram(Gram):
             roots = np.sqrt(lengths)
             scaled = SparseWide(self.data.matrix.multiply(roots).tocsc(), self.data.mean * roots)
             inner = scaled.gram() * np.sqrt(self.weights) * np.sqrt(self.weights).T
-            return np.asarray(solve(inner + ridge * np.eye(n), right, assume_a="pos"))
+            return np.asarray(solve_positive(inner + ridge * np.eye(n), right, by_cholesky))
 
         def product(vector: FloatArray) -> FloatArray:
             back = self.scaled_back(vector.reshape(n, -1))

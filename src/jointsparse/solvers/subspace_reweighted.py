@@ -13,9 +13,10 @@ zero only in the limit.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh, solve
+from scipy.linalg import eigh
 
 from jointsparse.arrays import FloatArray
+from jointsparse.linalg import by_cholesky, solve_positive
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.subspace_norms import lengths_of, norm_of
 from jointsparse.solvers.subspace_regression import SubspaceProblem, penalised_gap
@@ -88,7 +89,7 @@ def _pass(
     inner = weighted @ data.T
     if penalty is not None:
         inner[np.diag_indices_from(inner)] += penalty / 2
-        return weighted.T @ solve(inner, right, assume_a="pos", check_finite=False)
+        return weighted.T @ solve_positive(inner, right, by_cholesky)
     values, vectors = eigh(inner, check_finite=False)
     useful = values > DEPENDENT * max(values[-1], np.finfo(float).tiny)
     vectors = vectors[:, useful]

@@ -4,8 +4,8 @@ A :class:`Source` hands out blocks of rows; everything that sums over samples go
 door, :meth:`Source.reduce`. :func:`open_source` opens files, :func:`as_source` takes anything.
 """
 
+from jointsparse.io.budget import parse_size
 from jointsparse.sources.base import Source
-from jointsparse.sources.budget import parse_size
 from jointsparse.sources.opening import as_source, is_streamed, open_source
 
 __all__ = ["Source", "as_source", "is_streamed", "open_source", "parse_size"]

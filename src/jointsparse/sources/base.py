@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.sources.budget import default_budget
+from jointsparse.io.budget import default_budget
 from jointsparse.sources.finite import after_check, refuse_missing
 from jointsparse.sources.read_ahead import read_ahead
 
@@ -208,7 +208,16 @@ class Source:
         collect : callable
             Wraps a centred array with the same products, for columns that were brought here.
         """
-        return None
+        from jointsparse.sources.file_wide import FileWide  # which builds on this
+
+        if self.n_samples is None:
+            return None
+        features = np.arange(self.n_features)
+        return FileWide(self, features, collect=collect, memory=self.budget // 4)
+
+    def read_columns(self, features: NDArray[np.int64]) -> Any:
+        """Return some columns, given by their numbers in ascending order, in memory."""
+        return self.columns(features).read()
 
     def write(self, path: Any) -> None:
         """Write all rows to a Parquet, Arrow, CSV, TSV or .npy file, block by block.

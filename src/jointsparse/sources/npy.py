@@ -39,23 +39,36 @@ class NpyFile:
                 f"{self._header.size} bytes, and {max(held, 0)} follow.",
             )
 
-    def __getitem__(self, rows: slice) -> np.ndarray:
+    def __getitem__(self, part: slice | tuple[slice, slice]) -> np.ndarray:
+        rows, columns = part if isinstance(part, tuple) else (part, slice(None))
         first, stop, _ = rows.indices(self.shape[0])
+        left, right, _ = columns.indices(self.shape[1])
         self._versions.check()
         with reading(self.path), self.path.open("rb") as stream:
-            block = self._read(stream, first, max(stop - first, 0))
+            if (left, right) == (0, self.shape[1]) and not self._header.fortran_order:
+                block = self._read(stream, first, max(stop - first, 0))
+            else:
+                block = self._read_part(stream, (first, stop), (left, right))
         self._versions.check()
         return block
 
     def _read(self, stream: Any, first: int, count: int) -> np.ndarray:
-        n_rows, n_columns = self.shape
-        start, size = self._header.start, self.dtype.itemsize
-        if not self._header.fortran_order:
-            stream.seek(start + first * n_columns * size)
-            values = np.fromfile(stream, self.dtype, count * n_columns)
-            return values.reshape(count, n_columns)
-        values = np.empty((count, n_columns), self.dtype, order="F")
-        for column in range(n_columns):
-            stream.seek(start + (column * n_rows + first) * size)
-            values[:, column] = np.fromfile(stream, self.dtype, count)
-        return values
+        """Return whole rows of a file in the order of rows."""
+        n_columns = self.shape[1]
+        stream.seek(self._header.start + first * n_columns * self.dtype.itemsize)
+        return np.fromfile(stream, self.dtype, count * n_columns).reshape(count, n_columns)
+
+    def _read_part(
+        self, stream: Any, rows: tuple[int, int], columns: tuple[int, int]
+    ) -> np.ndarray:
+        """Return some columns of some rows, one run of numbers that follow each other at a time."""
+        by_column = self._header.fortran_order
+        outer, inner = (columns, rows) if by_column else (rows, columns)
+        length = self.shape[0] if by_column else self.shape[1]
+        count = max(inner[1] - inner[0], 0)
+        values = np.empty((max(outer[1] - outer[0], 0), count), self.dtype)
+        for place in range(values.shape[0]):
+            at = (outer[0] + place) * length + inner[0]
+            stream.seek(self._header.start + at * self.dtype.itemsize)
+            values[place] = np.fromfile(stream, self.dtype, count)
+        return values.T if by_column else values

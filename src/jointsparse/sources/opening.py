@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
+from jointsparse.io.budget import parse_size
 from jointsparse.io.errors import StrPath, listed, reading, table_error
 from jointsparse.io.formats import kind_of
 from jointsparse.sources.arrow import ArrowSource
 from jointsparse.sources.base import Source
-from jointsparse.sources.budget import parse_size
 from jointsparse.sources.dask import DaskSource, is_dask
 from jointsparse.sources.dask_blocks import is_frame
 from jointsparse.sources.in_memory import ArraySource, ChunkedSource

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.device import to_host
-from jointsparse.methods.from_moments import MomentsEstimator
+from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.samples import ColumnSelector
 from jointsparse.methods.worth import SelectionWorth
 from jointsparse.moments import Moments, check_variance
