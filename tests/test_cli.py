@@ -65,6 +65,9 @@ class VarianceSelector:
         names = ("alpha", "n_features_to_select", "behaviour", "random_state")
         return {name: getattr(self, name) for name in names}
 
+    def _needs_samples(self):
+        return False
+
     def fit(self, X, y=None):
         if self.behaviour == "interrupt":
             raise KeyboardInterrupt

@@ -190,7 +190,7 @@ def test_reproduce_prints_claims_and_writes_pages(tmp_path):
     arguments = ("reproduce", "001-pitprops", "--results", tmp_path / "r.sqlite")
     result = invoke(*arguments, "--output", tmp_path / "pages")
     assert result.exit_code == 0
-    assert "5 claims: 4 reproduced, 1 close" in result.stdout
+    assert "5 claims: 4 reproduced, 1 refuted" in result.stdout
     names = {file.name for file in (tmp_path / "pages").iterdir()}
     assert names >= {"summary.html", "001-pitprops.md", "001-pitprops-loadings.png"}
     record = json.loads(invoke(*arguments, "--json").stdout)
