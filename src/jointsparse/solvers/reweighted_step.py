@@ -18,13 +18,23 @@ projection onto the cone needs.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import add_to_diagonal, array_namespace, solve_positive, symmetric_part
+from jointsparse.linalg import (
+    add_to_diagonal,
+    array_namespace,
+    eigh,
+    is_linear_algebra,
+    solve_positive,
+    symmetric_part,
+)
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.davidson import PositivePairs, davidson
+
+logger = logging.getLogger(__name__)
 
 NEGLIGIBLE = 1e-12  # relative squared length of a row that is rounding
 
@@ -209,6 +219,19 @@ class SampleForm:
         return xp.linalg.solve(inner.T, weighted).T, right
 
 
+def _root_of_rest(inner: Array, weighted: Array) -> Array:
+    """Return G with GᵀG = WᵀN⁻¹W, for N - I positive semidefinite but for rounding."""
+    xp = array_namespace(inner)
+    try:
+        return xp.linalg.solve(xp.linalg.cholesky(inner), weighted)
+    except Exception as error:
+        if not is_linear_algebra(error):
+            raise
+    logger.info("a matrix of %d rows has no Cholesky factor; eigenpairs serve", inner.shape[0])
+    values, vectors = eigh(symmetric_part(inner))
+    return (vectors / xp.sqrt(xp.clip(values, 1.0, None))).T @ weighted  # N has none below 1
+
+
 class _LowRankMinusDiagonal:
     r"""M = sym(E⁻¹FᵀCF(I + sE⁻¹)) - sE⁻¹ for diagonal E, held as GᵀG = FᵀCF and E⁻¹."""
 
@@ -217,7 +240,7 @@ class _LowRankMinusDiagonal:
         weighted = xp.sqrt(quadratic.samples)[:, None] * data
         self.shift, self.inverse = quadratic.shift, 1 / quadratic.diagonal
         inner = add_to_diagonal((weighted * self.inverse) @ weighted.T, 1.0)
-        self.root = xp.linalg.solve(xp.linalg.cholesky(inner), weighted)
+        self.root = _root_of_rest(inner, weighted)
 
     def apply(self, block: Array) -> Array:
         """Return M times a block; with E⁻¹ multiplied out it takes two passes over G."""
