@@ -10,7 +10,6 @@ keeps are topic words. Methods that need a dense table say so before anything is
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -66,6 +65,7 @@ def child(name, n, p):
     import numpy as np
 
     import jointsparse
+    from benchmarks.worker import peak
 
     kind, parameters = MODELS[name]
     kind = getattr(jointsparse, kind)
@@ -87,7 +87,7 @@ def child(name, n, p):
         found["reason"] = getattr(model, "stopping_reason_", "")
         found["warnings"] = [str(one.message) for one in caught]
     found["seconds"] = time.process_time() - start
-    found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    found["peak"] = peak() * 1024
     print(json.dumps(found))
 
 

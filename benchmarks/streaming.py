@@ -14,7 +14,6 @@ times are seconds by the clock; always the best of several runs.
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -23,6 +22,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+from benchmarks.worker import peak
 
 ROWS_PER_FILE = 500_000
 BLOCK = 2**22
@@ -85,8 +86,7 @@ def child(job, folder):
     start = time.perf_counter()
     {"read": read, "products": products, "fit": fit}[job](Path(folder))
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"seconds": seconds, "peak": peak}))
+    print(json.dumps({"seconds": seconds, "peak": peak() * 1024}))
 
 
 def measured(job, folder, repeats):
@@ -118,8 +118,8 @@ def streaming(rows, features, repeats=2):
     parts = figures["read"][0] + figures["products"][0]
     ratio = figures["fit"][0] / parts
     print(f"{rows} × {features} float32 ({size / 1e9:.2f} GB), budget {MEMORY}")
-    for job, (seconds, peak) in figures.items():
-        print(f"  {job:10} {seconds:7.2f} s   peak {peak / 1e9:.2f} GB")
+    for job, (seconds, most) in figures.items():
+        print(f"  {job:10} {seconds:7.2f} s   peak {most / 1e9:.2f} GB")
     print(f"  fit / (read + products) = {ratio:.2f}")
     return ratio, figures["fit"][1]
 

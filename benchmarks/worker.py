@@ -92,6 +92,10 @@ def start_of_peak():
 
 
 def peak():
+    """Return the most memory that this process has used, in kB.
+
+    What getrusage says begins with the memory of the process that started this one.
+    """
     try:
         return status("VmHWM")
     except OSError:

@@ -75,12 +75,12 @@ def fitted(name, X):
         return model.fit(X)
 
 
-def assert_same(found, expected):
+def assert_same(found, expected, atol=1e-8):
     for key in ("feature_scores_", "components_", "objective_", "explained_variance_ratio_"):
         if hasattr(expected, key):
             value = np.asarray(getattr(expected, key))
             np.testing.assert_allclose(
-                getattr(found, key), value, rtol=0, atol=1e-8 * max(1, np.abs(value).max())
+                getattr(found, key), value, rtol=0, atol=atol * max(1, np.abs(value).max())
             )
     np.testing.assert_array_equal(found.get_support(), expected.get_support())
     kept = expected.get_support()  # of the others, rounding may order some that are alike
@@ -113,7 +113,9 @@ def test_wide_samples_stay_sparse(name, never_dense):
 
 @pytest.mark.parametrize("name", marked(sorted(set(METHODS) - set(SPARSE))))
 def test_wide_samples_that_become_dense_give_the_same(name):
-    assert_same(fitted(name, text_like()), fitted(name, text_like().toarray()))
+    # AW-SPCA on the cone stops at a gap of 1e-4 after hundreds of passes, which rounding moves.
+    atol = 1e-6 if name == "aw-spca-psd" else 1e-8
+    assert_same(fitted(name, text_like()), fitted(name, text_like().toarray()), atol)
 
 
 @pytest.mark.parametrize("name", marked(METHODS))
