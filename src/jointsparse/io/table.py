@@ -50,7 +50,9 @@ class Table:
 
     def select(self, columns: Sequence[int] | np.ndarray) -> Table:
         """Keep the columns of these integer indices, in the given order, with the labels."""
-        # operator.index refuses a mask, which would name other columns than it selects.
+        # A mask would name other columns than it selects; old versions of NumPy let it pass.
+        if np.asarray(columns).dtype == np.bool_:
+            raise TypeError("columns is a mask; integer indices are needed: np.flatnonzero(mask)")
         indices = np.array([operator.index(j) for j in columns], dtype=np.intp)
         names = [self.names[j] for j in indices]
         return Table(self.values[:, indices], names, self.labels, self.label_name, list(self.notes))
