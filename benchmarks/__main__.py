@@ -126,6 +126,7 @@ def main(words=None):
         print(f"\n{left} problems are left; the same command without --fresh goes on from here")
     every = [task for suite in SUITES for task in tasks(suite)]
     target = output / ("RESULTS-quick.md" if options.quick else "RESULTS.md")
+    output.mkdir(parents=True, exist_ok=True)
     bars = report.write(target, store, every, options.note)
     print(f"\n{target}")
     for _, bar in bars:
