@@ -163,20 +163,16 @@ def solve_positive(
     """
     xp = array_namespace(matrix)
     solver = solver or xp.linalg.solve
-    try:
-        return solver(matrix, right)
-    except Exception as error:
-        if not is_linear_algebra(error):
-            raise
+    solution = unless_singular(solver, matrix, right)
+    if solution is not None:
+        return solution
     size = int(matrix.shape[0])
     jitter = size * EPSILON * float(xp.max(abs(xp.linalg.diagonal(matrix))))
     logger.info("a matrix of %d rows is singular; again with a jitter of %.2g", size, jitter)
     shifted = add_to_diagonal(xp.asarray(matrix, copy=True), jitter)
-    try:
-        return solver(shifted, right)
-    except Exception as error:
-        if not is_linear_algebra(error):
-            raise
+    solution = unless_singular(solver, shifted, right)
+    if solution is not None:
+        return solution
     logger.info("a matrix of %d rows is not positive definite; its eigenpairs serve", size)
     values, vectors = eigh(symmetric_part(matrix))
     kept = values > RANK * values[-1]
@@ -189,9 +185,17 @@ def by_cholesky(matrix: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(scipy.linalg.solve(matrix, right, assume_a="pos", check_finite=False))
 
 
-def is_linear_algebra(error: Exception) -> bool:
-    """Whether a matrix was at fault; the libraries have classes of their own, with one name."""
-    return type(error).__name__.lstrip("_") == "LinAlgError"
+def unless_singular(function: Callable[..., Array], *arguments: Array) -> Array | None:
+    """Return ``function(*arguments)``; None where a matrix is at fault, not the program.
+
+    The libraries have classes of errors of their own for that, with one name.
+    """
+    try:
+        return function(*arguments)
+    except Exception as error:
+        if type(error).__name__.lstrip("_") != "LinAlgError":
+            raise
+        return None
 
 
 def positive_part(array: Array) -> Array:

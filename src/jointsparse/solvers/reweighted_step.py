@@ -27,9 +27,9 @@ from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
     eigh,
-    is_linear_algebra,
     solve_positive,
     symmetric_part,
+    unless_singular,
 )
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.davidson import PositivePairs, davidson
@@ -222,11 +222,9 @@ class SampleForm:
 def _root_of_rest(inner: Array, weighted: Array) -> Array:
     """Return G with GᵀG = WᵀN⁻¹W, for N - I positive semidefinite but for rounding."""
     xp = array_namespace(inner)
-    try:
-        return xp.linalg.solve(xp.linalg.cholesky(inner), weighted)
-    except Exception as error:
-        if not is_linear_algebra(error):
-            raise
+    factor = unless_singular(xp.linalg.cholesky, inner)
+    if factor is not None:
+        return xp.linalg.solve(factor, weighted)
     logger.info("a matrix of %d rows has no Cholesky factor; eigenpairs serve", inner.shape[0])
     values, vectors = eigh(symmetric_part(inner))
     return (vectors / xp.sqrt(xp.clip(values, 1.0, None))).T @ weighted  # N has none below 1

@@ -31,9 +31,9 @@ from jointsparse.linalg import (
     array_namespace,
     double,
     eigh,
-    is_linear_algebra,
     largest_eigenvalue,
     symmetric_part,
+    unless_singular,
 )
 from jointsparse.solvers.low_rank_basis import Basis, Scatter
 from jointsparse.solvers.orthonormal import orthonormalised, outside
@@ -250,11 +250,8 @@ def proved_bound(scatter: Array, trace: float, basis: Basis, bound: float) -> fl
 
 def _positive_definite(matrix: Array) -> bool:
     xp = array_namespace(matrix)
-    try:
-        with errors_raised(matrix):
-            factor = xp.linalg.cholesky(matrix)
-    except Exception as error:
-        if not is_linear_algebra(error):
-            raise
+    with errors_raised(matrix):
+        factor = unless_singular(xp.linalg.cholesky, matrix)
+    if factor is None:
         return False
     return bool(xp.all(xp.isfinite(xp.linalg.diagonal(factor))))  # some return NaN instead
