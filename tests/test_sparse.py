@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sparse_text
 from sklearn.base import clone
 
 from jointsparse import JSPCA, SPCA, GreedySelector, Moments, SelectFeatures
@@ -15,30 +16,12 @@ N, P = 60, 400
 
 
 def text_like(seed=0):
-    """Few words of a few topics in each document, one word that nobody uses."""
-    rng = np.random.default_rng(seed)
-    words = sp.random_array((N, P), density=0.03, rng=rng)
-    topics = sp.random_array((5, P), density=0.05, rng=rng)
-    member = sp.csr_array((rng.uniform(size=(N, 5)) < 0.3).astype(float))
-    matrix = sp.csr_array(words + 2 * member @ topics).tolil()
-    matrix[:, 7] = 0
-    return matrix.tocsr()
+    return sparse_text.text_like(np.random.default_rng(seed), N, P).tocsr()
 
 
 @pytest.fixture
 def never_dense(monkeypatch):
-    """Make everything raise that turns about half of the samples or more into a dense array."""
-
-    def guarded(original):
-        def toarray(self, *args, **kwargs):
-            if np.prod(self.shape) >= N * P / 2:
-                raise AssertionError(f"a {self.shape} matrix was made dense")
-            return original(self, *args, **kwargs)
-
-        return toarray
-
-    for kind in (sp.csr_array, sp.csc_array, sp.coo_array, sp.csr_matrix, sp.csc_matrix):
-        monkeypatch.setattr(kind, "toarray", guarded(kind.toarray))
+    sparse_text.refuse_dense(monkeypatch, N * P / 2)
     # Blocks of a few rows or columns; by default all of these few would be one block.
     monkeypatch.setattr(sparse_columns, "PRODUCT_BLOCK", 32)
     monkeypatch.setattr(greedy, "BLOCK_ENTRIES", 10 * P)

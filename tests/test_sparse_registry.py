@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import sparse_text
 
 from jointsparse import CSPCA, FSSL, SPCAPSD, Moments, RobustPCA, registry
 from jointsparse.methods import from_source
@@ -36,34 +37,17 @@ MAKE = {
 
 
 def text_like(seed=0):
-    """Few words of a few topics in each document; one word in all documents, one in none."""
+    """Words of documents, a column that is constant but not 0, and one without any zero."""
     rng = np.random.default_rng(seed)
-    words = sp.random_array((N, P), density=0.03, rng=rng)
-    topics = sp.random_array((5, P), density=0.05, rng=rng)
-    member = sp.csr_array((rng.uniform(size=(N, 5)) < 0.3).astype(float))
-    matrix = sp.csr_array(words + 2 * member @ topics).tolil()
-    matrix[:, 7], matrix[:, 8] = 0, 3
+    matrix = sparse_text.text_like(rng, N, P)
+    matrix[:, 8] = 3
     matrix[:, 9] = rng.uniform(5, 6, N)
     return matrix.tocsr()
 
 
 @pytest.fixture
 def never_dense(monkeypatch):
-    """Make everything raise that turns a sparse matrix of half the size or more into an array."""
-
-    def guarded(original):
-        def refusing(self, *args, **kwargs):
-            if np.prod(self.shape) >= N * P / 2:
-                raise AssertionError(f"a {self.shape} matrix was made dense")
-            return original(self, *args, **kwargs)
-
-        return refusing
-
-    for layout in ("csr", "csc", "coo", "lil", "dok", "bsr", "dia"):
-        for kind in ("array", "matrix"):
-            made = getattr(sp, f"{layout}_{kind}")
-            for name in ("toarray", "todense"):
-                monkeypatch.setattr(made, name, guarded(getattr(made, name)))
+    sparse_text.refuse_dense(monkeypatch, N * P / 2)
 
 
 def fitted(name, X):
