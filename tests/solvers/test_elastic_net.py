@@ -181,7 +181,9 @@ def test_factors_of_nearly_singular_matrices_are_refused():
     np.testing.assert_allclose(np.tril(kernel.cholesky(lower @ lower.T)), lower)
     assert kernel.cholesky(np.diag([1.0, -1.0])) is None
     assert kernel.cholesky(np.diag([1.0, 1e-14])) is None
-    assert kernel.cholesky(np.diag([1.0, 1e-12])) is not None
+    for unit in (1e-8, 1.0, 1e10):  # relative to the largest
+        assert kernel.cholesky(unit * np.diag([1.0, 5e-13])) is not None
+        assert kernel.cholesky(unit * np.diag([1.0, 5e-14])) is None
     right = np.array([2.0, 5.0])
     np.testing.assert_allclose(
         kernel.positive_solve(lower @ lower.T, right), np.linalg.solve(lower @ lower.T, right)

@@ -74,10 +74,6 @@ class ElasticNets:
             found[:, j] = elastic_net(
                 self.gram, C[:, j], ridge=self.ridge, penalty=float(l1[j]), start=B[:, j]
             )
-            if l1[j] > 0:  # else all features are in it, and S on them would be p × p
-                self._keep(j, found[:, j])
+            self.sets[j] = SignedSet(self.gram, self.ridge, found[:, j])
             image[:, j] = self.gram.apply(found[:, j])
         return found, image
-
-    def _keep(self, j: int, solution: FloatArray) -> None:
-        self.sets[j] = SignedSet(self.gram, self.ridge, solution)
