@@ -7,10 +7,12 @@ from oracles import greedy_by_refit
 from sklearn.linear_model import LinearRegression
 
 from jointsparse import Moments
-from jointsparse.solvers import greedy
+from jointsparse.solvers import greedy, sparse_columns
 from jointsparse.solvers.columns import Columns, feature_columns, root_of_scatter
-from jointsparse.solvers.greedy import select_greedily
+from jointsparse.solvers.greedy import Projection, select_greedily
+from jointsparse.solvers.remote_columns import RemoteColumns
 from jointsparse.solvers.sparse_columns import SparseColumns
+from jointsparse.solvers.wide_data import DenseWide
 
 seeds = st.integers(0, 10_000)
 
@@ -329,3 +331,65 @@ def test_many_picks_outgrow_the_first_basis():
     picks, left = greedy_by_refit(X, np.eye(20), 19)
     assert path.picks.tolist() == picks
     np.testing.assert_allclose(1 - path.curve, left, atol=1e-10)
+
+
+@pytest.mark.parametrize("target", ["itself", "projection", "function"])
+def test_columns_elsewhere_give_the_same_path(target):
+    X = problem(3, n=12, p=18)
+    B = np.random.default_rng(0).standard_normal((18, 4))
+    targets = {"itself": None, "projection": Projection(B), "function": lambda rows: rows @ B}
+    remote = RemoteColumns(DenseWide(X), np.sum(X**2, axis=0))
+    for criterion in ("gain", "residual"):
+        options = {"n_picks": 6, "target": targets[target], "criterion": criterion}
+        found, expected = select_greedily(remote, **options), select_greedily(Columns(X), **options)
+        assert found.picks.tolist() == expected.picks.tolist()
+        for name in ("curve", "gains", "first", "left"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-10)
+
+
+@pytest.mark.parametrize("target", [False, True])
+def test_sparse_columns_keep_the_digits_of_faint_features(target):
+    """What is left of the target falls to 1e-8 of it, and is computed anew on the way."""
+    axes = np.linalg.qr(np.random.default_rng(0).standard_normal((12, 4)))[0]
+    X = axes * [1e-9, 1e-4, 1.0, 1e-6]
+    columns = sparse_columns.SparseColumns(sp.csr_array(X), np.zeros(4), np.sum(X**2, axis=0))
+    path = select_greedily(columns, n_picks=4, target=X if target else None)
+    assert path.picks.tolist() == [2, 1, 3, 0]
+    sizes = np.array([1.0, 1e-8, 1e-12, 1e-18])
+    np.testing.assert_allclose(path.gains, sizes / sizes.sum(), rtol=1e-6)
+
+
+def test_shares_left_of_near_copies_keep_their_digits():
+    rng = np.random.default_rng(1)
+    X = np.repeat(rng.standard_normal((40, 2)), 3, axis=1) + 1e-4 * rng.standard_normal((40, 6))
+    X -= X.mean(axis=0)
+    path = select_greedily(Columns(X), n_picks=5, criterion="residual")
+    picks = path.picks
+    rest = X - X[:, picks] @ np.linalg.lstsq(X[:, picks], X, rcond=None)[0]
+    last = [j for j in range(6) if j not in picks]
+    share = np.sum(rest[:, last] ** 2) / np.sum(X[:, last] ** 2)
+    np.testing.assert_allclose(path.left[last], share, rtol=1e-5)
+
+
+def test_roots_of_scatter_matrices_of_another_library():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(2)
+    S = np.zeros((6, 6))
+    B = rng.standard_normal((3, 5)) * [1, 1e4, 1e-4, 1, 1]
+    S[:5, :5] = B.T @ B
+    root = root_of_scatter(torch.as_tensor(S)).numpy()
+    assert root.shape == (3, 6)
+    sizes = np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    assert np.all(np.abs(root.T @ root - S) <= 1e-11 * sizes)
+    X = problem(4, n=20, p=7)
+    moments = Moments.from_data(torch.as_tensor(X))
+    path = select_greedily(feature_columns(moments), n_picks=4)
+    assert path.picks.tolist() == greedy_by_refit(X, np.eye(7), 4)[0]
+    dense = Moments.from_data(X)
+    np.testing.assert_allclose(moments.variances, dense.variances)
+    np.testing.assert_allclose(moments.scatter, dense.scatter, atol=1e-12)
+    np.testing.assert_allclose(moments.centred_data, dense.centred_data, atol=1e-12)
+    np.testing.assert_allclose(moments.spectrum.values, dense.spectrum.values, atol=1e-12)
+    wide = Moments.from_data(torch.as_tensor(X.T.copy()))
+    thin = Moments.from_data(X.T).thin_spectrum
+    np.testing.assert_allclose(wide.thin_spectrum.values, thin.values, atol=1e-12)
