@@ -25,6 +25,7 @@ from jointsparse.solvers.geometric_median import (
     typical_length,
 )
 from jointsparse.solvers.gram import Gram
+from jointsparse.solvers.joint_published import solve_joint_published
 from jointsparse.solvers.joint_sparse import FeatureLoss, FrobeniusLoss, SampleLoss, solve_joint
 from jointsparse.solvers.low_rank_basis import Basis
 from jointsparse.solvers.neighbourhood import (
@@ -41,6 +42,7 @@ from jointsparse.solvers.solution import closed_form
 from jointsparse.solvers.source_samples import SourceSamples, median_by_passes
 from jointsparse.solvers.subspace_equality import solve_equality
 from jointsparse.solvers.supports import _largest_first, _threshold_for
+from jointsparse.solvers.weighted_pass import LinearFit
 from jointsparse.solvers.wide_data import DenseWide
 from jointsparse.solvers.wide_rounds import Rounds
 from jointsparse.sources import as_source
@@ -96,6 +98,16 @@ def test_a_median_by_one_pass(monkeypatch):
     np.testing.assert_allclose(
         median_by_passes(samples), weiszfeld(points - centre, np.zeros(4)), rtol=1e-6
     )
+
+
+def test_samples_divided_by_a_number():
+    points = data(2, 9, 4)
+    samples = SourceSamples(as_source(points), np.zeros(4), np.ones(4, dtype=bool), 9, 3.0)
+    half = samples.divided(2.0).divided(4.0)
+    assert half.scale == 3.0 / 8
+    assert half.unit == 8
+    sums = half.weighted_pass(LinearFit(smoothing=0.0), scatter=True)
+    np.testing.assert_allclose(sums.norms, np.linalg.norm(points, axis=1) / 8)
 
 
 # screening
@@ -358,6 +370,21 @@ def test_losses_as_written():
         rows = np.sqrt(np.sum((X - X @ Q @ P.T) ** 2, axis=1) + (1e-6 / np.sqrt(15)) ** 2)
         assert found == pytest.approx(rows.sum())
         assert samples.trace == pytest.approx(np.sum(0.5 / rows[:, None] * X**2))
+
+
+def test_the_published_iteration_ends_where_it_stands_still():
+    X = data(12, 20, 6)
+    gram = Gram(25 * X.T @ X)
+    solution = solve_joint_published(gram, 2, 0.5, tol=1e-3, max_iter=500)
+    assert solution.converged
+    assert 1 < solution.n_iter < 500
+    longer = solve_joint_published(gram, 2, 0.5, tol=0.0, max_iter=solution.n_iter)
+    np.testing.assert_array_equal(longer.loadings, solution.loadings)
+    assert longer.history == solution.history
+    Q, P = solution.loadings, solution.state
+    columns = np.linalg.norm(5 * X - 5 * X @ Q @ P.T, axis=0)
+    value = columns.sum() + 0.5 * np.linalg.norm(Q, axis=1).sum()
+    assert solution.objective == pytest.approx(value, rel=1e-4)
 
 
 def test_a_warm_start_is_taken_where_it_is_the_better_one():

@@ -245,6 +245,13 @@ def test_smoothness_of_sparse_features():
             assert solution.loadings.shape == (P, 0)
 
 
+def test_features_that_are_all_constant_have_no_smoothness():
+    graph = sp.csr_array(np.ones((3, 3)) - np.eye(3))
+    solution = solve_smoothness(np.ones((3, 2)), graph)
+    assert np.isinf(solution.state).all()
+    assert solution.objective == 0
+
+
 def test_the_gap_of_a_subspace_fit_to_sparse_samples():
     gram, X = pair(7)
     rng = np.random.default_rng(0)
