@@ -157,4 +157,4 @@ def test_the_bound_of_an_iterate_as_written(free_mean):
     assert blocks.lower_bound(copies, thorough=True) == -np.inf
     # of the iterate itself, whose multipliers are feasible, it is below the optimum
     optimum = sample_loss_optimum(X, lam, eta, psd=True, free_mean=free_mean)[0]
-    assert blocks.lower_bound(copies, thorough=False) <= optimum + 1e-7
+    assert blocks.lower_bound(copies, thorough=False) <= optimum * (1 + 1e-5)

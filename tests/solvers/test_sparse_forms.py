@@ -329,6 +329,23 @@ def test_too_many_directions_of_data_known_by_products(monkeypatch):
     assert refusal.value.eta == pytest.approx(2 * fourth / 0.3 * 1.001, rel=1e-4)
 
 
+def test_the_penalty_that_makes_room(monkeypatch):
+    X = np.random.default_rng(11).standard_normal((20, 60))
+    X -= X.mean(axis=0)
+    entry = 8 * 6 + 8 * 10
+    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 12)  # twelve columns
+    values = np.linalg.eigvalsh(X @ X.T)
+    with pytest.raises(TooManyDirectionsError) as refusal:
+        convex_wide.check_memory(DenseWide(X), 1e-6)
+    assert refusal.value.count == 19
+    assert refusal.value.gigabytes == pytest.approx(entry * 60 * 38 / 1e9)
+    # six leading directions, and as many for the solution
+    assert refusal.value.eta == pytest.approx(2 * values[-7] / 0.3 * (1 + 1e-6), rel=1e-9)
+    convex_wide.check_memory(DenseWide(X), refusal.value.eta)
+    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 40)
+    convex_wide.check_memory(DenseWide(X), 1e-6)  # there is room for all
+
+
 def test_eigenvalues_that_settle_early(monkeypatch):
     rng = np.random.default_rng(10)
     X = rng.standard_normal((60, 3)) * [9, 7, 5] @ rng.standard_normal((3, 90))
