@@ -1,5 +1,7 @@
 """Kernels at their limits: the last iteration allowed, ties, nothing at all, a basis too small."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ from jointsparse.solvers.geometric_median import (
     row_norms,
     typical_length,
 )
-from jointsparse.solvers.gram import Gram
+from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.joint_published import solve_joint_published
 from jointsparse.solvers.joint_sparse import FeatureLoss, FrobeniusLoss, SampleLoss, solve_joint
 from jointsparse.solvers.low_rank_basis import Basis
@@ -34,6 +36,7 @@ from jointsparse.solvers.neighbourhood import (
     residual_start,
     solve_neighbourhood,
 )
+from jointsparse.solvers.procrustes_steps import Extrapolation
 from jointsparse.solvers.quadratic_forms import DenseForm, ScatterForm, shares
 from jointsparse.solvers.reweighted_eigen import _Extrapolation, reweighted_passes
 from jointsparse.solvers.samples_wide import WideModel
@@ -41,6 +44,7 @@ from jointsparse.solvers.scatter_access import DataScatter
 from jointsparse.solvers.solution import closed_form
 from jointsparse.solvers.source_samples import SourceSamples, median_by_passes
 from jointsparse.solvers.subspace_equality import solve_equality
+from jointsparse.solvers.subspace_reweighted import solve_reweighted as reweighted_subspace
 from jointsparse.solvers.supports import _largest_first, _threshold_for
 from jointsparse.solvers.weighted_pass import LinearFit
 from jointsparse.solvers.wide_data import DenseWide
@@ -250,6 +254,25 @@ def test_a_subspace_regression_that_may_not_try_again(norm, monkeypatch):
     assert not limited.converged
     assert limited.objective == limited.history[-1] == min(limited.history)
     assert all(0 <= gap <= 1 for gap in limited.gap_history)
+
+
+@pytest.mark.parametrize("penalty", [0.05, None])
+def test_reweighted_subspaces_end_at_their_limit(penalty):
+    rng = np.random.default_rng(0)
+    X, Y = data(7, 12, 30), np.linalg.qr(rng.standard_normal((12, 2)))[0]
+    problem = subspace_regression.SubspaceProblem(SampleGram(X), X.T @ Y, Y)
+    solution = reweighted_subspace(problem, penalty, "l21", tol=1e-300, max_iter=7)
+    assert solution.n_iter == len(solution.history) == 7
+    assert not solution.converged
+
+
+def test_how_far_an_alternation_moves():
+    frame = np.eye(5)[:, :4]
+    space = SimpleNamespace(frame=frame)
+    steps = Extrapolation(space)
+    assert steps.residual == 0
+    space.frame = frame + 0.5
+    assert steps.residual == pytest.approx(0.5 * np.sqrt(20) / 2)  # of a length of √4
 
 
 def test_largest_values_and_thresholds():
