@@ -99,6 +99,10 @@ def test_scores_are_those_of_kmeans_runs_of_their_own():
     assert clustering_scores(X[:, :2], y).accuracy.size == 30
     with pytest.raises(ValueError, match="n_repeats=0 is not a whole number of at least 1"):
         clustering_scores(X, y, n_repeats=0)
+    for score in (clustering_scores, nearest_neighbour_accuracy):
+        options = {"transform": None, "per_class": 1} if score is not clustering_scores else {}
+        with pytest.raises(ValueError, match=r"inconsistent numbers of samples: \[150, 149\]"):
+            score(X, y[:-1], **options)
 
 
 def test_only_wide_points_are_turned():

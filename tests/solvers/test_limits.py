@@ -1,5 +1,6 @@
 """Kernels at their limits: the last iteration allowed, ties, nothing at all, a basis too small."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -81,7 +82,16 @@ def test_single_steps_towards_a_median():
     # a movement that is large enough to stop at
     np.testing.assert_allclose(geometric_median(points, tol=10.0), first)
     np.testing.assert_allclose(median_by_products(DenseWide(points), tol=10.0), first)
+    # and the first step that is shorter than a share of the mean distance
+    centre, far = np.zeros(4), math.inf
+    while far > 1e-3:
+        new = weiszfeld(points, centre)
+        far = np.linalg.norm(new - centre) / np.linalg.norm(points - centre, axis=1).mean()
+        centre = new
+    np.testing.assert_allclose(geometric_median(points, tol=1e-3), centre, rtol=1e-12)
+    np.testing.assert_allclose(median_by_products(DenseWide(points), tol=1e-3), centre, rtol=1e-9)
     whole = geometric_median(points)
+    assert np.linalg.norm(whole - centre) > 1e-6
     np.testing.assert_allclose(median_by_products(DenseWide(points)), whole, atol=1e-9)
     directions = (points - whole) / row_norms(points - whole)[:, None]
     np.testing.assert_allclose(directions.sum(axis=0), 0, atol=1e-7)

@@ -43,6 +43,15 @@ def test_few_iterations_are_enough_with_acceleration():
     assert np.median(counts) <= 15
 
 
+@pytest.mark.parametrize("p", [12, 80])  # looked at in every iteration, and only when it is due
+def test_no_iteration_beyond_the_limit(p):
+    S, _ = planted_problem(p, 0)
+    solution = solve_splitting(Spectrum.of(S), 1e-3, 1e-3, tol=1e-14, max_iter=6)
+    assert solution.n_iter == len(solution.history) == len(solution.gap_history) == 6
+    assert not solution.converged
+    assert solution.gap == pytest.approx(solution.gap_history[-1], rel=1e-6)
+
+
 def test_step_sizes_follow_the_residuals():
     assert splitting._rescaling(3.1, 1.0) == 2.0
     assert splitting._rescaling(3.0, 1.0) == 1.0
