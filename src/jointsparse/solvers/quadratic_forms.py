@@ -7,9 +7,9 @@ tied eigenspace then takes part with an equal share, which depends on no basis a
 the features.
 
 :class:`DenseForm` has A as a matrix. The other two are for more features than samples, where no
-p × p matrix is formed: the lowest eigenvectors are the largest ones of the inverse, which
-Woodbury's identity applies through n × n matrices. Large weights (features that are leaving) become
-small numbers there, so they cost no accuracy.
+p × p matrix is formed: A is ± BᵀB with no more rows than samples, and Woodbury's identity applies
+inverses through n × n matrices. Large weights (features that are leaving) become small numbers
+there, so they cost no accuracy.
 """
 
 from __future__ import annotations
@@ -184,9 +184,7 @@ class LaplacianForm(_WideForm):
 
     def __init__(self, data: FloatArray, matrix: sp.csr_array) -> None:
         self.data, self.matrix = data, matrix
-        values, vectors = eigh(matrix.toarray())
-        kept = values > RANK * max(float(values[-1]), np.finfo(np.float64).tiny)
-        rows = (np.sqrt(values[kept]) * vectors[:, kept]).T @ data
+        rows = _rooted(matrix, data)
         largest = float(eigh(rows @ rows.T)[0][-1]) if rows.size else 0.0
         super().__init__(rows, 1.0, largest)
 
@@ -227,6 +225,14 @@ class ScatterForm(_WideForm):
         kept[max(count + GUARDS, np.count_nonzero(share)) :] = False
         vectors = self.rows.T @ (self.vectors[:, ::-1][:, kept] / np.sqrt(-values[kept]))
         return subspace_of(vectors, share[kept], self._energies)
+
+
+def _rooted(matrix: sp.csr_array, data: FloatArray) -> FloatArray:
+    """Return B with BᵀB = XᵀLX and as many rows as L has rank: by a Cholesky factor of L."""
+    square = matrix.toarray()
+    limit = RANK * float(np.max(square.diagonal(), initial=0.0))
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(square, tol=limit, lower=1)
+    return np.asarray(np.tril(factor)[:, :rank].T @ data[order - 1])
 
 
 def laplacian_product(data: FloatArray, matrix: sp.csr_array) -> FloatArray:
