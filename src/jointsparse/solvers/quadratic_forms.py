@@ -26,12 +26,13 @@ from scipy.sparse.csgraph import connected_components
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import class_means
 from jointsparse.linalg import add_to_diagonal, eigh, lowest_eigenpairs, symmetric_part
-from jointsparse.solvers.block_krylov import widened
+from jointsparse.solvers.block_krylov import Pairs, widened
 from jointsparse.solvers.shifted_davidson import lowest_pairs
 from jointsparse.solvers.ties import TIE, later_tie, shares
 
 RANK = 1e-12  # relative to the largest eigenvalue of a Gram matrix: below, it is zero
 GUARDS = 4
+MOST_GUARDS = 64  # to look for what random vectors have missed
 APART = 1e-3  # of the least weight: how far below it a shift lies where all weights are equal
 DENSE_UP_TO = 2000  # features for which a decomposition is a way out where the inverse is slow
 
@@ -116,10 +117,13 @@ class _WideForm:
     def lowest(self, weights: FloatArray, count: int, start: FloatArray) -> Subspace:
         """Return the lowest eigenspace of A + diag(weights), looked for from ``start``.
 
-        More guards are taken until the last of them is not tied, so that ties are complete.
+        More guards are taken until the last of them is not tied, so that ties are complete. What is
+        found without a start is counted: random vectors may have too little of an eigenvector.
         """
-        n, guards = weights.size, GUARDS
+        n, guards, known = weights.size, GUARDS, start.shape[1] >= count
         small = n <= DENSE_UP_TO
+        if small and 2 * self.rows.shape[0] > n:  # little is saved by the smaller systems
+            return self.dense.lowest(weights, count, start)
         while True:
             width = min(count + guards, n)
             pairs = lowest_pairs(
@@ -135,9 +139,18 @@ class _WideForm:
             if small and not pairs.converged:
                 return self.dense.lowest(weights, count, start)
             share = shares(pairs.values, count, later_tie(pairs.values, count))
-            if share[-1] == 0 or width == n:
+            if width == n or (share[-1] == 0 and (known or self._complete(weights, pairs, share))):
                 return subspace_of(pairs.vectors, share, self._energies)
             start, guards = pairs.vectors, 2 * guards
+            known = known or guards > MOST_GUARDS
+
+    def _complete(self, weights: FloatArray, pairs: Pairs, share: FloatArray) -> bool:
+        """Whether the lowest eigenvalues are these: by Sylvester's law of inertia."""
+        found = np.count_nonzero(share)
+        below, above = pairs.values[found - 1 : found + 1]
+        diagonal = _without_zeros(weights - (0.6 * below + 0.4 * above))
+        negative = np.count_nonzero(eigh(self._system(self.rows / diagonal))[0] < 0)
+        return bool(np.count_nonzero(diagonal < 0) - self.sign * negative == found)
 
     def _below(self, weights: FloatArray, count: int) -> float:
         """Return a number below all eigenvalues of A + diag(weights), but not too far."""
@@ -152,10 +165,9 @@ class _WideForm:
 
     def _inverse(self, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return what multiplies by (diag(diagonal) + A)⁻¹, by Woodbury's identity."""
-        least = np.finfo(np.float64).eps * float(np.max(np.abs(diagonal)))
-        diagonal = np.where(np.abs(diagonal) < least, least, diagonal)
+        diagonal = _without_zeros(diagonal)
         scaled = self.rows / diagonal
-        system = add_to_diagonal(self.sign * (scaled @ self.rows.T), 1.0)
+        system = self._system(scaled)
         factor = scipy.linalg.lu_factor(system, overwrite_a=True, check_finite=False)
 
         def apply(block: FloatArray) -> FloatArray:
@@ -163,6 +175,9 @@ class _WideForm:
             return block / diagonal[:, None] - self.sign * (scaled.T @ inner)
 
         return apply
+
+    def _system(self, scaled: FloatArray) -> FloatArray:
+        return np.asarray(add_to_diagonal(self.sign * (scaled @ self.rows.T), 1.0))
 
     def _product(self, block: FloatArray) -> FloatArray:
         return self.sign * (self.rows.T @ (self.rows @ block))
@@ -225,6 +240,11 @@ class ScatterForm(_WideForm):
         kept[max(count + GUARDS, np.count_nonzero(share)) :] = False
         vectors = self.rows.T @ (self.vectors[:, ::-1][:, kept] / np.sqrt(-values[kept]))
         return subspace_of(vectors, share[kept], self._energies)
+
+
+def _without_zeros(diagonal: FloatArray) -> FloatArray:
+    least = np.finfo(np.float64).eps * float(np.max(np.abs(diagonal)))
+    return np.where(np.abs(diagonal) < least, least, diagonal)
 
 
 def _rooted(matrix: sp.csr_array, data: FloatArray) -> FloatArray:

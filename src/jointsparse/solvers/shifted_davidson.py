@@ -24,8 +24,9 @@ from jointsparse.solvers.ties import later_tie
 Operator = Callable[[FloatArray], FloatArray]
 
 ACCURATE = 1e-9  # angle between a wanted vector and the wanted space: residual over distance
-GUARD = 0.1  # the same for the first guard, which shows where the wanted ones end
-ROUNDING = 3e-14  # residual, relative to the size of A and the eigenvalues, that none falls below
+GUARD = 1e-4  # the same for the first guard: farther from one, it might hide a wanted one
+ROUNDING = 1e-12  # residual, relative to the sizes of A and the eigenvalues, that may be rounding
+STALLED = 0.5  # … and is, where a step leaves more than this share of it
 SLOW = 0.1  # a step that leaves more than this share of the error calls for another shift
 LOCATED = 0.1  # residual over distance at which the shift may move to a pair
 ASIDE = 0.05  # of that distance: how far below the pair the shift then lies
@@ -89,11 +90,13 @@ def lowest_pairs(
         errors = np.linalg.norm(residuals * (scale / (scale + weights))[:, None], axis=0)
         distances = values[end] - values[:end]
         late = np.zeros(values.size, dtype=bool)
-        late[:end] = errors[:end] > np.maximum(ACCURATE * distances, ROUNDING * scale)
+        late[:end] = errors[:end] > ACCURATE * distances
         late[end] = errors[end] > GUARD * distances[-1]
         if not late.any():
             break
         lacking = np.where(late[:end], errors[:end] / distances, 0.0)
+        if lacking.max() > STALLED * before and np.all(errors[late] < ROUNDING * scale):
+            break
         if lacking.max() > SLOW * before:
             wished = _next_shift(values, distances, lacking, shift)
             if wished != at:
