@@ -115,11 +115,23 @@ class Moments:
         """Scatter matrix, computed when first asked for: p × p."""
         if self._scatter is None and self._device is not None:
             self._scatter = to_host(self._device.scatter)
+        if self._scatter is None and self._mean_may_wait():
+            self._scatter = self._data.T @ self._data  # half the work, as it is symmetric
+            self._scatter -= np.outer(self.n_samples * self.mean, self.mean)
         if self._scatter is None:
             sums = ArraySource(self._data).reduce(fold_sums, add_sums)
             assert sums is not None
             self._scatter = sums.complete()
         return self._scatter
+
+    def _mean_may_wait(self) -> bool:
+        """Whether the mean can be taken off after the squares: it is smaller than the spread.
+
+        Then no digit cancels, and no centred copy of the samples is made.
+        """
+        if type(self._data) is not np.ndarray or self._data.dtype != np.float64:
+            return False
+        return bool(np.all(self.n_samples**0.5 * np.abs(self.mean) <= np.sqrt(self.variances)))
 
     @property
     def total_variance(self) -> float:
