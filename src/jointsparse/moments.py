@@ -37,6 +37,7 @@ from jointsparse.sources.sums import (
 )
 
 # Total variance beyond which sums of squares lose digits, or overflow, in double precision.
+SOME = 64  # samples looked at before all are
 SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-300, 1e300
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
 SINGLE_PRECISION = (1e-12, 1e12)  # mean squares between which single precision is safe
@@ -115,7 +116,7 @@ class Moments:
         """Scatter matrix, computed when first asked for: p × p."""
         if self._scatter is None and self._device is not None:
             self._scatter = to_host(self._device.scatter)
-        if self._scatter is None and self._mean_may_wait():
+        if self._scatter is None and self._squares is not None:
             self._scatter = self._data.T @ self._data  # half the work, as it is symmetric
             self._scatter -= np.outer(self.n_samples * self.mean, self.mean)
         if self._scatter is None:
@@ -124,14 +125,23 @@ class Moments:
             self._scatter = sums.complete()
         return self._scatter
 
-    def _mean_may_wait(self) -> bool:
-        """Whether the mean can be taken off after the squares: it is smaller than the spread.
+    @cached_property
+    def _squares(self) -> FloatArray | None:
+        """Σ_i x_ij² where the mean can be taken off afterwards: it is smaller than the spread.
 
-        Then no digit cancels, and no centred copy of the samples is made.
+        Then no digit cancels, and no centred copy of the samples is made. None elsewhere.
         """
-        if type(self._data) is not np.ndarray or self._data.dtype != np.float64:
-            return False
-        return bool(np.all(self.n_samples**0.5 * np.abs(self.mean) <= np.sqrt(self.variances)))
+        data, n = self._data, self.n_samples
+        if type(data) is not np.ndarray or data.dtype != np.float64:
+            return None
+        with np.errstate(over="ignore"):
+            least = 2 * self.mean**2
+            some = data[:SOME]  # where the mean is large, a few samples say so
+            if np.any(0.75 * len(some) * least > np.einsum("ij,ij->j", some, some)):
+                return None
+            squares = np.einsum("ij,ij->j", data, data)
+            small = np.all(n * least <= squares) and np.all(squares <= LARGEST_VARIANCE)
+        return squares if small else None
 
     @property
     def total_variance(self) -> float:
@@ -145,6 +155,8 @@ class Moments:
             return np.diagonal(self._scatter).copy()
         if self._device is not None:
             return to_host(self._device.variances)
+        if self._squares is not None:
+            return self._squares - self.n_samples * self.mean**2
         return squares_around(ArraySource(self._data), self.mean)
 
     @property
@@ -318,7 +330,7 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.cache.clear()
-        for cached in ("variances", "spectrum", "thin_spectrum", "centred_data"):
+        for cached in ("variances", "_squares", "spectrum", "thin_spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
         return self
 

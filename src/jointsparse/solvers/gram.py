@@ -76,10 +76,11 @@ class Gram:
         if self._pairs is None or "_spectrum" in self.__dict__:
             return found
         # Where all features that vary are independent, that costs less to see than to count.
-        live = np.flatnonzero(self.diagonal > 0)
-        block = self.block(live)
+        live = self.diagonal > 0
+        block = self.scatter.copy() if live.all() else self.scatter[np.ix_(live, live)]
         block.flat[:: len(block) + 1] -= NOTHING * self._pairs[0][0]
-        return live.size if dpotrf(block, clean=0)[1] == 0 else self._spectrum[0].size
+        failed = dpotrf(block.T, clean=0, overwrite_a=1)[1]
+        return self._spectrum[0].size if failed else len(block)
 
     def leading_scaled(self, factors: FloatArray, count: int) -> FloatArray:
         """Return the first eigenvectors for the features multiplied by factors."""

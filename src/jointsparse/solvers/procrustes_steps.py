@@ -58,10 +58,12 @@ class Extrapolation:
         if not extrapolate:
             self.anderson.reset()
         elif alive.any():
-            start = self.frame[:, alive]
-            beyond = self.anderson.step((start,), (reached[:, alive] - start,))[0]
-            placed = reached.copy()
-            placed[:, alive] = polar(beyond)
+            every = bool(alive.all())  # then nothing need be copied
+            start, end = (part if every else part[:, alive] for part in (self.frame, reached))
+            placed = polar(self.anderson.step((start,), (end - start,))[0])
+            if not every:
+                some, placed = placed, reached.copy()
+                placed[:, alive] = some
             self.space.place(placed)
             self.plain = reached
         self.frame = self.space.frame

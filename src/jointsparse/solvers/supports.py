@@ -66,7 +66,8 @@ class Supports:
             self.reach = 1 / np.where(scale > 0, scale, np.inf)[:, None]
         found = np.zeros_like(B)
         for j in columns:
-            found[self.features[j], j] = self.inverses[j].inverse @ C[self.features[j], j]
+            features = self.features[j]
+            found[features, j] = self.inverses[j].inverse @ C[features, j]
         image = self.gram.apply(found)
         if search:
             swapped = self._search(C, found, image, columns)
