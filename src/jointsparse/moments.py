@@ -116,9 +116,12 @@ class Moments:
         """Scatter matrix, computed when first asked for: p × p."""
         if self._scatter is None and self._device is not None:
             self._scatter = to_host(self._device.scatter)
-        if self._scatter is None and self._squares is not None:
-            self._scatter = self._data.T @ self._data  # half the work, as it is symmetric
-            self._scatter -= np.outer(self.n_samples * self.mean, self.mean)
+        if self._scatter is None and self._mean_seems_small:
+            raw = self._data.T @ self._data  # half the work, as it is symmetric
+            if self._mean_is_small(np.diagonal(raw)):
+                mean = self.n_samples**0.5 * self.mean  # so that it stays symmetric to the digit
+                raw -= np.outer(mean, mean)
+                self._scatter = raw
         if self._scatter is None:
             sums = ArraySource(self._data).reduce(fold_sums, add_sums)
             assert sums is not None
@@ -126,22 +129,24 @@ class Moments:
         return self._scatter
 
     @cached_property
-    def _squares(self) -> FloatArray | None:
-        """Σ_i x_ij² where the mean can be taken off afterwards: it is smaller than the spread.
+    def _mean_seems_small(self) -> bool:
+        """Whether the mean can be taken off after squares were summed, as far as a few samples say.
 
-        Then no digit cancels, and no centred copy of the samples is made. None elsewhere.
+        It can where it is smaller than the spread: no digit cancels then, and no centred copy of
+        the samples is made. Only for samples that are in memory in double precision.
         """
-        data, n = self._data, self.n_samples
-        if type(data) is not np.ndarray or data.dtype != np.float64:
-            return None
+        if type(self._data) is not np.ndarray or self._data.dtype != np.float64:
+            return False
+        some = self._data[:SOME]
         with np.errstate(over="ignore"):
-            least = 2 * self.mean**2
-            some = data[:SOME]  # where the mean is large, a few samples say so
-            if np.any(0.75 * len(some) * least > np.einsum("ij,ij->j", some, some)):
-                return None
-            squares = np.einsum("ij,ij->j", data, data)
-            small = np.all(n * least <= squares) and np.all(squares <= LARGEST_VARIANCE)
-        return squares if small else None
+            squares = np.einsum("ij,ij->j", some, some)
+            return bool(np.all(1.5 * len(some) * self.mean**2 <= squares))
+
+    def _mean_is_small(self, squares: FloatArray) -> bool:
+        """Whether it is, knowing Σ_i x_ij²."""
+        with np.errstate(over="ignore"):
+            small = 2 * self.n_samples * self.mean**2 <= squares
+        return bool(np.all(small & (squares <= LARGEST_VARIANCE)))
 
     @property
     def total_variance(self) -> float:
@@ -155,8 +160,10 @@ class Moments:
             return np.diagonal(self._scatter).copy()
         if self._device is not None:
             return to_host(self._device.variances)
-        if self._squares is not None:
-            return self._squares - self.n_samples * self.mean**2
+        if self._mean_seems_small:
+            squares = np.einsum("ij,ij->j", self._data, self._data)
+            if self._mean_is_small(squares):
+                return np.asarray(squares - self.n_samples * self.mean**2)
         return squares_around(ArraySource(self._data), self.mean)
 
     @property
@@ -330,7 +337,7 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.cache.clear()
-        for cached in ("variances", "_squares", "spectrum", "thin_spectrum", "centred_data"):
+        for cached in ("variances", "_mean_seems_small", "spectrum", "thin_spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
         return self
 
