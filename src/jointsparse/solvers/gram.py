@@ -48,6 +48,10 @@ class Gram:
         """Return S[features, features]."""
         return self.scatter[features[:, None], features]
 
+    def root(self, features: IntArray) -> FloatArray | None:
+        """Return R with RᵀR = S[features, features], of one row for each sample; None: not known."""
+        return None
+
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
         """Return (S + ridge I)⁻¹ right."""
         shifted = self.scatter + ridge * np.eye(right.shape[0])
@@ -178,6 +182,10 @@ class SampleGram(Gram):
             part = self._taken(features)
             self._block = features, part.T @ (self.weights * part)
         return self._block[1].copy()
+
+    def root(self, features: IntArray) -> FloatArray:
+        """Return R with RᵀR = S[features, features], of one row for each sample."""
+        return np.asarray(np.sqrt(self.weights) * self._taken(features))
 
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
         """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
