@@ -50,6 +50,9 @@ class SparseScatterForm:
             width = min(count + guards, weights.size)
             values, vectors = self._davidson(weights, count, widened(start, width))
             share = shares(-values, count, later_tie(-values, count))
+            if share[count:].any():  # guards take part: they have to be as accurate as the others
+                values, vectors = self._davidson(weights, width, vectors)
+                share = shares(-values, count, later_tie(-values, count))
             if share[-1] == 0 or width == weights.size:
                 return subspace_of(vectors, share, self._energies)
             start, guards = vectors, 2 * guards
