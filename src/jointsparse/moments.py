@@ -37,6 +37,7 @@ from jointsparse.sources.sums import (
 )
 
 # Total variance beyond which sums of squares lose digits, or overflow, in double precision.
+SOME = 64  # samples looked at before all are
 SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-300, 1e300
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
 SINGLE_PRECISION = (1e-12, 1e12)  # mean squares between which single precision is safe
@@ -115,11 +116,37 @@ class Moments:
         """Scatter matrix, computed when first asked for: p × p."""
         if self._scatter is None and self._device is not None:
             self._scatter = to_host(self._device.scatter)
+        if self._scatter is None and self._mean_seems_small:
+            raw = self._data.T @ self._data  # half the work, as it is symmetric
+            if self._mean_is_small(np.diagonal(raw)):
+                mean = self.n_samples**0.5 * self.mean  # so that it stays symmetric to the digit
+                raw -= np.outer(mean, mean)
+                self._scatter = raw
         if self._scatter is None:
             sums = ArraySource(self._data).reduce(fold_sums, add_sums)
             assert sums is not None
             self._scatter = sums.complete()
         return self._scatter
+
+    @cached_property
+    def _mean_seems_small(self) -> bool:
+        """Whether the mean can be taken off after squares were summed, as far as a few samples say.
+
+        It can where it is smaller than the spread: no digit cancels then, and no centred copy of
+        the samples is made. Only for samples that are in memory in double precision.
+        """
+        if type(self._data) is not np.ndarray or self._data.dtype != np.float64:
+            return False
+        some = self._data[:SOME]
+        with np.errstate(over="ignore"):
+            squares = np.einsum("ij,ij->j", some, some)
+            return bool(np.all(1.5 * len(some) * self.mean**2 <= squares))
+
+    def _mean_is_small(self, squares: FloatArray) -> bool:
+        """Whether it is, knowing Σ_i x_ij²."""
+        with np.errstate(over="ignore"):
+            small = 2 * self.n_samples * self.mean**2 <= squares
+        return bool(np.all(small & (squares <= LARGEST_VARIANCE)))
 
     @property
     def total_variance(self) -> float:
@@ -133,6 +160,10 @@ class Moments:
             return np.diagonal(self._scatter).copy()
         if self._device is not None:
             return to_host(self._device.variances)
+        if self._mean_seems_small:
+            squares = np.einsum("ij,ij->j", self._data, self._data)
+            if self._mean_is_small(squares):
+                return np.asarray(squares - self.n_samples * self.mean**2)
         return squares_around(ArraySource(self._data), self.mean)
 
     @property
@@ -306,7 +337,7 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.cache.clear()
-        for cached in ("variances", "spectrum", "thin_spectrum", "centred_data"):
+        for cached in ("variances", "_mean_seems_small", "spectrum", "thin_spectrum", "centred_data"):
             self.__dict__.pop(cached, None)
         return self
 

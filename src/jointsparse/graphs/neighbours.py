@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.sparse_samples import SparseSamples
 
 BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time
-SMALLEST_SINGLE = 1000  # samples; below, double precision costs nothing
+SMALLEST_SINGLE = 200  # samples; up to these, double precision costs nothing
 GROUP = 64  # samples of which only the nearest counts in a first pass
 TIE = 1e-10  # relative difference below which two distances are equal
 CANDIDATES = 8  # times k + 8: more than that in single precision, and double is tried
@@ -78,12 +79,13 @@ def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, Floa
     centred /= scale
     indices = np.empty((n, count), dtype=np.int64)
     distances = np.empty((n, count))
-    double = _Screen(centred, count, np.float64)
-    single = _Screen(centred, count, np.float32) if n > SMALLEST_SINGLE else None
-    for first in range(0, n, double.block):
-        rows = np.arange(first, min(first + double.block, n))
-        pairs = single.candidates(rows) if single is not None else None
-        if pairs is None or pairs[0].size > CANDIDATES * (count + 8) * rows.size:
+    screen = _Screen(centred, count, np.float32 if n > SMALLEST_SINGLE else np.float64)
+    double = None if n > SMALLEST_SINGLE else screen
+    for first in range(0, n, screen.block):
+        rows = np.arange(first, min(first + screen.block, n))
+        pairs = screen.candidates(rows)
+        if screen is not double and pairs[0].size > CANDIDATES * (count + 8) * rows.size:
+            double = double or _Screen(centred, count, np.float64)
             pairs = double.candidates(rows)
         if not ordered:
             pairs, rows = _undecided(*pairs, rows, count, indices)
@@ -97,40 +99,47 @@ class _Screen:
 
     def __init__(self, centred: FloatArray, count: int, dtype: Any) -> None:
         n, d = centred.shape
-        self.count = count
+        self.count, self.n = count, n
         self.width = max(1, min(GROUP, n // (4 * (count + 1))))
-        padded = -(-n // self.width) * self.width
-        self.block = max(1, BLOCK_ENTRIES // padded)
-        self.data = centred.astype(dtype, copy=False)
-        self.squares = np.full(padded, np.inf)
-        self.squares[:n] = np.einsum("ij,ij->i", centred, centred)
+        self.block = max(1, BLOCK_ENTRIES // n)
+        self.doubled = (centred * 2**0.5).astype(dtype, copy=False)  # so that products are twice
+        self.squares = np.einsum("ij,ij->i", centred, centred)
         # Of the product, of the sums, and of the samples themselves in this precision.
         self.error = float(np.finfo(dtype).eps) * (d + 16)
         self.lower = (self.squares * (1 - self.error)).astype(dtype)
-        self.n = n
 
     def candidates(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """Return pairs (i, j) among which are the k nearest j of every row i, in order of i."""
         size = rows.size
         # Lower bounds of ‖x_i - x_j‖² - ‖x_i‖² (1 - error).
-        low = np.empty((size, self.squares.size), dtype=self.data.dtype)
-        np.matmul(self.data[rows[0] : rows[-1] + 1], self.data.T, out=low[:, : self.n])
-        low[:, : self.n] *= -2
-        low[:, self.n :] = 0
-        low += self.lower
+        low = self.doubled[rows[0] : rows[-1] + 1] @ self.doubled.T
+        np.subtract(self.lower, low, out=low)
         low[np.arange(size), rows] = np.inf
         # The k-th smallest bound is at most that of the k best groups: an upper bound is enough.
-        groups = low.reshape(size, -1, self.width)
-        nearest = groups.min(axis=2)
+        # A group is every so-manieth sample, and those left over are in none.
+        step = self.n // self.width
+        groups = low[:, : step * self.width].reshape(size, self.width, step)
+        nearest = groups.min(axis=1)
         best = np.argpartition(nearest, self.count - 1, axis=1)[:, : self.count]
-        within = np.argmin(np.take_along_axis(groups, best[:, :, None], axis=1), axis=2)
-        member = best * self.width + within
-        above = np.take_along_axis(low, member, axis=1) + 2 * self.error * self.squares[member]
+        within = np.argmin(np.take_along_axis(groups, best[:, None, :], axis=2), axis=1)
+        member = within * step + best
+        limit = self._limit(np.take_along_axis(low, member, axis=1), member, rows)
+        owner, other = np.divmod(np.flatnonzero(low <= limit[:, None]), self.n)
+        # Of these the k smallest bounds give a limit that hardly more than k are below.
+        bounds = low[owner, other]
+        order = np.lexsort((bounds, owner))
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        best = order[starts[:, None] + np.arange(self.count)]
+        kept = bounds <= self._limit(bounds[best], other[best], rows)[owner]
+        return rows[owner[kept]], other[kept]
+
+    def _limit(self, bounds: NDArray[Any], member: IntArray, rows: IntArray) -> NDArray[Any]:
+        """Return what the k nearest of each row are not above, given k lower bounds of others."""
+        above = bounds + 2 * self.error * self.squares[member]
         limit = above.max(axis=1) + 2 * self.error * self.squares[rows]
         # In single precision the limit must not be rounded down.
-        limit = np.nextafter(limit.astype(low.dtype), np.array(np.inf, dtype=low.dtype))
-        owner, other = np.nonzero(low <= limit[:, None])
-        return rows[owner], other
+        dtype = self.lower.dtype
+        return np.nextafter(limit.astype(dtype), np.array(np.inf, dtype=dtype))
 
 
 def _undecided(

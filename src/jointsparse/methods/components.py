@@ -105,6 +105,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             What the solver returned.
         """
         self._check_n_components()
+        if not sp.issparse(moments.data) and moments.n_features <= moments.n_samples:
+            moments.scatter  # noqa: B018 - needed anyway, and the variances come with it
         check_variance(moments)
         self._check_dense(moments)
         gram = self._gram(moments)

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from jointsparse.device import is_device_array
 from jointsparse.methods.from_source import check_dense, moments_to_fit
 from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import by_score
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.in_memory import ArraySource
 
 
 class MomentsEstimator(BaseEstimator):
@@ -95,7 +97,9 @@ class MomentsEstimator(BaseEstimator):
                 raise ValueError(f"{as_source(X).name} has one row; at least two are needed")
             self._note_features(moments)
             return moments
-        moments = Moments.from_data(valid_samples(self, X, fitting=True))
+        samples = valid_samples(self, X, fitting=True)
+        # As a source: what was checked once is not checked again.
+        moments = Moments.from_data(samples if is_device_array(samples) else ArraySource(samples))
         moments.feature_names = getattr(self, "feature_names_in_", None)
         return moments
 

@@ -63,7 +63,8 @@ class GraphSelector(Selector):
         if self._takes_sparse() and sp.issparse(moments.data):
             data = sparse_samples(moments, unit, varies)
         else:
-            data = moments.centred_data[:, varies].astype(np.float64, copy=False) / unit
+            data = moments.centred_data
+            data = np.divide(data if varies.all() else data[:, varies], unit, dtype=np.float64)
         if self._rewards_duplicates and data.shape[1] < data.shape[0]:
             labels = twin_labels(data / np.linalg.norm(data, axis=0))
             if labels is not None:

@@ -21,6 +21,7 @@ from jointsparse.solvers.supports import towards_axes
 AUTO_ALPHA = 0.1  # share of the penalty that empties a component, elastic net form
 AUTO_ALPHA_LIMIT = 0.5  # the same in the limit form, where a threshold this high keeps more
 TRIAL_TOL, TRIAL_ITER = 1e-2, 8  # where several starts are tried, each goes so far
+TURNING = 0.3  # of the penalty that empties a component: below, it is the axes that matter
 UNEQUAL = 2  # times the smallest count: above, several starts are tried
 AUTO_RIDGE = 1e-3  # of the largest eigenvalue: unique solutions, loadings hardly changed
 
@@ -105,8 +106,11 @@ class SPCA(ComponentsMethod):
     Notes
     -----
     The problem is not convex: the solution is a stationary point reached from the principal
-    components, the same on every run. Where p > n nothing of size p × p is formed. Steps of the
-    alternation are extrapolated (Anderson); one that would raise the objective is not made.
+    components, the same on every run. Where the same small penalty (less than 0.3 on the relative
+    scale) is on all components, they are first rotated towards the axes (varimax), which costs the
+    fit nothing: that saves most of the alternations. Where p > n nothing of size p × p is formed.
+    Steps of the alternation are extrapolated (Anderson); one that would raise the objective is not
+    made.
 
     The fit to X does not change when A and B are rotated together, so penalties decide which
     direction becomes which component. A component penalised more than a weaker one can lose its
@@ -176,10 +180,11 @@ class SPCA(ComponentsMethod):
             self._warn(f"the data have rank {count}: only {count} components are fitted")
         ridge = self._ridge_in_trace(moments, gram)
         counts = self._counts(moments.n_features, count)
-        l1 = np.zeros(count)
+        l1, turning = np.zeros(count), False
         if counts is None:
             unit = _emptying_weakest(gram, start)
             l1 = self._penalties(count, unit, gram.trace, limit=np.isinf(ridge))
+            turning = np.isfinite(ridge) and 0 < l1.min() == l1.max() <= TURNING * unit
         penalty = SparsePenalty(ridge, l1, counts)
         loadings = None
         if self.warm_start and self._state is not None and self._state[0].shape == start.shape:
@@ -187,6 +192,8 @@ class SPCA(ComponentsMethod):
             start = continued(A, loadings, start * values)
         elif counts is not None:
             start, loadings = self._first(gram, penalty, start, values)
+        elif turning:
+            start = towards_axes(start, values)
         solution = solve_alternating(
             gram, start, penalty, tol=self.tol, max_iter=self.max_iter, loadings=loadings
         )

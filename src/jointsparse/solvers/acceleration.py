@@ -15,12 +15,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import array_namespace
 
 GROWTH_ALLOWED = 2.0
+TINY = float(np.finfo(float).tiny)
 
 Arrays = tuple[Array, ...]
 
@@ -75,14 +77,48 @@ class Anderson:
         self._products.append(new)
 
     def _combine(self, g: Arrays, f: Arrays) -> Arrays:
-        normal = np.asarray(self._products)
         right = np.asarray(_inners(f, [df for _, df in self._steps]))
-        # Steps that point the same way make this singular; the shift picks the smallest weights.
-        shift = 1e-10 * np.trace(normal) + np.finfo(float).tiny  # positive even when nothing moves
-        weights = np.linalg.solve(normal + shift * np.eye(len(right)), right)
+        weights = _weights(np.array(self._products), right)
         for weight, (dg, _) in zip(weights, self._steps, strict=True):
             g = tuple(part - float(weight) * change for part, change in zip(g, dg, strict=True))
         return g
+
+
+class AndersonOfOne(Anderson):
+    """The same for an x that is one NumPy array: earlier steps are rows of a matrix.
+
+    Where the array is small, a product with that matrix takes hardly longer than with one row.
+    """
+
+    def reset(self) -> None:
+        """Forget everything, as is due when g changes."""
+        super().reset()
+        self._made = 0  # steps remembered so far, of which the last few are kept
+
+    def _remember(self, dg: Arrays, df: Arrays) -> None:
+        if self._made == 0:
+            self._dg, self._df = np.empty((2, self.memory, df[0].size))
+            self._inner = np.empty((self.memory, self.memory))
+        row = self._made % self.memory
+        self._made += 1
+        self._steps = [(dg, df)]  # there are some
+        self._dg[row], self._df[row] = dg[0].ravel(), df[0].ravel()
+        kept = min(self._made, self.memory)
+        self._inner[row, :kept] = self._inner[:kept, row] = self._df[:kept] @ self._df[row]
+
+    def _combine(self, g: Arrays, f: Arrays) -> Arrays:
+        kept = min(self._made, self.memory)
+        right = self._df[:kept] @ f[0].ravel()
+        weights = _weights(self._inner[:kept, :kept].copy(), right)
+        return (g[0] - (weights @ self._dg[:kept]).reshape(g[0].shape),)
+
+
+def _weights(normal: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return γ from the normal equations, which are changed."""
+    # Steps that point the same way make this singular; the shift picks the smallest weights.
+    shift = 1e-10 * normal.trace() + TINY  # positive even when nothing moves
+    normal.flat[:: len(right) + 1] += shift
+    return np.asarray(np.linalg.solve(normal, right))
 
 
 def _sum(a: Arrays, b: Arrays) -> Arrays:

@@ -10,16 +10,22 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import Spectrum, blocks, by_cholesky, double, solve_positive
+from jointsparse.linalg import Spectrum, blocks, by_cholesky, double, lowest_eigenpairs, solve_positive
 from jointsparse.moments import Moments
 
+MANY = 8  # times so many eigenvectors is more than all: then all are computed
+NOTHING = 1e-12  # of the largest eigenvalue: below, one is rounding
 FEW = 0.3  # share of the rows: below, a product over these rows alone is faster
 
 
 class Gram:
     """Scatter matrix divided by its trace, kept as a p × p array."""
+
+    _pairs: tuple[FloatArray, FloatArray] | None = None  # some eigenvalues and vectors
+    _asked = 0  # how many were asked for
 
     def __init__(self, scatter: FloatArray) -> None:
         self.trace = float(np.trace(scatter))
@@ -42,6 +48,10 @@ class Gram:
         """Return S[features, features]."""
         return self.scatter[features[:, None], features]
 
+    def root(self, features: IntArray) -> FloatArray | None:
+        """Return R with RᵀR = S[features, features], of one row for each sample; None: not known."""
+        return None
+
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
         """Return (S + ridge I)⁻¹ right."""
         shifted = self.scatter + ridge * np.eye(right.shape[0])
@@ -60,18 +70,35 @@ class Gram:
         Parameters
         ----------
         count : int or None
-            Number of eigenvectors wanted; None: as many as eigenvalues.
+            Number of eigenvectors wanted, and the least number of eigenvalues; None: all.
         """
-        values, vectors = self._spectrum
+        values, vectors = self._spectrum if count is None else self._few(max(count, 1))
         return values, vectors[:, :count].copy()
 
     def rank(self, found: int) -> int:
         """Return the rank, given how many eigenvalues above rounding were found."""
-        return found
+        if self._pairs is None or "_spectrum" in self.__dict__:
+            return found
+        # Where all features that vary are independent, that costs less to see than to count.
+        live = self.diagonal > 0
+        block = self.scatter.copy() if live.all() else self.scatter[np.ix_(live, live)]
+        block.flat[:: len(block) + 1] -= NOTHING * self._pairs[0][0]
+        failed = dpotrf(block.T, clean=0, overwrite_a=1)[1]
+        return self._spectrum[0].size if failed else len(block)
 
     def leading_scaled(self, factors: FloatArray, count: int) -> FloatArray:
         """Return the first eigenvectors for the features multiplied by factors."""
         return Gram(self.scatter * np.outer(factors, factors)).leading(count)[1]
+
+    def _few(self, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return so many eigenvalues and eigenvectors; all where they are known, or nearly all."""
+        if "_spectrum" in self.__dict__ or MANY * count > len(self.scatter):
+            return self._spectrum
+        if self._pairs is None or self._asked < count:
+            values, vectors = lowest_eigenpairs(-self.scatter, count)
+            self._pairs = _descending(-values[::-1], vectors[:, ::-1])
+            self._asked = count
+        return self._pairs
 
     @cached_property
     def _spectrum(self) -> tuple[FloatArray, FloatArray]:
@@ -155,6 +182,10 @@ class SampleGram(Gram):
             part = self._taken(features)
             self._block = features, part.T @ (self.weights * part)
         return self._block[1].copy()
+
+    def root(self, features: IntArray) -> FloatArray:
+        """Return R with RᵀR = S[features, features], of one row for each sample."""
+        return np.asarray(np.sqrt(self.weights) * self._taken(features))
 
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
         """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
@@ -272,7 +303,7 @@ def row_squares(samples: NDArray[np.floating]) -> FloatArray:
 
 def _descending(values: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
     values, vectors = values[::-1], vectors[:, ::-1]
-    rank = int(np.count_nonzero(values > 1e-12 * values[0]))
+    rank = int(np.count_nonzero(values > NOTHING * values[0]))
     return values[:rank], vectors[:, :rank]
 
 

@@ -20,16 +20,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.lapack import dposv, dpotrf, dpotri
+from scipy.linalg.lapack import dposv
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import inverse_by_eigenpairs
 from jointsparse.solvers.gram import Gram
+from jointsparse.solvers.group_curvature import Curvature, curvature_of
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual
 MOST_EXHAUSTED = 5  # working sets that took all of them: S is too ill-conditioned for more
 DAMPING = 1e-6  # of the curvature along rows: where equal features make it vanish, rounding rules
-JITTER = 1e-14  # of the largest variance: keeps a singular S positive where λ is next to nothing
 ENOUGH = 0.5  # of the decrease that a Newton step promises
 LENGTHS = (
     0.3,
@@ -37,7 +36,8 @@ LENGTHS = (
     0.03,
     0.01,
 )  # of Newton steps where the whole one does not help, until one does
-ENTERING = 3  # at most a third of those used: of far more, most would have to leave again
+ENTERING = 5  # at most a fifth of those used: of far more, most would have to leave again
+ACCURATE = 0.6  # of what the first to enter lacks: so far the others go meanwhile
 TIE = 1e-9  # relative: features that differ by less enter together
 
 
@@ -124,6 +124,7 @@ def group_regression(
     --------
     >>> import numpy as np
     >>> from jointsparse.solvers.gram import Gram
+from jointsparse.solvers.shifted_inverse import inverse_with
     >>> from jointsparse.solvers.group_regression import group_regression
     >>> gram = Gram(np.diag([0.5, 0.3, 0.2]))
     >>> C = np.array([[0.3, 0.4], [0.0, 0.3], [0.03, 0.04]])
@@ -149,9 +150,9 @@ def group_regression(
             break
         working = np.union1d(np.flatnonzero(used), entering)
         # Not more accurate than it pays while features are still entering.
-        slack = max(tol * half, 0.1 * float(np.max(excess)))
+        slack = max(tol * half, ACCURATE * float(np.max(excess)))
         solution[working], steps = _solve_block(
-            gram.block(working), correlation[working], half, solution[working], slack
+            curvature_of(gram, working), correlation[working], half, solution[working], slack
         )
         n_steps += steps
         residual = correlation - gram.apply(solution)
@@ -244,19 +245,19 @@ def _falls(value: float, best: float) -> bool:
 
 
 def _solve_block(
-    S: FloatArray, C: FloatArray, half: float, A: FloatArray, slack: float
+    S: Curvature, C: FloatArray, half: float, A: FloatArray, slack: float
 ) -> tuple[FloatArray, int]:
     """Solve for the features of a working set; return also the number of steps."""
-    lipschitz = float(np.linalg.norm(S))  # not below the largest eigenvalue, and cheap
-    A, residual = A.copy(), C - S @ A
+    lipschitz = S.bound
+    A, residual = A.copy(), C - S.times(A)
     best = np.inf
     for step in range(1, MAX_NEWTON + 1):  # noqa: B007 - returned
         A = _without_weak(S, C, half, _shrink_rows(A + residual / lipschitz, half / lipschitz))
         used = A.any(axis=1)
         if np.any(used):
-            inner = S if used.all() else S[np.ix_(used, used)]
+            inner = S if used.all() else S.only(used)
             A[used] = _newton(inner, C[used], half, A[used])
-        residual = C - S @ A
+        residual = C - S.times(A)
         used = A.any(axis=1)
         outside = _lengths(residual[~used])
         value = _value(A, C, residual, half)
@@ -272,9 +273,9 @@ def _shrink_rows(A: FloatArray, threshold: float) -> FloatArray:
     return A * np.maximum(1 - threshold / np.where(norms > 0, norms, 1.0), 0.0)[:, None]
 
 
-def _without_weak(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatArray:
+def _without_weak(S: Curvature, C: FloatArray, half: float, A: FloatArray) -> FloatArray:
     """Set rows to zero that each would be, were it the only one to change; if that helps."""
-    alone = C - S @ A + np.diagonal(S)[:, None] * A
+    alone = C - S.times(A) + S.diagonal[:, None] * A
     weak = (_lengths(alone) <= half) & A.any(axis=1)
     if not weak.any():
         return A
@@ -282,7 +283,7 @@ def _without_weak(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> F
     return fewer if _block_value(S, C, half, fewer) < _block_value(S, C, half, A) else A
 
 
-def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatArray:
+def _newton(S: Curvature, C: FloatArray, half: float, A: FloatArray) -> FloatArray:
     """Make one step over rows that are not zero: Newton's, or a safe one where that is better.
 
     With uᵢ = aᵢ/‖aᵢ‖ and hᵢ = λ/(2‖aᵢ‖) the Hessian is M = S + diag(h), the same for all columns,
@@ -292,27 +293,23 @@ def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatAr
     """
     norms = _lengths(A)
     units, heights = A / norms[:, None], half / norms
-    M = S.copy()
-    M.flat[:: len(M) + 1] += heights + JITTER * float(np.max(np.diagonal(S)))
-    inverse = _inverse(M)
-    if inverse is None:  # S has negative eigenvalues, by rounding
-        inverse = inverse_by_eigenpairs(S + np.diag(heights))
-    SA = S @ A
+    inverse = S.shifted_inverse(heights)
+    SA = S.times(A)
     gradient = SA + heights[:, None] * A - C
     # M⁻¹ times the gradient; not A - M⁻¹C, where the jitter would remain.
-    plain = inverse @ gradient
-    K = inverse * (units @ -units.T)
-    K.flat[:: len(K) + 1] += (1 + DAMPING) / heights
+    plain = inverse.times(gradient)
+    K = inverse.bent(units)
+    K.flat[:: len(K) + 1] += DAMPING / heights
     _, weights, failed = dposv(K, np.vecdot(units, plain), overwrite_a=True)
     if failed:
-        return inverse @ C
-    direction = -plain - inverse @ (units * weights[:, None])
+        return inverse.times(C)
+    direction = -plain - inverse.times(units * weights[:, None])
     ahead = _stopped_at_zero(A + direction, A)
     value = _block_value(S, C, half, ahead)
     now = float(np.vdot(A, SA - 2 * C)) + 2 * half * float(norms.sum())
     if value < now + ENOUGH * float(np.vdot(gradient, direction)):
         return ahead
-    safe = inverse @ C
+    safe = inverse.times(C)
     lowest = _block_value(S, C, half, safe)
     lowest += 1e-14 * abs(lowest)  # near the optimum only Newton's step tells them apart
     for length in LENGTHS:
@@ -324,7 +321,7 @@ def _newton(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> FloatAr
 
 
 def _stretched(
-    S: FloatArray, C: FloatArray, half: float, A: FloatArray, safe: FloatArray
+    S: Curvature, C: FloatArray, half: float, A: FloatArray, safe: FloatArray
 ) -> FloatArray:
     """Go twice as far as the safe step, which is a short one, as long as that helps."""
     best, lowest, length = safe, _block_value(S, C, half, safe), 2.0
@@ -346,23 +343,8 @@ def _stopped_at_zero(ahead: FloatArray, A: FloatArray) -> FloatArray:
     return ahead
 
 
-def _inverse(matrix: FloatArray) -> FloatArray | None:
-    """Return the inverse of a positive definite matrix, which is overwritten; None for others.
-
-    By LAPACK itself: the matrices are small and many, and a wrapper costs as much as they do.
-    """
-    factor, failed = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
-    if failed:
-        return None
-    lower, _ = dpotri(factor, lower=True, overwrite_c=True)
-    lower = np.tril(lower)
-    result = lower + lower.T
-    result.flat[:: len(result) + 1] /= 2
-    return np.asarray(result)
-
-
-def _block_value(S: FloatArray, C: FloatArray, half: float, A: FloatArray) -> float:
-    return float(np.vdot(A, S @ A - 2 * C)) + 2 * half * float(_lengths(A).sum())
+def _block_value(S: Curvature, C: FloatArray, half: float, A: FloatArray) -> float:
+    return S.energy(A) - 2 * float(np.vdot(A, C)) + 2 * half * float(_lengths(A).sum())
 
 
 def _lengths(A: FloatArray) -> FloatArray:

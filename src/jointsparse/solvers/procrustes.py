@@ -53,10 +53,11 @@ class SparsePenalty:
 
     def objective(self, B: FloatArray, match: float, spread: float) -> float:
         """Return the objective, for S of trace 1, from tr(AᵀSB) and tr(BᵀSB)."""
-        common = float(np.sum(self.l1 * np.abs(B).sum(axis=0))) - 2 * match
-        if np.isinf(self.ridge):
-            return common + float(np.sum(B * B))
-        return 1 + common + spread + self.ridge * float(np.sum(B * B))
+        common = -2 * match
+        if self.counts is None:
+            common += float(self.l1 @ np.abs(B).sum(axis=0))
+        square = float(np.vdot(B, B))
+        return common + square if np.isinf(self.ridge) else 1 + common + spread + self.ridge * square
 
     def space(self, gram: Gram, start: FloatArray) -> Space:
         """Return where A lives: over the samples where they are fewer and A itself is not asked."""
@@ -202,7 +203,7 @@ def solve_alternating(
         C, before = space.correlation(B)
         B, image = steps.best(C, before, np.flatnonzero(alive))
         # A component that is empty stays so: its a_j no longer means anything.
-        alive &= np.any(B != 0, axis=0)
+        alive &= B.any(axis=0)
         match, spread = space.turn(B, alive, image)
         size = float(np.linalg.norm(B))
         change = float(np.linalg.norm(B - before)) / size if size > 0 else 0.0

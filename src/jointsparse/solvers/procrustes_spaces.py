@@ -69,10 +69,13 @@ class FeatureSpace:
     ) -> tuple[float, float]:
         """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
         SB = self.gram.apply(B) if image is None else image
-        A = self.frame.copy()
-        A[:, alive] = polar(SB[:, alive])
+        if alive.all():
+            A = polar(SB)
+        else:
+            A = self.frame.copy()
+            A[:, alive] = polar(SB[:, alive])
         self.frame = A
-        return float(np.sum(A * SB)), float(np.sum(B * SB))
+        return float(np.vdot(A, SB)), float(np.vdot(B, SB))
 
     def directions(self) -> FloatArray:
         """Return A."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.projections import polar
-from jointsparse.solvers.acceleration import Anderson
+from jointsparse.solvers.acceleration import AndersonOfOne
 from jointsparse.solvers.procrustes_spaces import Space
 
 MEMORY = 6  # earlier steps that are combined
@@ -27,7 +27,7 @@ class Extrapolation:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        self.anderson = Anderson(MEMORY)
+        self.anderson = AndersonOfOne(MEMORY)
         self.frame = space.frame  # for which B is computed
         self.plain: FloatArray | None = None  # where the alternation itself would have gone
         self.objective = float("inf")
@@ -58,10 +58,12 @@ class Extrapolation:
         if not extrapolate:
             self.anderson.reset()
         elif alive.any():
-            start = self.frame[:, alive]
-            beyond = self.anderson.step((start,), (reached[:, alive] - start,))[0]
-            placed = reached.copy()
-            placed[:, alive] = polar(beyond)
+            every = bool(alive.all())  # then nothing need be copied
+            start, end = (part if every else part[:, alive] for part in (self.frame, reached))
+            placed = polar(self.anderson.step((start,), (end - start,))[0])
+            if not every:
+                some, placed = placed, reached.copy()
+                placed[:, alive] = some
             self.space.place(placed)
             self.plain = reached
         self.frame = self.space.frame

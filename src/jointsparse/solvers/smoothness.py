@@ -57,10 +57,11 @@ def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> S
 
 def _scores(part: FloatArray, graph: sp.csr_array, degree: FloatArray) -> FloatArray:
     """Return the scores of some features."""
-    centred = part - (degree @ part) / float(degree.sum())
-    total = np.einsum("ij,ij->j", degree[:, None] * centred, centred)
+    mean = (degree @ part) / float(degree.sum())
+    centred = np.subtract(part, mean, order="C")  # as products with the graph want it
+    total = degree @ (centred * centred)
     rough = total - np.einsum("ij,ij->j", centred, graph @ centred)
-    return _ratio(rough, total, degree @ part**2, degree.size)
+    return _ratio(rough, total, total + float(degree.sum()) * mean**2, degree.size)
 
 
 def _sparse_scores(part: sp.csc_array, graph: sp.csr_array, degree: FloatArray) -> FloatArray:

@@ -11,12 +11,12 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import by_cholesky, solve_positive
-from jointsparse.solvers.gram import Gram
+from jointsparse.solvers.gram import NOTHING, Gram
 from jointsparse.solvers.sparse_columns import LARGEST_GRAM, leading_pairs
 from jointsparse.solvers.wide_data import SparseWide
 
 MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
-NOTHING = 1e-12  # of the largest eigenvalue: rounding
+
 ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
 
 

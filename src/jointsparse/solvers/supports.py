@@ -39,7 +39,7 @@ class Supports:
     def __init__(self, gram: Gram, ridge: float, counts: IntArray) -> None:
         self.gram, self.ridge, self.counts = gram, ridge, counts
         self.features: list[IntArray] = []
-        self.inverses: list[FloatArray] = []
+        self.inverses: list[Inverse] = []
         self.quiet = 0  # steps since the last swap
         self.swaps = 0
 
@@ -62,9 +62,12 @@ class Supports:
             return found, None
         if not self.features:
             self._begin(C, B)
+            scale = self.gram.diagonal + self.ridge
+            self.reach = 1 / np.where(scale > 0, scale, np.inf)[:, None]
         found = np.zeros_like(B)
         for j in columns:
-            found[self.features[j], j] = self.inverses[j] @ C[self.features[j], j]
+            features = self.features[j]
+            found[features, j] = self.inverses[j].inverse @ C[features, j]
         image = self.gram.apply(found)
         if search:
             swapped = self._search(C, found, image, columns)
@@ -85,48 +88,74 @@ class Supports:
             known = np.flatnonzero(B[:, j])
             largest = np.argsort(-np.abs(C[:, j]), kind="stable")[:count]
             self.features.append(known if known.size == count else np.sort(largest))
-            self.inverses.append(self._inverse(self.features[j]))
+            self.inverses.append(self._system(self.features[j]))
 
     def _search(
         self, C: FloatArray, found: FloatArray, image: FloatArray, columns: IntArray
     ) -> bool:
         """Exchange features of every component where that gains; change B and S B."""
-        scale = self.gram.diagonal + self.ridge
-        gains = (C - image) ** 2 / np.where(scale > 0, scale, np.inf)[:, None]
+        gains = (C - image) ** 2 * self.reach
+        gains[found != 0] = 0.0
+        most = gains.max(axis=0)
         before = self.swaps
         for j in columns:
-            features, inverse, c = self.features[j], self.inverses[j], C[:, j]
-            gain, b = gains[:, j], found[features, j]
-            gain[features] = 0.0
-            with np.errstate(invalid="ignore"):  # features that do not vary
-                loss = np.nan_to_num(b**2 / np.diagonal(inverse))
+            features, gain = self.features[j], gains[:, j]
+            loss = found[features, j] ** 2 * self.inverses[j].weights
+            if most[j] <= loss.min():
+                continue
+            gain[features] = 0.0  # also where a loading is zero
             leaving = np.argsort(loss, kind="stable")[:MOST_SWAPS]
             entering = _largest_first(gain, leaving.size)
             promising = gain[entering] > loss[leaving[: entering.size]]
-            swaps = int(np.count_nonzero(promising))
-            while swaps > 0:
-                kept = np.delete(features, leaving[:swaps])
-                other = np.sort(np.concatenate([kept, entering[:swaps]]))
-                its_inverse = self._inverse(other)
-                its_b = its_inverse @ c[other]
-                if its_b @ c[other] > (1 + GAIN) * (b @ c[features]):
-                    self.features[j], self.inverses[j] = other, its_inverse
-                    found[features, j] = 0.0
-                    found[other, j] = its_b
-                    image[:, j] = self.gram.apply(found[:, j])
-                    self.swaps += 1
-                    break
-                swaps //= 2
+            self._exchange(C[:, j], found[:, j], image[:, j], j, leaving, entering[promising])
         return self.swaps > before
 
-    def _inverse(self, features: IntArray) -> FloatArray:
+    def _exchange(
+        self,
+        c: FloatArray,
+        found: FloatArray,
+        image: FloatArray,
+        j: int,
+        leaving: IntArray,
+        entering: IntArray,
+    ) -> None:
+        """Exchange as many features of component j as gains; change b and S b."""
+        features, swaps = self.features[j], entering.size
+        least = (1 + GAIN) * float(found[features] @ c[features])
+        while swaps > 0:
+            other = features.copy()
+            other[leaving[:swaps]] = entering[:swaps]
+            other.sort()
+            system = self._system(other)
+            b = system.inverse @ c[other]
+            if b @ c[other] > least:
+                self.features[j], self.inverses[j] = other, system
+                found[features] = 0.0
+                found[other] = b
+                image[:] = self.gram.apply(found)
+                self.swaps += 1
+                return
+            swaps //= 2
+
+    def _system(self, features: IntArray) -> Inverse:
         block = self.gram.block(features)
         block.flat[:: len(block) + 1] += self.ridge
+        return Inverse(block)
+
+
+class Inverse:
+    """Inverse of G on one support, and the reciprocals of its diagonal."""
+
+    def __init__(self, block: FloatArray) -> None:
         factor = cholesky(block)
         if factor is None:  # equal features, or more than the rank
-            return np.asarray(np.linalg.pinv(block, rcond=1e-12, hermitian=True), dtype=float)
-        lower = np.tril(dpotri(factor, lower=1)[0])
-        return np.asarray(lower + np.tril(lower, -1).T)
+            self.inverse = np.asarray(np.linalg.pinv(block, rcond=1e-12, hermitian=True))
+        else:
+            lower = dpotri(factor, lower=1)[0]
+            self.inverse = np.where(np.tri(len(lower), dtype=bool), lower, lower.T)
+        diagonal = np.diagonal(self.inverse)
+        # Features that do not vary have none, and lose nothing.
+        self.weights = np.divide(1.0, diagonal, out=np.zeros(len(block)), where=diagonal > 0)
 
 
 def towards_axes(directions: FloatArray, spread: FloatArray) -> FloatArray:
@@ -142,10 +171,11 @@ def towards_axes(directions: FloatArray, spread: FloatArray) -> FloatArray:
     rotation = np.eye(directions.shape[1])
     for _ in range(50):
         turned = directions @ rotation
-        pull = turned**3 - turned * np.mean(turned**2, axis=0)
+        pull = turned * turned
+        pull = turned * (pull - np.mean(pull, axis=0))
         left, _, right = np.linalg.svd(directions.T @ pull)
         previous, rotation = rotation, left @ right
-        if np.linalg.norm(rotation - previous) <= 1e-4:  # it is a start
+        if np.linalg.norm(rotation - previous) <= 1e-3:  # it is a start
             break
     widths = spread @ rotation**2
     return directions @ rotation[:, np.argsort(-widths, kind="stable")]

@@ -26,6 +26,8 @@ from jointsparse.linalg import blocks as slices
 from jointsparse.linalg import without_offsets
 from jointsparse.sources.base import Block, Source
 
+CACHED = 2**15  # entries of a part of a block that stays in the cache while it is worked on
+
 
 class NotFiniteError(ValueError):
     """A missing or infinite value among the samples.
@@ -156,13 +158,27 @@ def sparse_sums(block: Any, start: int = 0) -> tuple[int, FloatArray, FloatArray
 def squared_deviations(block: Block, mean: FloatArray) -> FloatArray:
     """Return Σ_i (x_ij - μ_j)² for every feature j."""
     if not sp.issparse(block):
-        return np.asarray(np.sum(np.subtract(block, mean, dtype=np.float64) ** 2, axis=0))
+        return _dense_squared_deviations(block, mean)
     by_column = block.astype(np.float64).tocsc()
     stored = np.diff(by_column.indptr)
     owner = np.repeat(np.arange(mean.size), stored)
     deviation = (by_column.data - mean[owner]) ** 2
     squares = np.bincount(owner, weights=deviation, minlength=mean.size)
     return np.asarray(squares + (block.shape[0] - stored) * mean**2)
+
+
+def _dense_squared_deviations(block: NDArray[Any], mean: FloatArray) -> FloatArray:
+    """Return the same, part by part along the memory: no copy of the block leaves the cache."""
+    squares = np.zeros(mean.size)
+    by_column = block.flags.f_contiguous
+    length, width = block.shape[::-1] if by_column else block.shape
+    step = max(1, CACHED // max(1, width))
+    for first in range(0, length, step):
+        part = slice(first, first + step)
+        rows, columns = (slice(None), part) if by_column else (part, slice(None))
+        deviation = np.subtract(block[rows, columns], mean[columns], dtype=np.float64)
+        squares[columns] += np.einsum("ij,ij->j", deviation, deviation)
+    return squares
 
 
 def half_of(start: int, count: int) -> NDArray[np.bool_]:
