@@ -215,5 +215,6 @@ def test_all_components_at_once_are_each_by_itself(ridge):
     np.testing.assert_array_equal(known.signs, np.sign(B[known.features, 2]))
     block = gram.scatter[np.ix_(known.features, known.features)]
     block = block + ridge * np.eye(len(block))
-    right = np.arange(len(block)) + 1.0
-    np.testing.assert_allclose(known.solve(right), np.linalg.solve(block, right))
+    c = np.arange(12) + 1.0
+    right = c[known.features] - 0.3 * known.signs
+    np.testing.assert_allclose(known.solve(c, 0.3), np.linalg.solve(block, right))

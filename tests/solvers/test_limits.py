@@ -28,6 +28,7 @@ from jointsparse.solvers.geometric_median import (
     typical_length,
 )
 from jointsparse.solvers.gram import Gram, SampleGram
+from jointsparse.solvers.group_curvature import DenseCurvature
 from jointsparse.solvers.joint_published import solve_joint_published
 from jointsparse.solvers.joint_sparse import FeatureLoss, FrobeniusLoss, SampleLoss, solve_joint
 from jointsparse.solvers.low_rank_basis import Basis
@@ -240,12 +241,16 @@ def test_signs_that_go_round_in_circles_end(monkeypatch):
 
 def test_regressions_that_empty_a_working_set_or_meet_rounding():
     S = np.eye(2) / 2
-    A, steps = groups._solve_block(S, np.full((2, 1), 0.1), 0.2, np.full((2, 1), 5.0), 1e-12)
+    A, steps = groups._solve_block(
+        DenseCurvature(S), np.full((2, 1), 0.1), 0.2, np.full((2, 1), 5.0), 1e-12
+    )
     assert not A.any()
     assert steps <= 2
     # S with a negative eigenvalue, as rounding makes it: the step is finite all the same.
     bad = np.array([[0.5, 0.6], [0.6, 0.5]])
-    step = groups._newton(bad, np.array([[0.3], [0.2]]), 1e-6, np.array([[1.0], [1.0]]))
+    step = groups._newton(
+        DenseCurvature(bad), np.array([[0.3], [0.2]]), 1e-6, np.array([[1.0], [1.0]])
+    )
     assert np.isfinite(step).all()
 
 

@@ -13,7 +13,14 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import Spectrum, blocks, by_cholesky, double, lowest_eigenpairs, solve_positive
+from jointsparse.linalg import (
+    Spectrum,
+    blocks,
+    by_cholesky,
+    double,
+    lowest_eigenpairs,
+    solve_positive,
+)
 from jointsparse.moments import Moments
 
 MANY = 8  # times so many eigenvectors is more than all: then all are computed

@@ -124,7 +124,7 @@ def group_regression(
     --------
     >>> import numpy as np
     >>> from jointsparse.solvers.gram import Gram
-from jointsparse.solvers.shifted_inverse import inverse_with
+    from jointsparse.solvers.shifted_inverse import inverse_with
     >>> from jointsparse.solvers.group_regression import group_regression
     >>> gram = Gram(np.diag([0.5, 0.3, 0.2]))
     >>> C = np.array([[0.3, 0.4], [0.0, 0.3], [0.03, 0.04]])
