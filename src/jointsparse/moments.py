@@ -337,7 +337,13 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.cache.clear()
-        for cached in ("variances", "_mean_seems_small", "spectrum", "thin_spectrum", "centred_data"):
+        for cached in (
+            "variances",
+            "_mean_seems_small",
+            "spectrum",
+            "thin_spectrum",
+            "centred_data",
+        ):
             self.__dict__.pop(cached, None)
         return self
 

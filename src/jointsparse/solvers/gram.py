@@ -13,7 +13,14 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import Spectrum, blocks, by_cholesky, double, lowest_eigenpairs, solve_positive
+from jointsparse.linalg import (
+    Spectrum,
+    blocks,
+    by_cholesky,
+    double,
+    lowest_eigenpairs,
+    solve_positive,
+)
 from jointsparse.moments import Moments
 
 MANY = 8  # times so many eigenvectors is more than all: then all are computed
@@ -49,7 +56,7 @@ class Gram:
         return self.scatter[features[:, None], features]
 
     def root(self, features: IntArray) -> FloatArray | None:
-        """Return R with RᵀR = S[features, features], of one row for each sample; None: not known."""
+        """Return R with RᵀR = S[features, features], a row for each sample; None: not known."""
         return None
 
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
