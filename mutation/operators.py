@@ -39,6 +39,8 @@ SWAPPED = {
     "any": "all",
     "all": "any",
 }
+ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+NUMBERS = {bool: "True, False", int: "whole number raised by 1", float: "real number doubled"}
 LEFT_ALONE = (ast.Raise, ast.Assert, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
 
 
@@ -55,6 +57,7 @@ class Mutant:
     after: str
     text: str
     at_import: bool  # executed when the module is imported, not when a test runs
+    kind: str  # of change, such as "and, or"
 
 
 def mutants(file: str, text: str) -> list[Mutant]:
@@ -70,7 +73,7 @@ def mutants(file: str, text: str) -> list[Mutant]:
     found = []
     for statement, in_function in _statements(ast.parse(text).body, False):
         first, last = _reach(statement)
-        for begin, end, new in _changes(statement, raw, at):
+        for begin, end, new, kind in _changes(statement, raw, at):
             changed = raw[:begin] + new.encode() + raw[end:]
             line = raw.count(b"\n", 0, begin) + 1
             extent = raw.count(b"\n", begin, end) + 1
@@ -79,7 +82,7 @@ def mutants(file: str, text: str) -> list[Mutant]:
             after = b" ".join(part.strip() for part in rows)
             found.append(
                 (begin, first, last, line, before.decode(), after.decode(), changed.decode(),
-                 not in_function)
+                 not in_function, kind)
             )  # fmt: skip
     found.sort(key=lambda item: (item[0], item[5]))
     return [Mutant(file, number, *item[1:]) for number, item in enumerate(found)]
@@ -114,7 +117,7 @@ def _reach(statement: ast.stmt) -> tuple[int, int]:
 
 
 def _changes(statement, raw, at):  # type: ignore[no-untyped-def]
-    """Yield (first byte, byte after the last, new text) of the changes to one statement."""
+    """Yield (first byte, byte after the last, new text, kind) of the changes to one statement."""
 
     def span(node: ast.AST) -> tuple[int, int]:
         return at(node.lineno, node.col_offset), at(node.end_lineno, node.end_col_offset)
@@ -123,51 +126,52 @@ def _changes(statement, raw, at):  # type: ignore[no-untyped-def]
         begin, end = span(node)
         return raw[begin:end].decode()
 
-    def operator(left: ast.AST, right: ast.AST, old: str, new: str):  # type: ignore[no-untyped-def]
+    def operator(left: ast.AST, right: ast.AST, old: str, new: str, kind: str):  # type: ignore[no-untyped-def]
         begin, end = span(left)[1], span(right)[0]
         where = raw[begin:end].find(old.encode())
-        yield begin + where, begin + where + len(old), new
+        yield begin + where, begin + where + len(old), new, kind
 
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        yield *span(statement), "pass"
+        yield *span(statement), "pass", "call left out"
     if isinstance(statement, ast.Return) and statement.value is not None:
         plain = isinstance(statement.value, ast.Constant)
         if not plain:
-            yield *span(statement.value), "None"
+            yield *span(statement.value), "None", "result left out"
     if isinstance(statement, ast.Break):
-        yield *span(statement), "continue"
+        yield *span(statement), "continue", "break, continue"
     if isinstance(statement, ast.Continue):
-        yield *span(statement), "break"
+        yield *span(statement), "break", "break, continue"
     if isinstance(statement, ast.AugAssign) and type(statement.op) in ARITHMETIC:
         old, new = ARITHMETIC[type(statement.op)]
-        yield from operator(statement.target, statement.value, old + "=", new + "=")
+        yield from operator(statement.target, statement.value, old + "=", new + "=", "arithmetic")
     if isinstance(statement, ast.If):
-        yield *span(statement.test), f"not ({source(statement.test)})"
+        yield *span(statement.test), f"not ({source(statement.test)})", "condition negated"
     for node in _expressions(statement):
         if isinstance(node, ast.Compare):
             lefts = [node.left, *node.comparators[:-1]]
             for left, op, right in zip(lefts, node.ops, node.comparators, strict=True):
-                yield from operator(left, right, *COMPARISONS[type(op)])
+                kind = "< and <=, > and >=" if type(op) in ORDERED else "other comparison"
+                yield from operator(left, right, *COMPARISONS[type(op)], kind)
         elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
-            yield from operator(node.left, node.right, *ARITHMETIC[type(node.op)])
+            yield from operator(node.left, node.right, *ARITHMETIC[type(node.op)], "arithmetic")
         elif isinstance(node, ast.BoolOp):
             old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
             for left, right in zip(node.values, node.values[1:], strict=False):
-                yield from operator(left, right, old, new)
+                yield from operator(left, right, old, new, "and, or")
         elif isinstance(node, ast.IfExp):
-            yield *span(node.test), f"not ({source(node.test)})"
+            yield *span(node.test), f"not ({source(node.test)})", "condition negated"
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not | ast.USub):
-            yield *span(node), f"({source(node.operand)})"
+            yield *span(node), f"({source(node.operand)})", "sign or not left out"
         elif isinstance(node, ast.Constant):
             new = _constant(node.value)
             if new is not None:
-                yield *span(node), new
+                yield *span(node), new, NUMBERS[type(node.value)]
         elif isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else None
             name = node.func.id if isinstance(node.func, ast.Name) else name
             if name in SWAPPED:
                 end = span(node.func)[1]
-                yield end - len(name), end, SWAPPED[name]
+                yield end - len(name), end, SWAPPED[name], "smallest, largest; any, all"
 
 
 def _constant(value: object) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 from mutation.operators import mutants
@@ -32,13 +33,22 @@ def report(root: Path, store: Store, files: list[str], review: Path) -> float:
     tried_all = timeouts = set_aside = 0
     print("file                              possible tried noticed  raw  after review")
     lines = []
+    kinds: dict[str, Counter[str]] = {}
     for file in files:
-        possible = len(mutants(file, (root / file).read_text()))
-        results = list(store.results(file).values())
+        every = {mutant.number: mutant for mutant in mutants(file, (root / file).read_text())}
+        possible = len(every)
+        by_number = store.results(file)
+        results = list(by_number.values())
         tried = [row for row in results if row[0] != "error"]
         if not tried:
             continue
         noticed = sum(row[0] in NOTICED for row in tried)
+        for number, row in by_number.items():
+            if number in every and row[0] != "error":
+                counts = kinds.setdefault(every[number].kind, Counter())
+                seen = row[0] in NOTICED
+                known = (file, row[2], row[3]) in reasons
+                counts["noticed" if seen else "reviewed" if known else "missed"] += 1
         left = [row for row in tried if row[0] not in NOTICED]
         unjudged = [row for row in left if (file, row[2], row[3]) not in reasons]
         equivalent = len(left) - len(unjudged)
@@ -59,6 +69,9 @@ def report(root: Path, store: Store, files: list[str], review: Path) -> float:
             part = f" ({run} of {reaching} tests)" if run < reaching else ""
             lines.append(f"{outcome}{part} {file}:{line}\n    {before}\n    {changed}")
     print("\n".join(lines))
+    print("\nkind of fault                      tried noticed reviewed as without effect")
+    for kind, counts in sorted(kinds.items(), key=lambda item: -item[1].total()):
+        print(f"{kind:34}{counts.total():6}{counts['noticed']:8}{counts['reviewed']:9}")
     if not weight:
         print("nothing tried yet")
         return 0.0

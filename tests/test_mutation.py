@@ -50,6 +50,11 @@ def test_every_fault_changes_one_thing_that_runs():
         (last, "return -min(values) * LIMIT"),
         (last, "return -max(values) / LIMIT"),
     }
+    kinds = {mutant.after: mutant.kind for mutant in found}
+    assert kinds["if len(values) >= most and not values:"] == "< and <=, > and >="
+    assert kinds["if value != 2:"] == "other comparison"
+    assert kinds["pass"] == "call left out"
+    assert kinds["LIMIT = 11  # – not ASCII"] == "whole number raised by 1"
     for mutant in found:
         ast.parse(mutant.text)
         assert mutant.first <= mutant.line <= mutant.last
@@ -74,6 +79,8 @@ def test_scores_before_and_after_the_review(tmp_path, capsys):
     assert report(tmp_path, store, ["file.py"], review) == 2 / 3
     printed = capsys.readouterr().out
     assert "score 50.0% raw, 66.7% after review" in printed
+    table = printed.split("kind of fault")[-1]
+    assert sum(int(line[34:40]) for line in table.splitlines()[1:-1]) == 4
     assert f"(2 of 3 tests) file.py:{tried[3].line}" in printed
 
 

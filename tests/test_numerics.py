@@ -80,6 +80,11 @@ def test_a_finite_result_or_a_documented_refusal_often(name, X):
     finite_or_refused(name, X)
 
 
+@pytest.mark.parametrize("number", [8064, 20166, 22893])
+def test_cases_that_were_faults(number):
+    assert case(number) in ("fitted", "refused")
+
+
 @pytest.mark.slow
 @given(number=st.integers(0, 2**32 - 1))
 @settings(max_examples=200)

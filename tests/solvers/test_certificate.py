@@ -74,6 +74,11 @@ def test_bounds_lie_between_the_plain_one_and_the_optimum(omega, V):
     assert certificate.value <= OPTIMUM + 1e-7
     assert point.own_bound() == pytest.approx(certificate.value, abs=1e-9)  # nothing is outside
     assert certificate.scale <= certificate.limit <= 1
+    excess = max(0.0, np.linalg.eigvalsh(point.inner)[-1] - ETA)
+    if excess > 0:  # for every share of the excess that V may take, something must be shortened
+        assert certificate.limit < 1
+    else:
+        assert certificate.limit == 1
     # the best of a few shares of the excess, with every column written out
     values, frame = np.linalg.eigh(point.inner)
     excess = np.maximum(values - ETA, 0.0)

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from oracles import sample_loss_optimum
 
 from jointsparse.linalg import Spectrum
+from jointsparse.solvers import convex_samples
 from jointsparse.solvers.convex_model import largest_eta, largest_lam
 from jointsparse.solvers.convex_samples import emptying_data, solve_samples
 from jointsparse.solvers.geometric_median import geometric_median
@@ -126,3 +129,32 @@ def test_benchmark_data_are_certified(benchmark_data, name, psd, free_mean):
     X = X - X.mean(axis=0)
     lam, eta = penalties(X, 0.1, 0.2, free_mean)
     assert solve(X, lam, eta, psd, free_mean, tol=1e-3).gap <= 1e-3
+
+
+@pytest.mark.parametrize("free_mean", [False, True])
+def test_the_bound_of_an_iterate_as_written(free_mean):
+    """P = ρY, centred where the mean is free, its rows at most 1 long; then shrunk."""
+    X = sample(3, n=10, p=5)
+    spectrum = Spectrum.of(X.T @ X)
+    W = np.asarray(spectrum.vectors)
+    lam, eta = 0.4, 0.3
+    model = convex_samples.SampleModel(X @ W, np.sum((X @ W) ** 2, axis=0), W, lam, eta, free_mean)
+    blocks = convex_samples._Blocks(model)
+    targets, steps = blocks.start()
+    copies = blocks.split(targets, steps, (1.0, 1.0))
+    rng = np.random.default_rng(0)
+    duals = tuple(y + 0.3 * rng.standard_normal(y.shape) + 0.2 for y in copies.duals)
+    found = blocks.lower_bound(replace(copies, duals=duals), thorough=False)
+    P = copies.steps[0] * duals[0] @ W.T
+    if free_mean:
+        P = P - P.mean(axis=0)
+    P = P / max(1.0, np.linalg.norm(P, axis=1).max())
+    V = W @ (copies.steps[1] * duals[2])
+    matrix = P.T @ X - V
+    excess = max(0.0, np.linalg.eigvalsh((matrix + matrix.T) / 2)[-1] - eta)
+    expected = np.sum(P * X) * (eta + lam) / (eta + lam + excess)
+    assert found == pytest.approx(expected)
+    assert blocks.lower_bound(copies, thorough=True) == -np.inf
+    # of the iterate itself, whose multipliers are feasible, it is below the optimum
+    optimum = sample_loss_optimum(X, lam, eta, psd=True, free_mean=free_mean)[0]
+    assert blocks.lower_bound(copies, thorough=False) <= optimum * (1 + 1e-5)

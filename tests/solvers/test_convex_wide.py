@@ -283,6 +283,29 @@ def test_a_start_serves_other_working_sets_and_empty_models(dtype):
         state = solution.state
 
 
+@pytest.mark.parametrize("eta", [1e-9, 1e-7])
+def test_a_start_from_far_does_no_harm(eta):
+    """Ten times weaker penalties: the solution before it is a worse start than none."""
+    X = wide_data(3, 30, 400)
+    state = None
+    for lam in 10.0 ** np.arange(-2, -9, -1):
+        cold = solve_wide(X, lam, eta, tol=1e-3, max_iter=200)
+        warm = solve_wide(X, lam, eta, tol=1e-3, max_iter=200, start=state, keep_state=True)
+        assert warm.gap <= 1e-3
+        assert warm.n_iter <= cold.n_iter
+        state = warm.state
+
+
+def test_what_is_returned_is_no_worse_than_the_start():
+    X = wide_data(3, 30, 400)
+    first = solve_wide(X, 1.1e-3, 1e-3, tol=1e-8, keep_state=True)
+    one_step = solve_wide(X, 1e-3, 1e-3, tol=1e-8, max_iter=1, start=first.state)
+    assert not one_step.converged
+    before = spca_psd_objective(X.T @ X, first.loadings @ first.loadings.T, 1e-3, 1e-3)
+    assert first.loadings.shape[1] > 0
+    assert one_step.objective <= before + 1e-12
+
+
 def test_iteration_limit_is_reported_with_a_true_gap(caplog):
     X = wide_data(7, 8, 34, 15)
     optimum, _ = spca_psd_optimum(X.T @ X, 0.01, 0.02)

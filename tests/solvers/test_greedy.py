@@ -7,9 +7,12 @@ from oracles import greedy_by_refit
 from sklearn.linear_model import LinearRegression
 
 from jointsparse import Moments
+from jointsparse.solvers import greedy, sparse_columns
 from jointsparse.solvers.columns import Columns, feature_columns, root_of_scatter
-from jointsparse.solvers.greedy import select_greedily
+from jointsparse.solvers.greedy import Projection, select_greedily
+from jointsparse.solvers.remote_columns import RemoteColumns
 from jointsparse.solvers.sparse_columns import SparseColumns
+from jointsparse.solvers.wide_data import DenseWide
 
 seeds = st.integers(0, 10_000)
 
@@ -229,3 +232,164 @@ def test_reaching_the_share_exactly_is_enough():
     assert not path.exhausted
     both = select_greedily(Columns(X), n_picks=2)
     assert both.reason == "the number of features asked for is reached"
+
+
+@pytest.mark.parametrize("criterion", ["gain", "residual"])
+@pytest.mark.parametrize("seed", range(3))
+def test_first_and_last_scores_are_those_of_the_refit(seed, criterion):
+    X = problem(seed, n=25, p=9)
+    X[:, 8] = 0.0
+    rng = np.random.default_rng(seed)
+    A, weights = rng.standard_normal((2, 9)), rng.uniform(0.5, 2, 9)
+    candidates = np.arange(9) != 1
+    path = select_greedily(
+        Columns(X),
+        n_picks=4,
+        target=lambda rows: rows @ A.T,
+        criterion=criterion,
+        weights=weights,
+        candidates=candidates,
+        given=[3, 0],
+    )
+    assert path.picks[:2].tolist() == [3, 0]
+    assert len(path.picks) == 4
+    assert not path.exhausted
+    for scores, picks in ((path.first, [3, 0]), (path.left, path.picks)):
+        rest, target = unexplained(X, picks), unexplained(X, picks) @ A.T
+        squares = np.sum(rest**2, axis=0)
+        free = candidates & ~np.isin(range(9), picks) & (np.arange(9) != 8)
+        share = np.sum((target.T @ rest) ** 2, axis=0) / np.where(free, squares, 1.0)
+        share /= np.sum((X @ A.T) ** 2)
+        if criterion == "residual":
+            share = squares / np.where(free, np.sum(X**2, axis=0), 1.0)
+        np.testing.assert_allclose(scores, np.where(free, weights * share, 0.0), atol=1e-12)
+    if criterion == "residual":
+        assert not path.gains.any()
+    else:
+        left = [
+            np.sum((unexplained(X, path.picks[:k]) @ A.T) ** 2) / np.sum((X @ A.T) ** 2)
+            for k in range(5)
+        ]
+        np.testing.assert_allclose(path.gains, -np.diff(left), atol=1e-12)
+    curve = [r2_of(X, path.picks[: k + 1]) for k in range(4)]
+    np.testing.assert_allclose(path.curve, curve, atol=1e-12)
+
+
+def test_given_features_end_where_the_share_is_reached():
+    X = np.eye(5)[:, :4] * [2.0, 1.0, 1.0, 1.0]
+    path = select_greedily(Columns(X), n_picks=4, r2=5 / 7 - 1e-12, given=[0, 3, 1])
+    assert path.picks.tolist() == [0, 3]
+    assert path.reason == "the share of the variance asked for is reached"
+    np.testing.assert_allclose(path.curve, [4 / 7, 5 / 7])
+    np.testing.assert_allclose(path.first, path.left)
+    nothing = select_greedily(Columns(X), n_picks=0)
+    assert nothing.picks.size == nothing.curve.size == nothing.gains.size == 0
+    np.testing.assert_allclose(nothing.left, np.array([4, 1, 1, 1]) / 7)
+
+
+def test_a_run_for_the_same_target_begins_where_the_last_one_did():
+    X = problem(6, n=20, p=8)
+    columns, calls = Columns(X), []
+    B = np.random.default_rng(0).standard_normal((8, 8))
+
+    def target(rows):
+        calls.append(len(rows))
+        return rows @ B
+
+    one = select_greedily(columns, n_picks=3, target=target)
+    two = select_greedily(columns, n_picks=5, target=target)
+    assert sum(calls) == 20  # the rows were mapped once
+    assert two.picks[:3].tolist() == one.picks.tolist()
+    np.testing.assert_allclose(two.gains[:3], one.gains, rtol=1e-12)
+    np.testing.assert_allclose(two.first, one.first, rtol=1e-12)
+    other = select_greedily(columns, n_picks=3, target=X[:, 5:])
+    alone = select_greedily(Columns(X), n_picks=3, target=X[:, 5:])
+    np.testing.assert_allclose(other.gains, alone.gains, rtol=1e-12)
+
+
+def test_axes_of_the_rows_and_blocks_of_them(monkeypatch):
+    X = problem(7, n=12, p=7)
+    columns = Columns(X)
+    Z = X / np.linalg.norm(X)
+    np.testing.assert_allclose(greedy.row_gram(columns), Z @ Z.T, atol=1e-14)
+    values, axes = greedy.row_axes(columns, 1e-6)
+    expected = np.linalg.eigvalsh(Z @ Z.T)[::-1]
+    assert values.size == np.sum(expected > 1e-6 * expected[0])
+    np.testing.assert_allclose(values, expected[: values.size])
+    np.testing.assert_allclose(Z @ Z.T @ axes, axes * values, atol=1e-12)
+    B = np.random.default_rng(0).standard_normal((7, 2))
+    for entries in (1, 30, 2**21):  # one row at a time, four, all
+        monkeypatch.setattr(greedy, "BLOCK_ENTRIES", entries)
+        np.testing.assert_allclose(greedy.row_products(columns, lambda rows: rows @ B), Z @ B)
+        path = select_greedily(Columns(X), n_picks=4)
+        assert path.picks.tolist() == greedy_by_refit(X, np.eye(7), 4)[0]
+
+
+def test_many_picks_outgrow_the_first_basis():
+    X = problem(8, n=40, p=20, noise=1.0)
+    path = select_greedily(Columns(X), n_picks=19)
+    picks, left = greedy_by_refit(X, np.eye(20), 19)
+    assert path.picks.tolist() == picks
+    np.testing.assert_allclose(1 - path.curve, left, atol=1e-10)
+
+
+@pytest.mark.parametrize("target", ["itself", "projection", "function"])
+def test_columns_elsewhere_give_the_same_path(target):
+    X = problem(3, n=12, p=18)
+    B = np.random.default_rng(0).standard_normal((18, 4))
+    targets = {"itself": None, "projection": Projection(B), "function": lambda rows: rows @ B}
+    remote = RemoteColumns(DenseWide(X), np.sum(X**2, axis=0))
+    for criterion in ("gain", "residual"):
+        options = {"n_picks": 6, "target": targets[target], "criterion": criterion}
+        found, expected = select_greedily(remote, **options), select_greedily(Columns(X), **options)
+        assert found.picks.tolist() == expected.picks.tolist()
+        for name in ("curve", "gains", "first", "left"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-10)
+
+
+@pytest.mark.parametrize("target", [False, True])
+def test_sparse_columns_keep_the_digits_of_faint_features(target):
+    """What is left of the target falls to 1e-8 of it, and is computed anew on the way."""
+    axes = np.linalg.qr(np.random.default_rng(0).standard_normal((12, 4)))[0]
+    X = axes * [1e-9, 1e-4, 1.0, 1e-6]
+    columns = sparse_columns.SparseColumns(sp.csr_array(X), np.zeros(4), np.sum(X**2, axis=0))
+    path = select_greedily(columns, n_picks=4, target=X if target else None)
+    assert path.picks.tolist() == [2, 1, 3, 0]
+    sizes = np.array([1.0, 1e-8, 1e-12, 1e-18])
+    np.testing.assert_allclose(path.gains, sizes / sizes.sum(), rtol=1e-6)
+
+
+def test_shares_left_of_near_copies_keep_their_digits():
+    rng = np.random.default_rng(1)
+    X = np.repeat(rng.standard_normal((40, 2)), 3, axis=1) + 1e-4 * rng.standard_normal((40, 6))
+    X -= X.mean(axis=0)
+    path = select_greedily(Columns(X), n_picks=5, criterion="residual")
+    picks = path.picks
+    rest = X - X[:, picks] @ np.linalg.lstsq(X[:, picks], X, rcond=None)[0]
+    last = [j for j in range(6) if j not in picks]
+    share = np.sum(rest[:, last] ** 2) / np.sum(X[:, last] ** 2)
+    np.testing.assert_allclose(path.left[last], share, rtol=1e-5)
+
+
+def test_roots_of_scatter_matrices_of_another_library():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(2)
+    S = np.zeros((6, 6))
+    B = rng.standard_normal((3, 5)) * [1, 1e4, 1e-4, 1, 1]
+    S[:5, :5] = B.T @ B
+    root = root_of_scatter(torch.as_tensor(S)).numpy()
+    assert root.shape == (3, 6)
+    sizes = np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    assert np.all(np.abs(root.T @ root - S) <= 1e-11 * sizes)
+    X = problem(4, n=20, p=7)
+    moments = Moments.from_data(torch.as_tensor(X))
+    path = select_greedily(feature_columns(moments), n_picks=4)
+    assert path.picks.tolist() == greedy_by_refit(X, np.eye(7), 4)[0]
+    dense = Moments.from_data(X)
+    np.testing.assert_allclose(moments.variances, dense.variances)
+    np.testing.assert_allclose(moments.scatter, dense.scatter, atol=1e-12)
+    np.testing.assert_allclose(moments.centred_data, dense.centred_data, atol=1e-12)
+    np.testing.assert_allclose(moments.spectrum.values, dense.spectrum.values, atol=1e-12)
+    wide = Moments.from_data(torch.as_tensor(X.T.copy()))
+    thin = Moments.from_data(X.T).thin_spectrum
+    np.testing.assert_allclose(wide.thin_spectrum.values, thin.values, atol=1e-12)

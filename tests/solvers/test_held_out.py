@@ -9,10 +9,16 @@ from sklearn.linear_model import Ridge
 from jointsparse import Moments, linalg
 from jointsparse.solvers import held_out, sparse_columns
 from jointsparse.solvers.columns import Columns, feature_columns, root_of_scatter
-from jointsparse.solvers.held_out import choose_ridge, cross_validation_folds, held_out_folds
+from jointsparse.solvers.held_out import (
+    choose_ridge,
+    cross_validation_folds,
+    folds_of_halves,
+    held_out_folds,
+)
 from jointsparse.solvers.remote_columns import RemoteColumns
 from jointsparse.solvers.sparse_columns import ImplicitKernel, SparseColumns
 from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.sources import as_source
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.standard_normal((14, 3)) @ RNG.standard_normal((3, 20)) + RNG.standard_normal((14, 20))
@@ -217,3 +223,30 @@ def test_the_root_of_a_scatter_matrix():
     assert tall.n_rows == 9
     assert feature_columns(Moments.from_data(TALL[:9])).n_rows == 8
     assert feature_columns(Moments.from_data(TALL[:8])).n_rows == 8
+
+
+def test_folds_of_samples_that_are_not_at_hand():
+    X = np.random.default_rng(5).standard_normal((60, 5)) * [1, 2, 3, 4, 5] + 2
+    moments = Moments.from_source(as_source(X))
+    assert moments.halves is not None
+    one, other = folds_of_halves(moments)
+    sizes = [half.n_samples for half in moments.halves]
+    assert sum(sizes) == 60
+    assert (one.n_train, other.n_train) == tuple(sizes)
+    unit = moments.total_variance
+    for fold, train, test in ((one, 0, 1), (other, 1, 0)):
+        inside, outside = moments.halves[train], moments.halves[test]
+        np.testing.assert_allclose(fold.train, inside.scatter / unit, atol=1e-12)
+        shift = outside.mean - inside.mean
+        around = outside.scatter + outside.n_samples * np.outer(shift, shift)
+        np.testing.assert_allclose(fold.test, around / unit, atol=1e-12)
+    assert len(held_out_folds(Moments.from_data(X), np.arange(30), np.arange(30, 60))) == 2
+
+
+def test_many_rows(monkeypatch):
+    X = sp.csr_array(np.eye(6))
+    columns = sparse_columns.SparseColumns(X, np.zeros(6), np.ones(6))
+    monkeypatch.setattr(sparse_columns, "LARGEST_GRAM", 6)
+    assert not columns.many_rows
+    monkeypatch.setattr(sparse_columns, "LARGEST_GRAM", 5)
+    assert columns.many_rows

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from jointsparse.solvers import procrustes_spaces
+from jointsparse.solvers.elastic_net import elastic_net
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
 
@@ -119,3 +120,16 @@ def test_a_feature_is_looked_at_again_before_it_can_have_a_loading(beyond, monke
     can_load = np.flatnonzero(np.any(np.abs(now) > thresholds, axis=1))
     assert set(can_load) <= set(features)
     assert (feature in can_load) == (beyond > 1)
+
+
+def test_one_component_without_a_penalty_and_no_ridge():
+    """The other one is the elastic net of its own direction; this one is that direction."""
+    X = problem(5)
+    gram = Gram(X.T @ X)
+    solution = solve(gram, 0.0, [0.05, 0.0])
+    A, B, l1 = solution.state
+    np.testing.assert_allclose(l1, [0.05 * gram.trace, 0.0])
+    np.testing.assert_allclose(B[:, 1], A[:, 1], atol=1e-6)
+    expected = elastic_net(gram, gram.scatter @ A[:, 0], ridge=0.0, penalty=0.05)
+    np.testing.assert_allclose(B[:, 0], expected, atol=1e-6)
+    assert 0 < np.count_nonzero(B[:, 0]) < 12

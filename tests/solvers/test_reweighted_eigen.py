@@ -16,9 +16,9 @@ from jointsparse.solvers.quadratic_forms import (
     LaplacianForm,
     ScatterForm,
     form_of,
-    shares,
 )
 from jointsparse.solvers.reweighted_eigen import _Extrapolation, scores_of, solve_reweighted
+from jointsparse.solvers.ties import shares
 
 seeds = st.integers(0, 10_000)
 

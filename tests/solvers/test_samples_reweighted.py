@@ -339,3 +339,46 @@ def test_mixtures_of_weights():
     far = [np.array([1.0, 1.0]), np.array([1.0, 100.0])]
     alike = [np.array([1.0, 1.0]), np.array([1.0, 1.001])]
     assert mixture_of(far, alike) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("free_mean", [False, True])
+@pytest.mark.parametrize("make", [wide, streamed])
+def test_the_empty_model_and_one_step_as_written(make, free_mean):
+    X = sample(3, 12, 20)
+    lam, eta = penalties(X, 0.1, 0.3, free_mean)
+    model = make(X, lam, eta, free_mean)
+    assert model.empty.objective == pytest.approx(np.linalg.norm(X, axis=1).sum())
+    assert model.empty.bound == model.empty.iterations == 0
+    assert model.empty.factor.shape == (20, 0)
+    assert (model.empty.offset is None) == (not free_mean)
+    weights = 1 / model.norms
+    step = model.solve([1.0], weights, 1e-9, 1000)
+    U = step.factor
+    omega = U @ U.T
+    mean = weights @ X / weights.sum() if free_mean else np.zeros(20)
+    residual = X - mean - (X - mean) @ omega
+    norms = np.linalg.norm(residual, axis=1)
+    value = norms.sum() + lam * np.linalg.norm(omega, axis=0).sum() + eta * np.trace(omega)
+    assert step.objective == pytest.approx(value, rel=1e-7)
+    np.testing.assert_allclose(step.norms, np.hypot(norms, model.smoothing), rtol=1e-6)
+    if free_mean:
+        np.testing.assert_allclose(step.offset, mean - omega @ mean, atol=1e-9)
+    else:
+        assert step.offset is None
+    optimum = sample_loss_optimum(X, lam, eta, psd=True, free_mean=free_mean)[0]
+    assert 0 < step.bound <= optimum * (1 + 1e-6)
+    assert step.bound >= 0.75 * optimum  # after the first weights already
+
+
+def test_single_precision_is_not_asked_for_more_than_it_has(monkeypatch):
+    from jointsparse.solvers import samples_wide
+
+    X, asked = sample(4, 8, 15), []
+    solve = samples_wide.solve_wide
+    monkeypatch.setattr(
+        samples_wide, "solve_wide", lambda *a, **k: asked.append(k["tol"]) or solve(*a, **k)
+    )
+    for data in (X, X.astype(np.float32)):
+        model = WideModel(data, 0.3, 0.3, free_mean=False)
+        model.solve([1.0], 1 / model.norms, 1e-9, 50)
+    assert asked == [1e-9, 1e-7]

@@ -138,3 +138,18 @@ def test_norms_and_their_duals():
     assert lengths_of(A, "l21").tolist() == [[5], [0], [1]]
     assert lengths_of(A, "l11").tolist() == np.abs(A).tolist()
     np.testing.assert_allclose(lengths_of(A, "fro"), np.full((3, 1), np.sqrt(26)))
+
+
+def test_solutions_in_other_units():
+    trace = Trace(1e-3, 5, "change")
+    trace.record(1, 4.0, measure=1.0)
+    trace.record(2, 3.0, measure=1e-4)
+    solution = trace.solution(np.zeros((2, 1)), 3.0, None, {}).in_unit(2.0)
+    assert solution.objective == 6.0
+    assert solution.history == [8.0, 6.0]
+    assert solution.n_iter == 2
+    assert solution.converged
+    plain = closed_form(np.zeros((2, 0)), 1.5, "state")
+    assert (plain.objective, plain.history, plain.n_iter) == (1.5, [1.5], 1)
+    assert plain.converged
+    assert plain.state == "state"

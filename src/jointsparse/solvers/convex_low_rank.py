@@ -264,7 +264,7 @@ class _Rounds:
     ) -> None:
         self.scatter, self.lam, self.eta, self.trace = scatter, lam, eta, trace
         self.largest = max(int(share * scatter.empty.shape[0]), LARGEST_ALWAYS)
-        self.best = _Candidate(1.0, double(scatter.empty))
+        self.best = self.first = _Candidate(1.0, double(scatter.empty))
         self.bound = 0.0
         self.count = self.size = 0
         self.obstacle = "too many directions matter"
@@ -277,12 +277,16 @@ class _Rounds:
             nothing = double(self.scatter.empty)
             self.dual = MatrixDual(nothing, nothing[:0, :], 1.0)
             return False
-        known = start is not None and start.factor.shape[1] > 0
-        if start is not None and known:
-            factor = double(start.factor)
-            images = self.scatter.times(factor)
-        else:
-            factor, images = self._guess(basis)
+        factor, images = self._guess(basis)
+        self.first, known = self._point(factor, images), False
+        if start is not None and start.factor.shape[1] > 0:
+            earlier = double(start.factor)
+            its_images = self.scatter.times(earlier)
+            point = self._point(earlier, its_images)
+            # Far from its own penalties a solution is a worse start than none.
+            if point.objective < self.first.objective:
+                self.first, known = point, True
+                factor, images = earlier, its_images
         missing, copies, origin = double(self.scatter.empty), None, basis
         while self.count < MOST_ROUNDS:
             expected = self._expected(factor, images)
@@ -324,6 +328,9 @@ class _Rounds:
         weights = xp.sqrt(first[first > 0])
         return basis.vectors[:, first > 0] * weights, basis.images[:, first > 0] * weights
 
+    def _point(self, factor: Array, images: Array) -> _Candidate:
+        return _Candidate(_objective(factor.T @ images, factor, self.lam, self.eta), factor)
+
     def _expected(self, factor: Array, images: Array) -> Stationarity | None:
         """Return what U and SU lead to, where there are column norms and U is not empty."""
         if self.lam == 0 or factor.shape[1] == 0:
@@ -338,6 +345,9 @@ class _Rounds:
 
     def solution(self) -> Solution:
         """Return the best point, with its objective computed anew."""
+        # The first point has no zeros that the penalties asked for: only where nothing better came.
+        if not self.trace.converged and self.first.objective < self.best.objective:
+            self.best = self.first
         xp, trace = array_namespace(self.best.factor), self.trace
         _, rotation = eigh(self.best.factor.T @ self.best.factor)
         stored = self.best.factor @ xp.flip(rotation, axis=1)  # orthogonal, the longest first

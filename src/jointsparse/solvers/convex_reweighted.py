@@ -162,7 +162,7 @@ def mixture_of(wanted: list[Array], changes: list[Array]) -> list[float]:
     newest.
     """
     xp = array_namespace(*wanted)
-    for first in range(len(wanted)):
+    for first in range(len(wanted) - 1):
         columns = changes[first:]
         products = [[float(xp.vecdot(a, b)) for b in columns] for a in columns]
         normal = np.asarray(products)

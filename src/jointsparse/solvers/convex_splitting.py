@@ -44,6 +44,8 @@ from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.splitting import Candidate, Copies, run_splitting
 
 CONSISTENT_RAISE = 1e-2  # of the denominators, in units of η + λ
+# Ratio of two λ up to which the solution for one is a better start for the other than none.
+NEAR = 2.0
 INITIAL_STEP = 3.0  # ρ in units of η + λ: between 2 and 4 the iterations hardly change
 
 
@@ -57,6 +59,10 @@ class SplittingState:
     columns_multiplier: Array
     rho: float
     lam: float
+
+    def is_near(self, lam: float) -> bool:
+        """Whether a problem with this λ is better started from here than anew."""
+        return self.lam <= NEAR * lam and lam <= NEAR * self.lam
 
 
 def solve_splitting(
@@ -82,7 +88,7 @@ def solve_splitting(
     max_iter : int
         Iteration limit.
     start : SplittingState or None
-        State of an earlier solution to start from.
+        State of an earlier solution to start from, where its λ is near.
     keep_state : bool
         Whether to return the state for a later warm start (four p × p arrays), and the dual point.
 
@@ -99,7 +105,7 @@ def solve_splitting(
         _Candidate.empty(model),
         trace,
         scale=spectrum.trace,
-        start=None if start is None else problem.resume(start),
+        start=problem.resume(start) if start is not None and start.is_near(lam) else None,
     )
     factor, objective = result.best.finish(model)
     gap = relative_gap(objective, result.lower_bound)

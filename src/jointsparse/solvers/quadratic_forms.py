@@ -7,9 +7,9 @@ tied eigenspace then takes part with an equal share, which depends on no basis a
 the features.
 
 :class:`DenseForm` has A as a matrix. The other two are for more features than samples, where no
-p × p matrix is formed: the lowest eigenvectors are the largest ones of the inverse, which
-Woodbury's identity applies through n × n matrices. Large weights (features that are leaving) become
-small numbers there, so they cost no accuracy.
+p × p matrix is formed: A is ± BᵀB with no more rows than samples, and Woodbury's identity applies
+inverses through n × n matrices. Large weights (features that are leaving) become small numbers
+there, so they cost no accuracy.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ from scipy.sparse.csgraph import connected_components
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import class_means
 from jointsparse.linalg import add_to_diagonal, eigh, lowest_eigenpairs, symmetric_part
-from jointsparse.solvers.block_krylov import largest_pairs, widened
+from jointsparse.solvers.block_krylov import Pairs, widened
+from jointsparse.solvers.shifted_davidson import lowest_pairs
+from jointsparse.solvers.ties import TIE, later_tie, shares
 
-TIE = 1e-9  # relative difference of eigenvalues that are equal
 RANK = 1e-12  # relative to the largest eigenvalue of a Gram matrix: below, it is zero
 GUARDS = 4
+MOST_GUARDS = 64  # to look for what random vectors have missed
+APART = 1e-3  # of the least weight: how far below it a shift lies where all weights are equal
 DENSE_UP_TO = 2000  # features for which a decomposition is a way out where the inverse is slow
 
 
@@ -56,16 +59,6 @@ class QuadraticForm(Protocol):
 
     def lowest(self, weights: FloatArray, count: int, start: FloatArray) -> Subspace:
         """Return the lowest eigenspace of A + diag(weights), looked for from ``start``."""
-
-
-def shares(values: FloatArray, count: int, tie: float) -> FloatArray:
-    """Return how much of every eigenvector belongs to the projector of the ``count`` smallest."""
-    limit = values[count - 1]
-    below = values < limit - tie
-    tied = np.abs(values - limit) <= tie
-    share = np.where(below, 1.0, 0.0)
-    share[tied] = (count - below.sum()) / tied.sum()
-    return share
 
 
 class DenseForm:
@@ -101,34 +94,96 @@ class DenseForm:
 
 
 class _WideForm:
-    """What the two forms through samples share."""
+    """A = ± BᵀB, where B has fewer rows than columns.
 
-    data: FloatArray
-    floor = 0.0
+    Parameters
+    ----------
+    rows : ndarray of shape (rank, n_features)
+        B.
+    sign : float
+        1 or -1.
+    size : float
+        Largest eigenvalue of BᵀB.
+    """
 
-    def matrix_of_form(self) -> FloatArray:
-        """Return A."""
-        raise NotImplementedError  # pragma: no cover - the subclasses define it
+    def __init__(self, rows: FloatArray, sign: float, size: float) -> None:
+        self.rows, self.sign, self.size = rows, sign, size
 
     @cached_property
     def dense(self) -> DenseForm:
         """The same form with its p × p matrix."""
-        return DenseForm(self.matrix_of_form())
-
-    def _inverse(self, weights: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        raise NotImplementedError  # pragma: no cover - the subclasses define it
-
-    def _energies(self, vectors: FloatArray) -> FloatArray:
-        raise NotImplementedError  # pragma: no cover - the subclasses define it
+        return DenseForm(self.sign * symmetric_part(self.rows.T @ self.rows))
 
     def lowest(self, weights: FloatArray, count: int, start: FloatArray) -> Subspace:
-        """Return the lowest eigenspace of A + diag(weights), looked for from ``start``."""
-        small = weights.size <= DENSE_UP_TO
-        inverse = self._inverse(weights)
-        found = _lowest_of_inverse(inverse, start, count, self.floor, 4 if small else 60)
-        if found is None:
+        """Return the lowest eigenspace of A + diag(weights), looked for from ``start``.
+
+        More guards are taken until the last of them is not tied, so that ties are complete. What is
+        found without a start is counted: random vectors may have too little of an eigenvector.
+        """
+        n, guards, known = weights.size, GUARDS, start.shape[1] >= count
+        small = n <= DENSE_UP_TO
+        if small and 2 * self.rows.shape[0] > n:  # little is saved by the smaller systems
             return self.dense.lowest(weights, count, start)
-        return subspace_of(*found, self._energies)
+        while True:
+            width = min(count + guards, n)
+            pairs = lowest_pairs(
+                self._product,
+                lambda shift: self._inverse(weights - shift),
+                weights,
+                widened(start, width),
+                count,
+                shift=self._below(weights, count),
+                size=self.size,
+                max_steps=30 if small else 200,
+            )
+            if small and not pairs.converged:
+                return self.dense.lowest(weights, count, start)
+            share = shares(pairs.values, count, later_tie(pairs.values, count))
+            if width == n or (share[-1] == 0 and (known or self._complete(weights, pairs, share))):
+                return subspace_of(pairs.vectors, share, self._energies)
+            start, guards = pairs.vectors, 2 * guards
+            known = known or guards > MOST_GUARDS
+
+    def _complete(self, weights: FloatArray, pairs: Pairs, share: FloatArray) -> bool:
+        """Whether the lowest eigenvalues are these: by Sylvester's law of inertia."""
+        found = np.count_nonzero(share)
+        below, above = pairs.values[found - 1 : found + 1]
+        diagonal = _without_zeros(weights - (0.6 * below + 0.4 * above))
+        negative = np.count_nonzero(eigh(self._system(self.rows / diagonal))[0] < 0)
+        return bool(np.count_nonzero(diagonal < 0) - self.sign * negative == found)
+
+    def _below(self, weights: FloatArray, count: int) -> float:
+        """Return a number below all eigenvalues of A + diag(weights), but not too far."""
+        least = float(weights.min())
+        if self.sign < 0:
+            return least - 2 * self.size
+        # The lowest eigenvalues are at least the least weight, and the rank of A bounds them too:
+        # no more than weight number count + rank in ascending order.
+        number = min(count + self.rows.shape[0], weights.size) - 1
+        spread = float(np.partition(weights, number)[number]) - least
+        return max(0.0, least - max(spread / 2, APART * least))
+
+    def _inverse(self, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return what multiplies by (diag(diagonal) + A)⁻¹, by Woodbury's identity."""
+        diagonal = _without_zeros(diagonal)
+        scaled = self.rows / diagonal
+        system = self._system(scaled)
+        factor = scipy.linalg.lu_factor(system, overwrite_a=True, check_finite=False)
+
+        def apply(block: FloatArray) -> FloatArray:
+            inner = scipy.linalg.lu_solve(factor, scaled @ block, check_finite=False)
+            return block / diagonal[:, None] - self.sign * (scaled.T @ inner)
+
+        return apply
+
+    def _system(self, scaled: FloatArray) -> FloatArray:
+        return np.asarray(add_to_diagonal(self.sign * (scaled @ self.rows.T), 1.0))
+
+    def _product(self, block: FloatArray) -> FloatArray:
+        return self.sign * (self.rows.T @ (self.rows @ block))
+
+    def _energies(self, vectors: FloatArray) -> FloatArray:
+        return self.sign * np.sum((self.rows @ vectors) ** 2, axis=0)
 
 
 class LaplacianForm(_WideForm):
@@ -143,8 +198,10 @@ class LaplacianForm(_WideForm):
     """
 
     def __init__(self, data: FloatArray, matrix: sp.csr_array) -> None:
-        self.data = data
-        self.matrix = matrix
+        self.data, self.matrix = data, matrix
+        rows = _rooted(matrix, data)
+        largest = float(eigh(rows @ rows.T)[0][-1]) if rows.size else 0.0
+        super().__init__(rows, 1.0, largest)
 
     def first(self, count: int) -> Subspace:
         """Return the lowest eigenspace of A: a share of its null space.
@@ -161,27 +218,6 @@ class LaplacianForm(_WideForm):
         nothing = np.empty((null.size, 0))
         return Subspace(null * (count / null.sum()), 0.0, nothing, nothing)
 
-    def _inverse(self, weights: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        scaled = self.data / weights
-        system = np.asarray(sp.csr_array(self.matrix.T) @ (scaled @ self.data.T).T).T
-        factor = scipy.linalg.lu_factor(
-            add_to_diagonal(system, 1.0), overwrite_a=True, check_finite=False
-        )
-
-        def apply(block: FloatArray) -> FloatArray:
-            inner = scipy.linalg.lu_solve(factor, scaled @ block, check_finite=False)
-            return block / weights[:, None] - scaled.T @ (self.matrix @ inner)
-
-        return apply
-
-    def matrix_of_form(self) -> FloatArray:
-        """Return A."""
-        return laplacian_product(self.data, self.matrix)
-
-    def _energies(self, vectors: FloatArray) -> FloatArray:
-        image = self.data @ vectors
-        return np.asarray(np.sum(image * (self.matrix @ image), axis=0))
-
 
 class ScatterForm(_WideForm):
     """A = -XᵀX, for more features than samples.
@@ -193,10 +229,8 @@ class ScatterForm(_WideForm):
     """
 
     def __init__(self, data: FloatArray) -> None:
-        self.data = data
-        self.values, self.rows = eigh(data @ data.T)
-        # Twice the largest: just above it, the first eigenvector would outweigh all others.
-        self.floor = -2 * float(self.values[-1])
+        self.values, self.vectors = eigh(data @ data.T)
+        super().__init__(data, -1.0, float(self.values[-1]))
 
     def first(self, count: int) -> Subspace:
         """Return the principal subspace."""
@@ -204,27 +238,21 @@ class ScatterForm(_WideForm):
         share = shares(values, count, TIE * abs(float(values[0])))
         kept = values < -RANK * self.values[-1]
         kept[max(count + GUARDS, np.count_nonzero(share)) :] = False
-        vectors = self.data.T @ (self.rows[:, ::-1][:, kept] / np.sqrt(-values[kept]))
+        vectors = self.rows.T @ (self.vectors[:, ::-1][:, kept] / np.sqrt(-values[kept]))
         return subspace_of(vectors, share[kept], self._energies)
 
-    def _inverse(self, weights: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        diagonal = weights - self.floor
-        scaled = self.data / diagonal
-        system = add_to_diagonal(-(scaled @ self.data.T), 1.0)
-        factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
 
-        def apply(block: FloatArray) -> FloatArray:
-            inner = scipy.linalg.cho_solve(factor, scaled @ block, check_finite=False)
-            return block / diagonal[:, None] + scaled.T @ inner
+def _without_zeros(diagonal: FloatArray) -> FloatArray:
+    least = np.finfo(np.float64).eps * float(np.max(np.abs(diagonal)))
+    return np.where(np.abs(diagonal) < least, least, diagonal)
 
-        return apply
 
-    def matrix_of_form(self) -> FloatArray:
-        """Return A."""
-        return -(self.data.T @ self.data)
-
-    def _energies(self, vectors: FloatArray) -> FloatArray:
-        return -np.sum((self.data @ vectors) ** 2, axis=0)
+def _rooted(matrix: sp.csr_array, data: FloatArray) -> FloatArray:
+    """Return B with BᵀB = XᵀLX and as many rows as L has rank: by a Cholesky factor of L."""
+    square = matrix.toarray()
+    limit = RANK * float(np.max(square.diagonal(), initial=0.0))
+    factor, order, rank, _ = scipy.linalg.lapack.dpstrf(square, tol=limit, lower=1)
+    return np.asarray(np.tril(factor)[:, :rank].T @ data[order - 1])
 
 
 def laplacian_product(data: FloatArray, matrix: sp.csr_array) -> FloatArray:
@@ -247,34 +275,3 @@ def subspace_of(
     part = vectors[:, share > 0] * np.sqrt(share[share > 0])
     start = vectors[:, : max(part.shape[1], GUARDS + round(float(share.sum())))]
     return Subspace(np.sum(part**2, axis=1), float(np.sum(energies(part))), part, start)
-
-
-def later_tie(values: FloatArray, count: int) -> float:
-    """Return how far eigenvalues may differ that tie."""
-    return TIE * max(abs(float(values[0])), abs(float(values[min(count, values.size - 1)])))
-
-
-def _lowest_of_inverse(
-    inverse: Callable[[FloatArray], FloatArray],
-    start: FloatArray,
-    count: int,
-    floor: float,
-    patience: int,
-) -> tuple[FloatArray, FloatArray] | None:
-    """Return eigenvectors and their shares; None where few restarts were allowed and did not do.
-
-    More guards are taken until the last of them is not tied, so that ties are complete.
-    """
-    n = start.shape[0]
-    guards = GUARDS
-    while True:
-        width = min(count + guards, n)
-        wanted = min(count + 1, width)
-        pairs = largest_pairs(inverse, widened(start, width), wanted, max_restarts=patience)
-        if not pairs.converged and patience < 10:
-            return None
-        values = 1 / pairs.values + floor
-        share = shares(values, count, later_tie(values, count))
-        if share[-1] == 0 or width == n or not pairs.converged:
-            return pairs.vectors, share
-        start, guards = pairs.vectors, 2 * guards

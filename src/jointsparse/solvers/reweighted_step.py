@@ -212,11 +212,11 @@ class SampleForm:
             vectors = quadratic.vectors * xp.sqrt(quadratic.less)
             scaled = vectors.T / quadratic.diagonal
             inner = add_to_diagonal(-scaled @ vectors, 1.0)
-            right = right + (right @ vectors) @ xp.linalg.solve(inner, scaled)
+            right = right + (right @ vectors) @ solve_positive(inner, scaled)
         inner = add_to_diagonal(right @ weighted.T, 1.0)
         if quadratic.offset is not None:
             weighted = weighted - root * quadratic.offset
-        return xp.linalg.solve(inner.T, weighted).T, right
+        return solve_positive(inner.T, weighted).T, right
 
 
 def _root_of_rest(inner: Array, weighted: Array) -> Array:
@@ -273,7 +273,7 @@ class _LowRankMinusDiagonal:
         moments = [(root * (self.inverse**power * weight)) @ root.T for power in (0, 1, 2)]
         across = add_to_diagonal(-moments[1], 2.0)
         lower = add_to_diagonal(moments[0], 4 * self.shift)
-        complement = across @ xp.linalg.solve(lower, across) - moments[2]
+        complement = across @ solve_positive(lower, across) - moments[2]
         return int(xp.sum(xp.linalg.eigvalsh(symmetric_part(complement)) < 0))
 
     def positive_pairs(self, start: Array | None) -> PositivePairs:

@@ -12,15 +12,9 @@ import numpy as np
 from jointsparse.arrays import FloatArray
 from jointsparse.solvers.block_krylov import widened
 from jointsparse.solvers.orthonormal import outside
-from jointsparse.solvers.quadratic_forms import (
-    GUARDS,
-    TIE,
-    Subspace,
-    later_tie,
-    shares,
-    subspace_of,
-)
+from jointsparse.solvers.quadratic_forms import GUARDS, Subspace, subspace_of
 from jointsparse.solvers.sparse_gram import SparseGram
+from jointsparse.solvers.ties import TIE, later_tie, shares
 
 ACCURATE = 1e-9  # residual of the pairs that are wanted, as a share of the largest eigenvalue …
 SIGN = 1e-4  # … and of the first guard
@@ -56,6 +50,9 @@ class SparseScatterForm:
             width = min(count + guards, weights.size)
             values, vectors = self._davidson(weights, count, widened(start, width))
             share = shares(-values, count, later_tie(-values, count))
+            if share[count:].any():  # guards take part: they have to be as accurate as the others
+                values, vectors = self._davidson(weights, width, vectors)
+                share = shares(-values, count, later_tie(-values, count))
             if share[-1] == 0 or width == weights.size:
                 return subspace_of(vectors, share, self._energies)
             start, guards = vectors, 2 * guards
