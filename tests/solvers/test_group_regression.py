@@ -5,8 +5,10 @@ from hypothesis import strategies as st
 from oracles import group_lasso_optimum
 from sklearn.linear_model import MultiTaskLasso
 
+from jointsparse.solvers import group_curvature
 from jointsparse.solvers import group_regression as kernel
 from jointsparse.solvers.gram import Gram, SampleGram, equal_features
+from jointsparse.solvers.group_curvature import DenseCurvature
 from jointsparse.solvers.group_regression import (
     emptying_penalty,
     group_regression,
@@ -153,10 +155,12 @@ def test_a_newton_step_is_newtons(seed):
     half = 0.01
     A = np.linalg.solve(S + 0.05 * np.eye(5), C)  # near enough for a whole step
     for _ in range(3):
-        A = kernel._newton(S, C, half, A)
+        A = kernel._newton(DenseCurvature(S), C, half, A)
     gradient = S @ A - C + half * A / np.linalg.norm(A, axis=1)[:, None]
     step = np.linalg.solve(hessian(S, half, A), -gradient.ravel()).reshape(A.shape)
-    np.testing.assert_allclose(kernel._newton(S, C, half, A) - A, step, rtol=1e-4, atol=1e-13)
+    np.testing.assert_allclose(
+        kernel._newton(DenseCurvature(S), C, half, A) - A, step, rtol=1e-4, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -168,7 +172,7 @@ def test_a_newton_step_never_climbs(seed, half):
         before = value_of(S, C, half, size * A)
         lengths = np.linalg.norm(size * A, axis=1)
         safe = np.linalg.solve(S + np.diag(half / lengths), C)
-        after = value_of(S, C, half, kernel._newton(S, C, half, size * A))
+        after = value_of(S, C, half, kernel._newton(DenseCurvature(S), C, half, size * A))
         assert after <= before + 1e-12
         # Half of what was promised, or no worse than the least of a quadratic function above.
         gradient = size * S @ A - C + half * size * A / lengths[:, None]
@@ -182,7 +186,9 @@ def test_the_parts_of_the_stopping_rule():
     half = 0.05
     residual = C - S @ A
     assert kernel._value(A, C, residual, half) == pytest.approx(value_of(S, C, half, A))
-    assert kernel._block_value(S, C, half, A) == pytest.approx(value_of(S, C, half, A))
+    assert kernel._block_value(DenseCurvature(S), C, half, A) == pytest.approx(
+        value_of(S, C, half, A)
+    )
     units = A / np.linalg.norm(A, axis=1)[:, None]
     missed = np.linalg.norm(residual - half * units, axis=1).max()
     assert kernel._violation(A, residual, half) == pytest.approx(missed)
@@ -215,28 +221,28 @@ def test_weak_rows_leave_only_where_that_helps():
     S, half = np.eye(3) / 3, 0.1
     C = np.array([[0.05], [0.3], [0.0]])
     A = np.array([[0.2], [0.6], [0.0]])  # alone, the first is (0.05 - 0.1)₊ = 0
-    found = kernel._without_weak(S, C, half, A)
+    found = kernel._without_weak(DenseCurvature(S), C, half, A)
     np.testing.assert_array_equal(found, [[0.0], [0.6], [0.0]])
     best = np.array([[0.0], [0.6], [0.0]])
-    assert kernel._without_weak(S, C, half, best) is best
+    assert kernel._without_weak(DenseCurvature(S), C, half, best) is best
     # Three equal features: each would be zero without the others, but not all of them.
     alike, C = np.full((3, 1), 1 / 6), np.full((3, 1), 0.45)
     assert 0.45 - 2 / 3 / 6 < 0.35
-    assert kernel._without_weak(np.full((3, 3), 1 / 3), C, 0.35, alike) is alike
+    assert kernel._without_weak(DenseCurvature(np.full((3, 3), 1 / 3)), C, 0.35, alike) is alike
 
 
 def test_a_safe_step_is_stretched_while_that_helps():
     S, C, half = np.array([[1.0]]), np.array([[8.0]]), 0.5
     A, safe = np.array([[0.5]]), np.array([[1.0]])
     # value a² - 16a + a: least at 7.5; the steps lead to 1, 1.5, 2.5, 4.5, 8.5, 16.5, …
-    assert kernel._stretched(S, C, half, A, safe).item() == 8.5
-    assert kernel._stretched(S, np.array([[0.5]]), half, A, safe).item() == 1.0
+    assert kernel._stretched(DenseCurvature(S), C, half, A, safe).item() == 8.5
+    assert kernel._stretched(DenseCurvature(S), np.array([[0.5]]), half, A, safe).item() == 1.0
 
 
 def test_inverses():
     S, _, _ = block(2)
-    np.testing.assert_allclose(kernel._inverse(S.copy()) @ S, np.eye(5), atol=1e-10)
-    assert kernel._inverse(np.diag([1.0, -1.0])) is None
+    np.testing.assert_allclose(group_curvature._inverse(S.copy()) @ S, np.eye(5), atol=1e-10)
+    assert group_curvature._inverse(np.diag([1.0, -1.0])) is None
 
 
 @pytest.mark.parametrize("seed", range(5))
