@@ -273,3 +273,31 @@ def test_moments_and_their_samples_go_when_nobody_needs_them():
             assert gone() is None
         finally:
             gc.enable()
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.5, 0.99, 1.01, 3.0, 1e6])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_scatter_and_variances_lose_no_digits_whatever_the_mean(offset, order):
+    # Up to a mean as large as the spread it is taken off after the squares.
+    rng = np.random.default_rng(0)
+    X = np.asarray(rng.standard_normal((400, 6)) + offset, order=order)
+    X[:, 5] = 0.0
+    exact = X.astype(np.longdouble) - X.astype(np.longdouble).mean(axis=0)
+    scatter = (exact.T @ exact).astype(float)
+    accuracy = 1e-13 * max(1.0, offset)
+    for moments in (Moments.from_data(X), Moments.from_data(X)):
+        np.testing.assert_allclose(moments.variances, np.diagonal(scatter), rtol=accuracy)
+        np.testing.assert_allclose(moments.scatter, scatter, atol=accuracy * scatter.max())
+    np.testing.assert_array_equal(moments.scatter, moments.scatter.T)
+    assert moments.variances[5] == 0
+    assert not moments.scatter[5].any()
+    assert np.array_equal(np.diagonal(Moments.from_data(X).scatter) == 0, np.arange(6) == 5)
+
+
+def test_samples_of_which_the_first_mislead_about_the_mean():
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.standard_normal((64, 3)) * 100, rng.standard_normal((4000, 3)) + 30])
+    centred = X - X.mean(axis=0)
+    moments = Moments.from_data(X)
+    np.testing.assert_allclose(moments.variances, np.sum(centred**2, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(moments.scatter, centred.T @ centred, atol=1e-8)

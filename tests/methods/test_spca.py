@@ -219,3 +219,14 @@ def test_wrong_parameters_are_named(parameters, message):
 def test_constant_data_are_refused():
     with pytest.raises(ValueError, match="every feature is constant"):
         SPCA().fit(np.ones((5, 3)))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.25])
+def test_turning_towards_the_axes_first_saves_alternations_and_costs_nothing(alpha, monkeypatch):
+    X = load_breast_cancer().data
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    turned = SPCA(n_components=3, alpha=alpha).fit(X)
+    monkeypatch.setattr("jointsparse.methods.spca.TURNING", 0.0)
+    principal = SPCA(n_components=3, alpha=alpha).fit(X)
+    assert turned.objective_ <= principal.objective_ * (1 + 1e-6)
+    assert turned.n_iter_ < principal.n_iter_ / 2

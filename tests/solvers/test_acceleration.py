@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from jointsparse.solvers.acceleration import Anderson
+from jointsparse.solvers.acceleration import Anderson, AndersonOfOne
 
 
 def iterate(g, x, accelerator, n):
@@ -95,3 +95,21 @@ def test_how_much_worse_is_too_much(growth, back):
     size = growth * np.linalg.norm([-0.05, 0.01])
     (found,) = accelerator.step((x,), (np.array([0.0, size]),))
     assert np.allclose(found, plain) == back
+
+
+def test_one_array_is_accelerated_as_a_tuple_of_one():
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((12, 12))
+    M = 0.95 * M @ M.T / np.linalg.norm(M @ M.T, 2)
+    offset = rng.standard_normal((12, 1))
+    x = y = np.zeros((12, 1))
+    general, one = Anderson(4), AndersonOfOne(4)
+    for _ in range(12):
+        x = general.step((x,), (M @ x + offset - x,))[0]
+        y = one.step((y,), (M @ y + offset - y,))[0]
+        np.testing.assert_allclose(y, x, rtol=1e-5, atol=1e-6 * np.abs(x).max())
+    solution = np.linalg.solve(np.eye(12) - M, offset)
+    plain = np.zeros((12, 1))
+    for _ in range(12):
+        plain = M @ plain + offset
+    assert np.linalg.norm(y - solution) < 0.01 * np.linalg.norm(plain - solution)

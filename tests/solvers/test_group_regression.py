@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from oracles import group_lasso_optimum
 from sklearn.linear_model import MultiTaskLasso
 
+from jointsparse.solvers import group_curvature
 from jointsparse.solvers import group_regression as kernel
 from jointsparse.solvers.gram import Gram, SampleGram, equal_features
 from jointsparse.solvers.group_curvature import DenseCurvature
@@ -236,6 +237,12 @@ def test_a_safe_step_is_stretched_while_that_helps():
     # value a² - 16a + a: least at 7.5; the steps lead to 1, 1.5, 2.5, 4.5, 8.5, 16.5, …
     assert kernel._stretched(DenseCurvature(S), C, half, A, safe).item() == 8.5
     assert kernel._stretched(DenseCurvature(S), np.array([[0.5]]), half, A, safe).item() == 1.0
+
+
+def test_inverses():
+    S, _, _ = block(2)
+    np.testing.assert_allclose(group_curvature._inverse(S.copy()) @ S, np.eye(5), atol=1e-10)
+    assert group_curvature._inverse(np.diag([1.0, -1.0])) is None
 
 
 @pytest.mark.parametrize("seed", range(5))

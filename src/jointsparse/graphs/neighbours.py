@@ -22,6 +22,7 @@ BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time
 SMALLEST_SINGLE = 200  # samples; up to these, double precision costs nothing
 GROUP = 64  # samples of which only the nearest counts in a first pass
+MODERATE = (1e-3, 1e3)  # largest entries that single precision and squares have no trouble with
 TIE = 1e-10  # relative difference below which two distances are equal
 CANDIDATES = 8  # times k + 8: more than that in single precision, and double is tried
 
@@ -73,10 +74,7 @@ def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, Floa
         return sparse_neighbours(data, count)
     n = data.shape[0]
     count = min(int(count), n - 1)
-    centred = np.asarray(data, dtype=np.float64)
-    centred = centred - centred.mean(axis=0)
-    scale = float(np.max(np.abs(centred), initial=0.0)) or 1.0
-    centred /= scale
+    centred, scale = _near_one(np.asarray(data, dtype=np.float64))
     indices = np.empty((n, count), dtype=np.int64)
     distances = np.empty((n, count))
     screen = _Screen(centred, count, np.float32 if n > SMALLEST_SINGLE else np.float64)
@@ -94,6 +92,26 @@ def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, Floa
     return indices, distances * scale**2
 
 
+def _near_one(data: FloatArray) -> tuple[FloatArray, float]:
+    """Return the samples centred and divided by the largest entry, and that entry.
+
+    As they are where that would change next to nothing: then nothing is copied.
+    """
+    mean = data.mean(axis=0)
+    size = _largest_entry(data)
+    if MODERATE[0] < size < MODERATE[1] and _largest_entry(mean) <= TIE * size:
+        return data, 1.0
+    centred = data - mean
+    scale = _largest_entry(centred) or 1.0
+    centred /= scale
+    return centred, scale
+
+
+def _largest_entry(array: FloatArray) -> float:
+    """Return the largest absolute value, without a copy."""
+    return max(float(np.max(array, initial=0.0)), -float(np.min(array, initial=0.0)))
+
+
 class _Screen:
     """Distances by matrix products in one precision, with what their rounding may amount to."""
 
@@ -102,7 +120,8 @@ class _Screen:
         self.count, self.n = count, n
         self.width = max(1, min(GROUP, n // (4 * (count + 1))))
         self.block = max(1, BLOCK_ENTRIES // n)
-        self.doubled = (centred * 2**0.5).astype(dtype, copy=False)  # so that products are twice
+        # So that products are twice as large; without a copy in double precision.
+        self.doubled = np.multiply(centred, 2**0.5, dtype=dtype)
         self.squares = np.einsum("ij,ij->i", centred, centred)
         # Of the product, of the sums, and of the samples themselves in this precision.
         self.error = float(np.finfo(dtype).eps) * (d + 16)

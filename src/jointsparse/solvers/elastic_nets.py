@@ -69,7 +69,7 @@ class ElasticNets:
         image = self.gram.apply(found)
         slack = ROUNDING * np.maximum(np.abs(C).max(axis=0), half)
         limits = half + slack
-        wrong = _wrong(self.signs, found, np.abs(C - image) > limits).any(axis=0)
+        wrong = np.any(_wrong(self.signs, found, np.abs(C - image) > limits), axis=0)
         for j in columns:
             if wrong[j] or self.sets[j] is None:
                 found[:, j], image[:, j] = self._by_pivots(
@@ -98,7 +98,7 @@ class ElasticNets:
             size = np.where(signs == 0, np.abs(rest), 0.0)
             signs[b * signs <= 0] = 0.0
             missed = np.flatnonzero(size > limit)
-            most = max(10, np.count_nonzero(signs))
+            most = max(10, int(np.count_nonzero(signs)))
             if missed.size > most:  # one that enters explains others, which then need not
                 missed = missed[np.argsort(-size[missed], kind="stable")[:most]]
             signs[missed] = np.sign(rest[missed])

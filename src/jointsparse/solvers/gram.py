@@ -56,7 +56,7 @@ class Gram:
         return self.scatter[features[:, None], features]
 
     def root(self, features: IntArray) -> FloatArray | None:
-        """Return R with RᵀR = S[features, features], of one row for each sample; None: not known."""
+        """Return R with RᵀR = S[features, features], a row for each sample; None: not known."""
         return None
 
     def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from jointsparse.arrays import FloatArray, IntArray
@@ -124,7 +125,6 @@ def group_regression(
     --------
     >>> import numpy as np
     >>> from jointsparse.solvers.gram import Gram
-    from jointsparse.solvers.shifted_inverse import inverse_with
     >>> from jointsparse.solvers.group_regression import group_regression
     >>> gram = Gram(np.diag([0.5, 0.3, 0.2]))
     >>> C = np.array([[0.3, 0.4], [0.0, 0.3], [0.03, 0.04]])
@@ -253,12 +253,12 @@ def _solve_block(
     best = np.inf
     for step in range(1, MAX_NEWTON + 1):  # noqa: B007 - returned
         A = _without_weak(S, C, half, _shrink_rows(A + residual / lipschitz, half / lipschitz))
-        used = A.any(axis=1)
+        used = _used(A)
         if np.any(used):
-            inner = S if used.all() else S.only(used)
+            inner = S if np.all(used) else S.only(used)
             A[used] = _newton(inner, C[used], half, A[used])
         residual = C - S.times(A)
-        used = A.any(axis=1)
+        used = _used(A)
         outside = _lengths(residual[~used])
         value = _value(A, C, residual, half)
         solved = _violation(A[used], residual[used], half) <= slack
@@ -345,6 +345,11 @@ def _stopped_at_zero(ahead: FloatArray, A: FloatArray) -> FloatArray:
 
 def _block_value(S: Curvature, C: FloatArray, half: float, A: FloatArray) -> float:
     return S.energy(A) - 2 * float(np.vdot(A, C)) + 2 * half * float(_lengths(A).sum())
+
+
+def _used(A: FloatArray) -> NDArray[np.bool_]:
+    """Return which rows are not zero."""
+    return np.asarray(A.any(axis=1))
 
 
 def _lengths(A: FloatArray) -> FloatArray:

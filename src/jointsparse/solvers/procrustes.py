@@ -57,9 +57,9 @@ class SparsePenalty:
         if self.counts is None:
             common += float(self.l1 @ np.abs(B).sum(axis=0))
         square = float(np.vdot(B, B))
-        return (
-            common + square if np.isinf(self.ridge) else 1 + common + spread + self.ridge * square
-        )
+        if np.isinf(self.ridge):
+            return common + square
+        return 1 + common + spread + self.ridge * square
 
     def space(self, gram: Gram, start: FloatArray) -> Space:
         """Return where A lives: over the samples where they are fewer and A itself is not asked."""

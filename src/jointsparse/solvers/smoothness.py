@@ -14,7 +14,8 @@ from jointsparse.graphs.laplacian import degrees
 from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.solvers.solution import Solution, closed_form
 
-BLOCK_ENTRIES = 2**22  # entries of features taken at a time
+BLOCK_ENTRIES = 2**17  # entries of features taken at a time: what is made of them is not large
+LEAST = 32  # features
 
 
 def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> Solution:
@@ -35,7 +36,7 @@ def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> S
     """
     n, p = data.shape
     degree = degrees(graph)
-    step = max(1, BLOCK_ENTRIES // n)
+    step = max(LEAST, BLOCK_ENTRIES // n)
     scores = np.empty(p)
     if isinstance(data, SparseSamples):
         columns = data.matrix.tocsc()
