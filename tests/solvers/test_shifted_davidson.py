@@ -145,6 +145,16 @@ def test_where_steps_do_not_suffice_the_matrix_is_decomposed(monkeypatch):
     np.testing.assert_allclose(found.leverages, expected.leverages, atol=1e-9)
 
 
+def test_a_start_that_has_nothing_of_an_eigenvector_does_not_hide_it():
+    X = samples(7)
+    X[:, :40] = 0  # features that no sample has: the unit vectors are eigenvectors
+    weights = np.r_[np.linspace(0.01, 0.02, 40), np.full(260, 50.0)]
+    form = LaplacianForm(X, laplacian(affinity(X[:, 40:], 3)))
+    start = np.eye(300)[:, 10:16]
+    found = form.lowest(weights, 2, start)
+    np.testing.assert_allclose(found.leverages, np.arange(300) < 2, atol=1e-9)
+
+
 def test_too_few_steps_are_told(monkeypatch):
     (form, _), _ = forms(samples(6))
     weights = weights_of("spread", np.random.default_rng(6), 300)

@@ -117,10 +117,10 @@ class _WideForm:
     def lowest(self, weights: FloatArray, count: int, start: FloatArray) -> Subspace:
         """Return the lowest eigenspace of A + diag(weights), looked for from ``start``.
 
-        More guards are taken until the last of them is not tied, so that ties are complete. What is
-        found without a start is counted: random vectors may have too little of an eigenvector.
+        More guards are taken until the last of them is not tied, so that ties are complete, and
+        until a count shows that none is missing: the start may have nothing of an eigenvector.
         """
-        n, guards, known = weights.size, GUARDS, start.shape[1] >= count
+        n, guards = weights.size, GUARDS
         small = n <= DENSE_UP_TO
         if small and 2 * self.rows.shape[0] > n:  # little is saved by the smaller systems
             return self.dense.lowest(weights, count, start)
@@ -139,10 +139,12 @@ class _WideForm:
             if small and not pairs.converged:
                 return self.dense.lowest(weights, count, start)
             share = shares(pairs.values, count, later_tie(pairs.values, count))
-            if width == n or (share[-1] == 0 and (known or self._complete(weights, pairs, share))):
+            ends = share[-1] == 0
+            if width == n or (
+                ends and (guards > MOST_GUARDS or self._complete(weights, pairs, share))
+            ):
                 return subspace_of(pairs.vectors, share, self._energies)
             start, guards = pairs.vectors, 2 * guards
-            known = known or guards > MOST_GUARDS
 
     def _complete(self, weights: FloatArray, pairs: Pairs, share: FloatArray) -> bool:
         """Whether the lowest eigenvalues are these: by Sylvester's law of inertia."""
