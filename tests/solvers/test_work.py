@@ -3,8 +3,9 @@
 Every answer is proved elsewhere; a solver that starts badly, steps too short or looks too late
 still finds it, only later. So the work is compared with what it was: the problems are
 well-conditioned enough that changes of the last digits of the data change none of these numbers
-(``test_rounding_changes_no_count``), another processor at most those in the hundreds by 1 or 2 %. Where a change of a kernel makes it do less, or rightly more,
-the numbers here are to be changed with it.
+(``test_rounding_changes_no_count``), another processor at most those in the hundreds by 1 or 2 %.
+Where a change of a kernel makes it do less, or rightly more, the numbers here are to be changed
+with it.
 """
 
 import functools

@@ -14,6 +14,7 @@ there, so they cost no accuracy.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -29,6 +30,8 @@ from jointsparse.linalg import add_to_diagonal, eigh, lowest_eigenpairs, symmetr
 from jointsparse.solvers.block_krylov import Pairs, widened
 from jointsparse.solvers.shifted_davidson import lowest_pairs
 from jointsparse.solvers.ties import TIE, later_tie, shares
+
+logger = logging.getLogger(__name__)
 
 RANK = 1e-12  # relative to the largest eigenvalue of a Gram matrix: below, it is zero
 GUARDS = 4
@@ -139,10 +142,11 @@ class _WideForm:
             if small and not pairs.converged:
                 return self.dense.lowest(weights, count, start)
             share = shares(pairs.values, count, later_tie(pairs.values, count))
-            ends = share[-1] == 0
-            if width == n or (
-                ends and (guards > MOST_GUARDS or self._complete(weights, pairs, share))
-            ):
+            complete = share[-1] == 0 and self._complete(weights, pairs, share)
+            if share[-1] == 0 and not complete and guards > MOST_GUARDS:
+                logger.info("the lowest %d eigenpairs of %d features may not be these", count, n)
+                complete = True
+            if complete or width == n:
                 return subspace_of(pairs.vectors, share, self._energies)
             start, guards = pairs.vectors, 2 * guards
 
