@@ -36,8 +36,8 @@ from jointsparse.sources.sums import (
     squares_around,
 )
 
-# Total variance beyond which sums of squares lose digits, or overflow, in double precision.
 SOME = 64  # samples looked at before all are
+# Total variance beyond which sums of squares lose digits, or overflow, in double precision.
 SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-300, 1e300
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
 SINGLE_PRECISION = (1e-12, 1e12)  # mean squares between which single precision is safe
@@ -337,13 +337,8 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.cache.clear()
-        for cached in (
-            "variances",
-            "_mean_seems_small",
-            "spectrum",
-            "thin_spectrum",
-            "centred_data",
-        ):
+        cached_properties = ("variances", "spectrum", "thin_spectrum", "centred_data")
+        for cached in (*cached_properties, "_mean_seems_small"):
             self.__dict__.pop(cached, None)
         return self
 
