@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 
 from jointsparse.io import atomic_path
 from jointsparse.io.budget import available_memory, size_in_words
+from jointsparse.io.errors import listed
 from jointsparse.methods import registry
 
 SUFFIX = ".skops"
@@ -172,8 +173,7 @@ def check_model_path(path: str | os.PathLike[str]) -> None:
 def _foreign(types: list[str]) -> str:
     """Return in words the types that are not trusted; nothing where all are."""
     foreign = [name for name in types if name not in set(_trusted())]
-    more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
-    return f"the type {', '.join(foreign[:3])}{more}" if foreign else ""
+    return f"the type {listed(foreign, most=3)}" if foreign else ""
 
 
 def _trusted() -> list[str]:

@@ -66,6 +66,13 @@ def _read_market(path: Path, stream: IO[bytes], memory: int) -> Any:
     if b"\0" in text:
         raise table_error(path, "is damaged: there is a zero byte in its text.")
     rows, columns, entries, layout, _, symmetry = scipy.io.mminfo(io.BytesIO(text))
+    # With an empty or a lopsided one the parser would divide by zero, or write beyond its memory.
+    check_shape(path, rows, columns)
+    if symmetry != "general" and rows != columns:
+        raise table_error(
+            path,
+            f"is damaged: its header calls a matrix of shape {(rows, columns)} {symmetry}.",
+        )
     # The parser takes the memory for all entries before it has seen the first one.
     if layout == "coordinate":
         least, per_entry = 4 * entries, _ENTRY_BYTES * (1 if symmetry == "general" else 2)
