@@ -152,6 +152,17 @@ def inverse_by_eigenpairs(matrix: Array) -> Array:
     return (vectors / xp.clip(values, RANK * float(values[-1]), None)) @ vectors.T
 
 
+def inverse_of_factor(factor: NDArray[Any]) -> NDArray[Any]:
+    """Return the inverse of LLᵀ, given L in the lower triangle; the factor is overwritten.
+
+    By LAPACK itself: for matrices that are small and many, a wrapper costs as much as they do.
+    """
+    lower = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)[0])
+    result = lower + lower.T
+    result.flat[:: len(result) + 1] /= 2
+    return np.asarray(result)
+
+
 def solve_positive(
     matrix: Array, right: Array, solver: Callable[..., Array] | None = None
 ) -> Array:

@@ -2,7 +2,8 @@ r"""The elastic nets of all components at once, for one A after another.
 
 From one alternation to the next, signs rarely change. While they do not, a solution is a linear
 system whose Cholesky factor is known, and one product with S for all components tells whether the
-signs are still right. Where they are not, :func:`elastic_net` goes on from the last solution.
+signs are still right. Where they are not, all wrong ones change at once, a few times; where that
+does not end, :func:`elastic_net` goes on from the last solution.
 """
 
 from __future__ import annotations

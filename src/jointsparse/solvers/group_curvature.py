@@ -16,10 +16,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import inverse_by_eigenpairs
+from jointsparse.linalg import inverse_by_eigenpairs, inverse_of_factor
 from jointsparse.solvers.gram import Gram
 
 JITTER = 1e-14  # of the largest variance: keeps a singular S positive where λ is next to nothing
@@ -191,15 +191,6 @@ class SampleInverse:
 
 
 def _inverse(matrix: FloatArray) -> FloatArray | None:
-    """Return the inverse of a positive definite matrix, which is overwritten; None for others.
-
-    By LAPACK itself: the matrices are small and many, and a wrapper costs as much as they do.
-    """
+    """Return the inverse of a positive definite matrix, which is overwritten; None for others."""
     factor, failed = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
-    if failed:
-        return None
-    lower, _ = dpotri(factor, lower=True, overwrite_c=True)
-    lower = np.tril(lower)
-    result = lower + lower.T
-    result.flat[:: len(result) + 1] /= 2
-    return np.asarray(result)
+    return None if failed else inverse_of_factor(factor)

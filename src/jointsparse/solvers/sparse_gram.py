@@ -16,7 +16,6 @@ from jointsparse.solvers.sparse_columns import LARGEST_GRAM, leading_pairs
 from jointsparse.solvers.wide_data import SparseWide
 
 MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
-
 ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
 
 

@@ -12,9 +12,9 @@ entries of c = S a are the solution.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dpotri
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.linalg import inverse_of_factor
 from jointsparse.solvers.elastic_net import cholesky
 from jointsparse.solvers.gram import Gram
 
@@ -151,8 +151,7 @@ class Inverse:
         if factor is None:  # equal features, or more than the rank
             self.inverse = np.asarray(np.linalg.pinv(block, rcond=1e-12, hermitian=True))
         else:
-            lower = dpotri(factor, lower=1)[0]
-            self.inverse = np.where(np.tri(len(lower), dtype=bool), lower, lower.T)
+            self.inverse = inverse_of_factor(factor)
         diagonal = np.diagonal(self.inverse)
         # Features that do not vary have none, and lose nothing.
         self.weights = np.divide(1.0, diagonal, out=np.zeros(len(block)), where=diagonal > 0)
