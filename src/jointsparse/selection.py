@@ -195,7 +195,8 @@ def choose_features(
             limits["weights"] = scores / scores.max()
         path = _in_rounds(columns, count, nonzero, target, limits)
         order = _then(path, order)
-    if path is not None and wanted.count in (None, path.picks.size):
+    # None is picked where what all of them explain is lost in rounding beside the other features.
+    if path is not None and path.picks.size and wanted.count in (None, path.picks.size):
         return Choice(order, path.picks.size, path.curve, path, available)
     # In an order that is known: the scores as published, or more features than have a score.
     given = order[: wanted.count or available]

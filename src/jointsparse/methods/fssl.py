@@ -231,9 +231,40 @@ class FSSL(ComponentsMethod):
         -------
         Moments
         """
-        moments = super().moments_of(X, y)
-        moments.cache["labels"] = self._labels(moments, y)
-        return moments
+        return self.with_classes(super().moments_of(X, y), y)
+
+    def with_classes(self, moments: Moments, y: Any) -> Moments:
+        """Return moments with the classes of their samples, checked as ``fit`` does.
+
+        Parameters
+        ----------
+        moments : Moments
+            Moments of the samples; not changed.
+        y : array-like of shape (n_samples,) or None
+            Classes of the samples.
+
+        Returns
+        -------
+        Moments
+        """
+        return moments.with_labels(self._labels(moments, y))
+
+    def fit_moments(self, moments: Moments, y: Any = None) -> Self:
+        """Fit the method to moments instead of samples.
+
+        Parameters
+        ----------
+        moments : Moments
+            Count, mean and scatter matrix of the samples, and the samples themselves unless
+            ``graph="pca"``.
+        y : array-like of shape (n_samples,) or None
+            Classes of the samples. None: those that :meth:`moments_of` was given, if any.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit_moments(moments if y is None else self.with_classes(moments, y))
 
     def _needs_samples(self) -> bool:
         return self.graph != "pca"
@@ -329,7 +360,7 @@ class FSSL(ComponentsMethod):
         return largest
 
     def _chosen_graph(self, moments: Moments) -> str:
-        labels = moments.cache.get("labels")
+        labels = moments.labels
         if self.graph == "lda" and labels is None:
             raise ValueError(
                 "graph='lda' needs the classes of the samples: fit(X, y). Without classes use "
@@ -338,7 +369,7 @@ class FSSL(ComponentsMethod):
         graph = self.graph
         if graph == "auto":
             graph = "lpp" if labels is None else "lda"
-        if graph == "lpp" and not moments.has_samples:
+        if graph in ("lda", "lpp") and not moments.has_samples:
             raise ValueError(
                 f"graph={self.graph!r} needs the samples themselves, not only their scatter "
                 "matrix: use fit(X), or graph='pca'"
@@ -348,14 +379,18 @@ class FSSL(ComponentsMethod):
     def _problem(self, moments: Moments, gram: Gram, scale: float) -> tuple[SubspaceProblem, float]:
         """Return data and targets of length 1, and the length of the targets.
 
-        They stay with the moments: the points of a path have the same targets.
+        They stay with the moments: the points of a path have the same targets. Those of other
+        classes are others.
         """
         self.graph_ = self._chosen_graph(moments)
         of_graph = (self.n_neighbors, self.weights) if self.graph_ == "lpp" else ()
+        problem: tuple[SubspaceProblem, float] | None
         key = f"targets, {(self.graph_, self.n_components, *of_graph)}"
-        if key not in moments.cache:
-            moments.cache[key] = self._new_problem(moments, gram, scale)
-        problem: tuple[SubspaceProblem, float] = moments.cache[key]
+        labels = moments.labels if self.graph_ == "lda" else None
+        known, problem = moments.cache.get(key, (None, None))
+        if problem is None or not (known is labels or np.array_equal(known, labels)):
+            problem = self._new_problem(moments, gram, scale)
+            moments.cache[key] = (labels, problem)
         return problem
 
     def _new_problem(
@@ -373,7 +408,7 @@ class FSSL(ComponentsMethod):
             return SubspaceProblem(gram, C, Y), length * scale
         data = samples_for_graph(moments, scale)
         if self.graph_ == "lda":
-            Y = class_targets(data, moments.cache["labels"], self.n_components)
+            Y = class_targets(data, moments.labels, self.n_components)
         else:
             graph = affinity(data, self.n_neighbors, weights=self.weights)
             Y = neighbour_targets(data, graph, self.n_components or AUTO_COMPONENTS)

@@ -101,7 +101,8 @@ class RobustPCA(ComponentsMethod):
     objective_ : float
         Objective of the solution.
     history_ : ndarray of shape (n_iterations,)
-        Objective known after each iteration; it is evaluated at every tenth.
+        Objective known after each iteration; it is evaluated at every tenth. Before the first
+        of these it is that of (0, X).
     n_iter_ : int
         Iterations made.
     converged_ : bool

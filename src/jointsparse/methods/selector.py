@@ -98,9 +98,9 @@ class Selector(SelectionWorth, ColumnSelector, MomentsEstimator):
         """Advice for a model that came out empty; the subclasses know what to lower."""
         return ""
 
-    def _warn(self, message: str) -> None:
-        # Attributed to the caller of fit or fit_moments.
-        warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=5)
+    def _warn(self, message: str, level: int = 5) -> None:
+        # Attributed to the caller of fit or fit_moments; five frames up from inside _solve.
+        warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=level)
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)

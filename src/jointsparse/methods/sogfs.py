@@ -120,6 +120,7 @@ class SOGFS(GraphSelector):
     """
 
     _rewards_duplicates = True
+    _scale_free = True
 
     def __init__(
         self,

@@ -169,6 +169,8 @@ def regularization_path(
         )
     # Validation by the estimator itself gives its own messages.
     moments = X if isinstance(X, Moments) else model.moments_of(X, y)
+    if isinstance(X, Moments) and y is not None and hasattr(model, "with_classes"):
+        moments = model.with_classes(X, y)
     largest, following = model.emptying_penalty(moments)
     model.set_params(**following)
     scores, solutions, counts, variances = [], [], [], []
