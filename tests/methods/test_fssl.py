@@ -152,8 +152,8 @@ def test_other_classes_of_the_same_moments_give_other_targets():
     assert FSSL(mu=4).fit_moments(labelled).graph_ == "lda"
     again = FSSL(mu=4).fit_moments(labelled, other)
     np.testing.assert_array_equal(again.targets_, expected.targets_)
+    scatter = Moments.from_scatter(X.T @ X, n_samples=len(X))
     with pytest.raises(ValueError, match="needs the samples themselves"):
-        scatter = Moments.from_scatter(X.T @ X, n_samples=len(X))
         FSSL(graph="lda").fit_moments(scatter, NAMES)
 
 

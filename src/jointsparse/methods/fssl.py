@@ -6,14 +6,12 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import check_consistent_length, column_or_1d
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.sparse_samples import combined, times
 from jointsparse.graphs.targets import class_targets, neighbour_targets
+from jointsparse.methods.classes import class_labels
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
 from jointsparse.methods.selector import check_stopping, is_number
@@ -247,7 +245,7 @@ class FSSL(ComponentsMethod):
         -------
         Moments
         """
-        return moments.with_labels(self._labels(moments, y))
+        return moments.with_labels(class_labels(moments, y, self.graph))
 
     def fit_moments(self, moments: Moments, y: Any = None) -> Self:
         """Fit the method to moments instead of samples.
@@ -268,17 +266,6 @@ class FSSL(ComponentsMethod):
 
     def _needs_samples(self) -> bool:
         return self.graph != "pca"
-
-    def _labels(self, moments: Moments, y: Any) -> NDArray[Any] | None:
-        """Return the classes, where they are wanted and there."""
-        if y is None or self.graph not in ("auto", "lda"):
-            return None
-        labels = column_or_1d(to_host(y) if is_device_array(y) else y)
-        check_consistent_length(moments.data, labels)
-        problem = _not_classes(labels)
-        if problem and self.graph == "lda":
-            raise ValueError(f"graph='lda' needs classes, but {problem}; without them use 'lpp'")
-        return None if problem else labels
 
     def _keep_order(self) -> bool:
         return True
@@ -492,15 +479,3 @@ class FSSL(ComponentsMethod):
             value = getattr(self, name)
             if value not in known:
                 raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, known))}")
-
-
-def _not_classes(labels: NDArray[Any]) -> str | None:
-    """Say why labels are no classes; None where they are."""
-    if labels.dtype.kind == "f":
-        if not np.all(np.isfinite(labels)):
-            return "y has values that are not finite"
-        if np.any(labels != np.round(labels)):
-            return "y is continuous"
-    if np.all(labels == labels[0]):
-        return "y has one class only"
-    return None

@@ -72,7 +72,9 @@ class JSPCA(ComponentsMethod):
         P. "trace": multiples of that power of tr S which grows like λ with the data: tr S for
         "frobenius", its root for "samples", its power 3/4 for "features". "absolute": λ itself.
     tol : float, default=1e-5
-        Relative change of Q at which to stop; 0 makes exactly ``max_iter`` iterations.
+        Violation of the conditions of optimality at which to stop (see ``diagnostics_``); with
+        ``solver="published"`` the relative change of Q, as published. 0 makes exactly ``max_iter``
+        iterations.
     max_iter : int, default=1000
         Largest number of alternations.
     warm_start : bool, default=False
@@ -113,6 +115,15 @@ class JSPCA(ComponentsMethod):
         Whether the tolerance was reached.
     stopping_reason_ : str
         Why the solver stopped.
+    diagnostics_ : dict
+        "optimality": by how much the returned Q and P miss the conditions of a stationary point,
+        the larger of two numbers. For Q, with R the gradient of the loss in Q, the largest
+        :math:`\|r_i+\lambda q_i/\|q_i\|\|` or, where :math:`q_i=0`, :math:`\|r_i\|-\lambda`,
+        divided by λ; for P the gradient along the constraint, as a share of the whole. Norms that
+        are not squared are smoothed by 1e-6 of their typical size. With ``loss="features"`` Q and P
+        are optimal for the weights D of their own residuals. "optimality_bound": what it is not
+        above where ``converged_``, ``tol`` and the rounding of the scatter matrix. Neither is there
+        with ``solver="published"``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)

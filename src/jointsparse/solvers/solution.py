@@ -123,10 +123,12 @@ class Trace:
             return f"made the {self.max_iter} iterations asked for"
         if self.converged:
             return f"{self.measure_name} {self.measure:.1e} reached the tolerance {self.tol:.1e}"
-        return (
-            f"stopped at the iteration limit ({self.max_iter}) with {self.measure_name} "
-            f"{self.measure:.1e} above the tolerance {self.tol:.1e}"
-        )
+        return f"stopped at the iteration limit ({self.max_iter}) with {self.lacking}"
+
+    @property
+    def lacking(self) -> str:
+        """What is missing, in words."""
+        return f"{self.measure_name} {self.measure:.1e} above the tolerance {self.tol:.1e}"
 
     def solution(
         self,
