@@ -62,7 +62,8 @@ class SOGFS(GraphSelector):
         equal rows, on the first graph. "trace": multiples of tr(XᵀL_S X) on the first graph.
         "absolute": the number of the authors' program (half of the paper's).
     tol : float, default=1e-4
-        Largest change of a score at which the search for W stops.
+        Largest change of a score at which the search for W stops; after the last alternation also
+        violation of its conditions of optimality (see ``diagnostics_``).
     max_iter : int, default=50
         Largest number of alternations.
 
@@ -79,19 +80,27 @@ class SOGFS(GraphSelector):
     graph_ : csr_array of shape (n_samples, n_samples)
         S.
     objective_ : float
-        Objective of the solution.
+        The objective above at ``graph_``, ``loadings_`` and the last λ, with the best F: the term
+        in F is λ times the sum of the c smallest eigenvalues of L_S, which is 0 where the graph has
+        c components.
     history_ : ndarray of shape (n_iterations,)
-        Objective after each alternation; each belongs to its own λ, so it may rise.
+        The same after each alternation; each belongs to its own λ, so it may rise. After the last,
+        W goes on until it is stationary, so that ``objective_`` may be lower.
     alpha_, graph_penalty_, cluster_penalty_ : float
         g, γ and the last λ.
     n_iter_ : int
         Alternations made.
     converged_ : bool
-        Whether the graph has c components.
+        Whether the graph has c components, where the alternation ends as published, and W is
+        stationary on it.
     stopping_reason_ : str
         Why the solver stopped.
     diagnostics_ : dict
-        Numbers of components of the graph and of nonzero rows.
+        Numbers of components of the graph and of nonzero rows. "optimality": how far W is from
+        stationary on ``graph_``, as in :class:`UDFS`. "optimality_bound": what it is not above
+        where ``converged_``, ``tol``. "graph_change": ‖S' - S‖/‖S‖ for the S' that is best for the
+        returned W among the same neighbours; the alternation, as published, does not wait for it to
+        vanish.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)

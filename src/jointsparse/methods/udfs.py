@@ -60,8 +60,9 @@ class UDFS(GraphSelector):
         equal rows, (c/p) tr M / √(pc). "trace": multiples of tr M. "absolute": the number of the
         paper.
     tol : float, default=1e-4
-        Largest change of a score at which to stop.
-    max_iter : int, default=200
+        Largest change of a score, and violation of the conditions of optimality (see
+        ``diagnostics_``), at which to stop.
+    max_iter : int, default=1000
         Largest number of eigenproblems. (The authors' program makes 20.)
 
     Attributes
@@ -75,9 +76,10 @@ class UDFS(GraphSelector):
     loadings_ : ndarray of shape (n_features, n_clusters)
         W. More columns where eigenvalues tie.
     objective_ : float
-        Objective of the solution.
+        The objective above, at ``loadings_``.
     history_ : ndarray of shape (n_iterations,)
-        Objective after each eigenproblem; it never rises.
+        Objective after each eigenproblem as it is minimised, with :math:`\|w_j\|^2+10^{-10}` in
+        place of :math:`\|w_j\|^2`: it never rises, and ends slightly above ``objective_``.
     alpha_ : float
         g in the units of the objective.
     n_iter_ : int
@@ -87,7 +89,10 @@ class UDFS(GraphSelector):
     stopping_reason_ : str
         Why the solver stopped.
     diagnostics_ : dict
-        Number of nonzero rows.
+        Number of nonzero rows. "optimality": length of the gradient of the smoothed objective
+        (:math:`\|w_j\|^2+10^{-10}` in place of :math:`\|w_j\|^2`) along the matrices with
+        orthonormal columns, at W, divided by the length of the gradient of its penalty.
+        "optimality_bound": what it is not above where ``converged_``, ``tol``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -132,7 +137,7 @@ class UDFS(GraphSelector):
         rule: str = "greedy",
         penalty_scale: str = "relative",
         tol: float = 1e-4,
-        max_iter: int = 200,
+        max_iter: int = 1000,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
