@@ -26,7 +26,7 @@ from jointsparse.solvers.convex_published import CONSTANTS, solve_published
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.geometric_median import row_norms
 from jointsparse.solvers.greedy import Target
-from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.solution import Rounding, Solution, proven
 
 AUTO_ALPHA = 0.1
 AUTO_ETA = 0.03
@@ -83,7 +83,7 @@ class ConvexSelector(Selector):
         elif self.alpha == "count":
             solution = self._solve_for_count(moments)
         else:
-            solution = self._solve_exact(moments, self.alpha_, self.tol)
+            solution = self._solve_proven(moments, self.alpha_)
         self.loadings_ = to_host(solution.loadings)
         return solution, self._scores(solution)
 
@@ -180,15 +180,25 @@ class ConvexSelector(Selector):
             both = hasattr(self, "eta") and not self.eta_
             reason = "alpha and eta cannot both be 0" if both else "alpha must be positive"
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
-        total = moments.total_variance
-        # Σ‖x_i‖ is at most the second of these.
-        size = total if self._loss == "squared" else float(np.sqrt(moments.n_samples * total))
+        size = self._empty_objective(moments)
         if self.alpha_ + self.eta_ < ROUNDING * size:
             raise ValueError(
                 f"the penalty is {(self.alpha_ + self.eta_) / size:.2g} of the size of the data, "
                 "which is lost in rounding: without a penalty every feature reconstructs itself; "
                 "raise alpha, or set penalty_scale='relative'"
             )
+
+    def _empty_objective(self, moments: Moments) -> float:
+        """Return the objective of Ω = 0, tr S, or what Σ‖x_i‖ is not above."""
+        total = moments.total_variance
+        return total if self._loss == "squared" else float(np.sqrt(moments.n_samples * total))
+
+    def _solve_proven(self, moments: Moments, lam: float) -> Solution:
+        """Solve for a λ; the gap includes the rounding of the objective and of its bound."""
+        size = self._empty_objective(moments)
+        terms = moments.n_samples * moments.n_features
+        rounding = Rounding(terms, size, size / (lam + self.eta_))
+        return proven(lambda tol: self._solve_exact(moments, lam, tol), self.tol, rounding)
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
         """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
@@ -234,7 +244,7 @@ class ConvexSelector(Selector):
         best: tuple[int, float, Solution] | None = None
         for _ in range(40):
             lam = float(np.sqrt(low * high))
-            solution = self._solve_exact(moments, lam, self.tol)
+            solution = self._solve_proven(moments, lam)
             size = int(np.count_nonzero(self._scores(solution)))
             # Of two supports equally far from the wanted one the larger loses less.
             if best is None or (abs(size - wanted), -size) < (abs(best[0] - wanted), -best[0]):

@@ -18,7 +18,7 @@ from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.methods.wide_samples import samples_for_graph
 from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram
-from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.solvers.subspace_equality import solve_equality
 from jointsparse.solvers.subspace_norms import NORMS
 from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
@@ -307,7 +307,12 @@ class FSSL(ComponentsMethod):
             )
         multiple = self._multiple()
         self.mu_ = multiple * self.mu_min_
-        solution = self._solved(problem, largest / multiple)
+        # Targets and data have length 1, and so has the objective of A = 0.
+        terms = moments.n_samples * moments.n_features
+        rounding = Rounding(terms, 1.0, 1.0 if np.isinf(multiple) else multiple)
+        solution = proven(
+            lambda tol: self._solved(problem, largest / multiple, tol), self.tol, rounding
+        )
         self._state = np.asarray(solution.loadings) if self.warm_start else None
         return self._in_units_of_data(solution, problem, moments, scale, unit)
 
@@ -403,7 +408,7 @@ class FSSL(ComponentsMethod):
         Y = Y / length
         return SubspaceProblem(gram, combined(Y.T, data).T, Y), length
 
-    def _solved(self, problem: SubspaceProblem, penalty: float) -> Solution:
+    def _solved(self, problem: SubspaceProblem, penalty: float, tol: float) -> Solution:
         equality = self.constraint == "equality"
         if self.solver == "reweighted":
             weight = None if equality else penalty
@@ -411,11 +416,11 @@ class FSSL(ComponentsMethod):
                 problem, weight, self.norm, tol=self.tol, max_iter=self.max_iter
             )
         if equality:
-            return solve_equality(problem, self.norm, tol=self.tol, max_iter=self.max_iter)
+            return solve_equality(problem, self.norm, tol=tol, max_iter=self.max_iter)
         start = self._state if self.warm_start else None
         if start is not None and start.shape != problem.correlation.shape:
             start = None
-        return solve_subspace(problem, penalty, self.norm, tol=self.tol, start=start)
+        return solve_subspace(problem, penalty, self.norm, tol=tol, start=start)
 
     def _in_units_of_data(
         self,

@@ -18,7 +18,7 @@ from jointsparse.methods.graph_selector import (
 )
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.solvers.gram import Gram, SampleGram
-from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.solvers.sparse_gram import SparseGram
 from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
 
@@ -165,8 +165,11 @@ class MCFS(GraphSelector):
         length = float(np.linalg.norm(targets))
         targets = targets / length
         problem = SubspaceProblem(gram, combined(targets.T, data).T / scale, targets)
-        solution = solve_subspace(
-            problem, float(self.alpha) * emptying(problem, "l11"), "l11", tol=self.tol
+        penalty = float(self.alpha) * emptying(problem, "l11")
+        solution = proven(
+            lambda tol: solve_subspace(problem, penalty, "l11", tol=tol),
+            self.tol,
+            Rounding(data.shape[0] * data.shape[1], 1.0, 1 / float(self.alpha)),
         )
         loadings = np.asarray(solution.loadings) * (peaks[seen] * length / scale)
         return replace(solution, loadings=loadings), np.max(np.abs(loadings), axis=1)

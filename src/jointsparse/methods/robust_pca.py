@@ -14,7 +14,7 @@ from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.pursuit import solve_pursuit
-from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.solution import Rounding, Solution, proven
 
 NEGLIGIBLE = 1e-6  # of the largest singular value, or ten times the tolerance where that is more
 
@@ -238,7 +238,12 @@ class RobustPCA(ComponentsMethod):
         data = np.asarray(moments.centred_data, dtype=np.float64)
         self.alpha_ = self._factor() / float(np.sqrt(max(data.shape)))
         median = np.median(data, axis=0)
-        solution = solve_pursuit(data - median, self.alpha_, tol=self.tol, max_iter=self.max_iter)
+        rest = data - median
+        solution = proven(
+            lambda tol: solve_pursuit(rest, self.alpha_, tol=tol, max_iter=self.max_iter),
+            self.tol,
+            Rounding(data.size, self.alpha_ * float(np.sum(np.abs(rest)))),
+        )
         errors, scores = solution.state
         self.sparse_ = errors
         self.low_rank_ = data + moments.mean - errors
