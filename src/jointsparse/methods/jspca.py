@@ -22,6 +22,7 @@ from jointsparse.solvers.joint_sparse import (
     Loss,
     SampleLoss,
     emptying_joint_penalty,
+    feature_residuals,
     solve_joint,
 )
 from jointsparse.solvers.passed_sample_loss import PassedSampleLoss
@@ -105,7 +106,7 @@ class JSPCA(ComponentsMethod):
     ranking_ : ndarray of shape (n_features,)
         1 for the best feature.
     objective_ : float
-        Objective of the solution.
+        Objective of ``projection_`` and ``recovery_``.
     history_ : ndarray of shape (n_iterations,)
         Objective after each alternation. It never rises, except with ``loss="features"``, where
         the constraint moves.
@@ -216,6 +217,7 @@ class JSPCA(ComponentsMethod):
                 gram, start.shape[1], self.alpha_, tol=self.tol, max_iter=self.max_iter
             )
             loadings = self._as_published(solution)
+            solution = replace(solution, objective=self._objective_of_features(gram))
         else:
             warm = self._state if self.warm_start else None
             if warm is not None and warm[0].shape != start.shape:
@@ -269,6 +271,13 @@ class JSPCA(ComponentsMethod):
         # Where p > n single precision stays: a copy in double precision may not fit.
         centred = moments.centred_data if wide else double(moments.centred_data)
         return SampleLoss(centred, wide=wide, shrink=1 / np.sqrt(gram.trace))
+
+    def _objective_of_features(self, gram: Gram) -> float:
+        """Return the objective of Q and P, less the entries that became zero."""
+        Q, P = self.projection_, self.recovery_
+        norms = feature_residuals(np.asarray(gram.diagonal), Q, P, gram.apply(Q), 0.0)
+        penalty = self.alpha_ * float(np.sum(np.linalg.norm(Q, axis=1)))
+        return float(np.sum(norms)) * float(np.sqrt(gram.trace)) + penalty
 
     def _as_published(self, solution: Solution) -> FloatArray:
         Q = solution.loadings
