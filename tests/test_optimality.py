@@ -242,6 +242,15 @@ def test_the_objective_is_that_of_what_is_returned(name, table):
     assert np.all(np.isfinite(model.history_))
 
 
+@pytest.mark.parametrize("threshold", [0.0, 0.05])
+def test_the_objective_of_the_published_algorithm_is_that_of_what_is_left(threshold):
+    X = TABLES["narrow"]
+    model = js.JSPCA(loss="features", solver="published", threshold=threshold, tol=0, max_iter=20)
+    model.fit(X)
+    assert np.any(model.projection_ == 0) == (threshold > 0)
+    assert model.objective_ == pytest.approx(jspca(model, X), rel=1e-8)
+
+
 # The conditions of optimality.
 
 

@@ -380,7 +380,7 @@ class FSSL(ComponentsMethod):
         key = f"targets, {(self.graph_, self.n_components, *of_graph)}"
         labels = moments.labels if self.graph_ == "lda" else None
         known, problem = moments.cache.get(key, (None, None))
-        if problem is None or not (known is labels or np.array_equal(known, labels)):
+        if problem is None or (labels is not None and not np.array_equal(known, labels)):
             problem = self._new_problem(moments, gram, scale)
             moments.cache[key] = (labels, problem)
         return problem
