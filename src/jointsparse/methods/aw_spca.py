@@ -88,7 +88,8 @@ class AWSPCA(SampleLossSelector):
         One row for each feature: U with Ω = UUᵀ where ``psd``; otherwise L, whose row norms are the
         column norms of Ω.
     duality_gap_ : float
-        Proven upper bound on (objective - optimum) / objective. Exact solver only.
+        Proven upper bound on (objective - optimum) / objective, rounding included. Exact solver
+        only.
     objective_, history_, gap_history_, n_iter_, converged_, stopping_reason_
         As in :class:`SPCAPSD`.
     alpha_ : float

@@ -133,6 +133,9 @@ class FSSL(ComponentsMethod):
         Whether the tolerance was reached.
     stopping_reason_ : str
         Why the solver stopped.
+    diagnostics_ : dict
+        "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
+        where ``converged_``. Only "duality_gap" with ``solver="reweighted"``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -79,11 +79,14 @@ class MCFS(GraphSelector):
         Σ_k of the objectives, with y_k divided by its largest absolute product with a feature,
         and all of them by one number, so that Σ‖y_k‖² = 1: then one λ serves for all.
     duality_gap_ : float
-        Proven upper bound on (objective - optimum) / objective.
+        Proven upper bound on (objective - optimum) / objective, rounding included.
     history_, gap_history_ : ndarray
         Objective and gap after each attempt; one is usual.
     n_iter_, converged_, stopping_reason_
         Attempts made, whether the gap reached the tolerance, and why the solver stopped.
+    diagnostics_ : dict
+        "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
+        where ``converged_``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)

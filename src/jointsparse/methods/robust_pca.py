@@ -76,7 +76,7 @@ class RobustPCA(ComponentsMethod):
         For each sample the share of its energy in the errors, ‖e‖² / (‖l‖² + ‖e‖²) with l around
         the median: near 1 for a sample that the components do not describe.
     duality_gap_ : float
-        Proven upper bound on (objective - optimum) / objective.
+        Proven upper bound on (objective - optimum) / objective, rounding included.
     gap_history_ : ndarray of shape (n_iterations,)
         The same, as known after each iteration.
     components_ : ndarray of shape (n_components, n_features)
@@ -109,6 +109,9 @@ class RobustPCA(ComponentsMethod):
         Whether the tolerance was reached.
     stopping_reason_ : str
         Why the solver stopped.
+    diagnostics_ : dict
+        "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
+        where ``converged_``. "rank": number of singular values of the low-rank part.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)

@@ -104,7 +104,8 @@ class SPCAPSD(ConvexSelector):
         Features that are proved to be zero in *every* optimum; other zeros are zeros of this
         solution. Where the solver screens.
     duality_gap_ : float
-        Proven upper bound on (objective - optimum) / objective. Exact solver only.
+        Proven upper bound on (objective - optimum) / objective, rounding included. Exact solver
+        only.
     objective_ : float
         Objective of the solution.
     history_, gap_history_ : ndarray of shape (n_iterations,)
@@ -118,7 +119,8 @@ class SPCAPSD(ConvexSelector):
     stopping_reason_ : str
         Why the solver stopped.
     diagnostics_ : dict
-        Rank of Ω, residuals, step size.
+        Rank of Ω, residuals, step size; of the exact solver also "optimality", ``duality_gap_``
+        again, and "optimality_bound", ``tol``, which it is not above where ``converged_``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)

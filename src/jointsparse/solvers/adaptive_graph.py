@@ -34,7 +34,7 @@ FIXED = 5  # iterations with the first candidates
 NO_EDGE = 1e-10  # weight (rows sum to 1) that joins nothing
 ROUNDING = 1e-8  # length of a direction of XW, where columns of X have length 1
 PASSES = 100  # eigenproblems in one W-step
-MORE_PASSES = 1000  # of the last one, until it is stationary; ten are usual
+MORE_PASSES = 500  # of the last one, until it is stationary; ten are usual
 DENSE_UP_TO = 300  # samples for which the eigenvectors of the graph come from a full matrix
 FACTOR_UP_TO = 4000  # samples for which a sparse factorisation of the Laplacian stays sparse enough
 

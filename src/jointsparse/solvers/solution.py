@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -144,6 +145,8 @@ class Trace:
         """Return the result of the run; its last word on convergence is the gap given here."""
         if gap is not None:
             self.measure = gap
+        # What a run this short does not know yet is left out.
+        diagnostics = {name: value for name, value in diagnostics.items() if math.isfinite(value)}
         return Solution(
             loadings=loadings,
             objective=objective,
