@@ -195,8 +195,9 @@ class DaskSource(Source):
         size = (self.n_samples or np.inf) * self.n_features * self.dtype.itemsize
         if not on_cluster() and size > self.budget:
             return self  # the workers are threads here: the blocks are read again each time
-        kept = copy(self)
-        kept._blocks = list(dask.persist(*self._blocks))
+        blocks = list(dask.persist(*self._blocks))
+        kept = copy(self)  # only now: cutting the blocks tells their lengths
+        kept._blocks = blocks
         return kept
 
     def wide(self, collect: Callable[[NDArray[Any]], Any]) -> DaskWide | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 STATES_AT_A_TIME = 4  # how many partial sums one task of the tree adds up
 
 
 def applied(
-    function: Callable[..., Any], blocks: Sequence[Any], arguments: Iterable[Sequence[Any]] | None
+    function: Callable[..., Any], blocks: Sequence[Any], arguments: Iterable[Sequence[Any]]
 ) -> list[Any]:
     """Return ``function(block, *arguments)`` of each block, delayed.
 
@@ -20,8 +19,7 @@ def applied(
     import dask
 
     shared, apply = dask.delayed(function, pure=False), dask.delayed(_apply, pure=False)
-    rows = repeat(()) if arguments is None else arguments
-    return [apply(shared, block, *row) for block, row in zip(blocks, rows, strict=False)]
+    return [apply(shared, block, *row) for block, row in zip(blocks, arguments, strict=True)]
 
 
 def tree_sum(states: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
