@@ -64,8 +64,7 @@ class Folder:
     """
 
     def __init__(self, root: Path) -> None:
-        with reading(root):
-            self.root = root.resolve()
+        self.root = root.resolve()
         self._version = Versions([self.root])
         # Clocks of file servers may be ahead of this machine's.
         self._opened = max(time.time_ns(), _last_change(self.root.stat()))
@@ -123,6 +122,8 @@ class Folder:
 def check_plain(path: Path) -> None:
     """Refuse what is neither a file nor a folder: reading a pipe or a device may never end."""
     with reading(path):
+        if path.is_symlink() and not path.exists():
+            raise table_error(path, "is a link that leads nowhere.")
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise table_error(path, "is a device or a pipe; only files are read.")
 

@@ -13,6 +13,7 @@ from jointsparse.io.limits import NAME_BYTES, check_memory
 from jointsparse.sources.base import Block, Source
 
 MOST_BYTES = 2**63 - 1  # that a file can have
+ALSO_RAISED = (AttributeError, AssertionError)  # by Zarr, where its metadata are not what they seem
 
 
 class Watched(Protocol):
@@ -69,7 +70,7 @@ class ChunkedSource(Source):
         """Return a part, all of it from the files that were opened."""
         self._check()
         try:
-            with reading(Path(self.name)):
+            with reading(Path(self.name), *ALSO_RAISED):
                 return self.stored[part]
         finally:
             self._check()  # also where reading failed: that they changed is then the reason

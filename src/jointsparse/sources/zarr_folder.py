@@ -11,7 +11,7 @@ from jointsparse.io.budget import available_memory
 from jointsparse.io.errors import reading, table_error
 from jointsparse.io.limits import check_memory
 from jointsparse.io.versions import Folder
-from jointsparse.sources.stored import ChunkedSource
+from jointsparse.sources.stored import ALSO_RAISED, ChunkedSource
 
 SMALL = 1 << 22  # bytes of a file that are read without asking how much memory there is
 
@@ -39,7 +39,7 @@ def open_zarr(path: Path, choose: Any) -> ChunkedSource:
     if not path.is_dir():
         raise table_error(path, "is no folder, as a Zarr array is; packed ones are not read.")
     folder = Folder(path)
-    with reading(path):
+    with reading(path, *ALSO_RAISED):
         opened = zarr.open(_store_class()(folder), mode="r")
         if not isinstance(opened, zarr.Array):
             found = [name for name, item in opened.arrays() if len(item.shape) == 2]
@@ -58,7 +58,7 @@ def source_of_array(array: Any) -> ChunkedSource:
     if not isinstance(array.store, zarr.storage.LocalStore) or root is None:
         return ChunkedSource(array)
     folder = Folder(Path(root))
-    with reading(folder.root):
+    with reading(folder.root, *ALSO_RAISED):
         stored = zarr.open_array(_store_class()(folder), path=array.path, mode="r")
     return ChunkedSource(stored, watched=folder)
 
