@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -36,8 +37,10 @@ def refused(function, path, *words):
 
 def read(path):
     """Open and read all of it."""
-    for _ in open_source(path).blocks(entries=60):
-        pass
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Zarr's, about what it does not know
+        for _ in open_source(path).blocks(entries=60):
+            pass
 
 
 @pytest.fixture
@@ -129,11 +132,9 @@ SPECIAL = [pipe, zeros, elsewhere, loop]
 
 @needs_pipes
 @pytest.mark.parametrize("name", ["c/2/0", "zarr.json"])
-@pytest.mark.parametrize("special", [*SPECIAL, type(store), os.mkdir], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("special", [*SPECIAL, os.mkdir], ids=lambda f: f.__name__)
 def test_chunks_that_are_no_files(store, name, special):
     """A pipe would be waited for, and of zeros there is no end."""
-    if special not in (*SPECIAL, os.mkdir):
-        pytest.skip("nothing else")
     (store / name).unlink()
     special(store / name)
     refused(read, store)

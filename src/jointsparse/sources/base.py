@@ -178,8 +178,13 @@ class Source:
             stop = start + block.shape[0]
             if block.dtype != values.dtype:
                 values = values.astype(np.result_type(values, block), copy=False)
-            values[start:stop] = block
+            if stop <= self.n_samples:
+                values[start:stop] = block
             start = stop
+        if start != self.n_samples:  # what is beyond them was never written
+            raise ValueError(
+                f"{self.name} says to have {self.n_samples} rows, and has {start}: it is damaged"
+            )
         return values
 
     @property

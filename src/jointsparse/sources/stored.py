@@ -9,10 +9,9 @@ from typing import Any, Protocol
 
 from jointsparse.io.budget import available_memory
 from jointsparse.io.errors import reading, table_error
-from jointsparse.io.limits import NAME_BYTES, check_memory
+from jointsparse.io.limits import NAME_BYTES, check_memory, check_possible
 from jointsparse.sources.base import Block, Source
 
-MOST_BYTES = 2**63 - 1  # that a file can have
 ALSO_RAISED = (AttributeError, AssertionError)  # by Zarr, where its metadata are not what they seem
 
 
@@ -89,8 +88,7 @@ def _check_promises(
     name: str, shape: tuple[int, ...], chunks: tuple[int, ...] | None, size: int
 ) -> None:
     """Refuse what no file can hold: the shape is what the file says of itself."""
-    if min(shape) < 0 or math.prod(shape) * size > MOST_BYTES:
-        raise table_error(name, f"is damaged: it says the shape {shape}, which no file can hold.")
+    check_possible(Path(name), shape, size)
     if chunks is not None and (len(chunks) != 2 or min(chunks) < 1):
         raise table_error(name, f"is damaged: it says to be cut into chunks of shape {chunks}.")
     free = available_memory()
