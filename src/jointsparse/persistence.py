@@ -147,12 +147,15 @@ def _plain(path: Path, content: bytes) -> bytes:
     referred to, are more than the memory.
     """
     parts = unpacked(content, partial(_check_size, path))
+    size = sum(map(len, parts.values()))
+
+    def check_more(more: int) -> None:
+        _check_size(path, size + more)
+
     for name, part in parts.items():
         if zipfile.is_zipfile(io.BytesIO(part)):  # a sparse matrix, which is an archive itself
-            size = sum(map(len, parts.values()))
-            parts[name] = packed(
-                unpacked(part, lambda more, size=size: _check_size(path, size + more))
-            )
+            parts[name] = packed(unpacked(part, check_more))
+            size += len(parts[name])
     total = _PARSED * len(parts[_SCHEMA])
     _check_size(path, total)
     waiting = [json.loads(parts[_SCHEMA])]

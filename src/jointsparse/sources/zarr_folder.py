@@ -80,15 +80,12 @@ def _store_class() -> type[Any]:
             return wanted.offset, size
         return (max(0, size - wanted.suffix) if isinstance(wanted, SuffixByteRequest) else 0), size
 
-    class FolderStore(LocalStore):  # type: ignore[misc]
+    class FolderStore(LocalStore):
         """A local store whose files go through `Folder.open`."""
 
         def __init__(self, folder: Folder) -> None:
             super().__init__(folder.root, read_only=True)
             self._folder = folder
-
-        def with_read_only(self, read_only: bool = False) -> Any:
-            return self
 
         def get_sync(self, key: str, *, prototype: Any = None, byte_range: Any = None) -> Any:
             prototype = prototype or default_buffer_prototype()
