@@ -1,5 +1,6 @@
 """Zarr folders and HDF5 files made to do harm, and what is no file where one is expected."""
 
+import asyncio
 import json
 import os
 import time
@@ -174,7 +175,23 @@ def test_parts_of_chunks_are_read(tmp_path):
         tmp_path / "a.zarr", shape=X.shape, dtype=X.dtype, chunks=(5, 2), shards=(20, 6)
     )
     stored[:] = X
-    np.testing.assert_array_equal(open_source(tmp_path / "a.zarr").read(), X)
+    source = open_source(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(source.read(), X)
+    np.testing.assert_array_equal(source.read_columns(np.array([2])), X[:, 2:3])
+    from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+    from zarr.core.buffer import default_buffer_prototype
+
+    content = (tmp_path / "a.zarr" / "c" / "0" / "0").read_bytes()
+    wanted = [None, RangeByteRequest(3, 9), OffsetByteRequest(7), SuffixByteRequest(5)]
+    store = source.stored.store
+    found = asyncio.run(
+        store.get_partial_values(
+            default_buffer_prototype(), [*(("c/0/0", part) for part in wanted), ("none", None)]
+        )
+    )
+    expected = [content, content[3:9], content[7:], content[-5:]]
+    assert [part.to_bytes() for part in found[:-1]] == expected
+    assert found[-1] is None
 
 
 def hdf5(path, make):

@@ -103,6 +103,20 @@ def test_blocks_that_dask_keeps_begin_where_they_did(chunk):
             Moments.from_source(samples)
 
 
+def test_sparse_blocks_name_the_first_row():
+    da, sp = pytest.importorskip("dask.array"), pytest.importorskip("scipy.sparse")
+    model = SPCAPSD(n_features_to_select=2).fit(X)
+    column = int(model.get_support(indices=True)[0])
+    broken = with_hole(40, column)
+    broken[31, column] = np.inf
+    for make in (sp.csr_matrix, sp.csc_matrix):
+        samples = da.from_array(broken, chunks=(30, COLUMNS)).map_blocks(make)
+        with pytest.raises(ValueError, match=r"infinite value inf in column .*, data row 32\b"):
+            model.transform(samples).compute()
+        whole = da.from_array(X, chunks=(30, COLUMNS)).map_blocks(make)
+        assert model.transform(whole).compute().shape == (ROWS, 2)
+
+
 def test_weights_meet_their_rows_in_blocks_that_dask_keeps():
     """The halves of the samples, and what lies beside them, are cut as the blocks are."""
     da = pytest.importorskip("dask.array")
