@@ -473,13 +473,16 @@ class TestRefusals:
         assert_refused(result, "alpha must be between 0 and 1.")
         assert files_beside(table) == ["data.csv"]
 
-    def test_failure_of_the_second_file_names_the_first(self, variance, table, monkeypatch):
+    def test_where_the_second_file_fails_the_first_does_not_appear(
+        self, variance, table, monkeypatch
+    ):
         def fail(*_):
             raise OSError("disk full")
 
         monkeypatch.setattr("jointsparse.io.write_table", fail)
         result = select(table, "--ranking", table.parent / "r.csv", "--output", "o.csv")
-        assert_refused(result, "disk full", "r.csv was written before")
+        assert_refused(result, "disk full")
+        assert not (table.parent / "r.csv").exists()
 
     def test_parameter_of_the_wrong_type(self, variance, table):
         assert_refused(
@@ -509,7 +512,8 @@ class TestInterruptions:
         monkeypatch.setattr("jointsparse.io.write_table", interrupt)
         result = select(table, "--ranking", table.parent / "r.csv", "--output", "o.csv")
         assert result.exit_code == 130
-        assert "r.csv was written" in result.stderr
+        assert "nothing was written" in result.stderr
+        assert not (table.parent / "r.csv").exists()
         result = select(table, "--output", "o.csv")
         assert "nothing was written" in result.stderr
 

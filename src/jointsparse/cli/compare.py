@@ -36,6 +36,7 @@ from jointsparse.cli.options import (
 )
 from jointsparse.cli.outputs import check_result_paths, save_figure
 from jointsparse.cli.reporting import check_page_target
+from jointsparse.cli.together import appear_together, telling
 from jointsparse.methods import registry
 from jointsparse.text import visible
 
@@ -133,17 +134,18 @@ def compare(options: CompareOptions) -> None:
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):
             print_warning(f"{result.name}: {message}")
-    written = _write(found, options.output, options.figure)
-    if options.report is not None:
-        _write_report(options.report, found, fitting.data_name(options.data), scaling)
-        written.append(options.report)
-    if options.as_json:
-        print_json(as_record(found, table, fitting.data_name(options.data), options.scale))
-    elif not options.quiet:
-        console = output_console()
-        _print(console, found, table, fitting.data_name(options.data), scaling)
-        for path in written:
-            console.print(Text(f"wrote {path}"), soft_wrap=True)
+    with appear_together() as written:
+        _write(found, options.output, options.figure)
+        if options.report is not None:
+            _write_report(options.report, found, fitting.data_name(options.data), scaling)
+    with telling(written):
+        if options.as_json:
+            print_json(as_record(found, table, fitting.data_name(options.data), options.scale))
+        elif not options.quiet:
+            console = output_console()
+            _print(console, found, table, fitting.data_name(options.data), scaling)
+            for path in written:
+                console.print(Text(f"wrote {path}"), soft_wrap=True)
 
 
 def _names(text: str) -> list[str]:
@@ -186,37 +188,26 @@ def _progress(console: Console, quiet: bool) -> Iterator[Callable[[str, int, int
             )
 
 
-def _write(found: "Comparison", output: Path | None, figure: Path | None) -> list[Path]:
-    from jointsparse.io import TableError, write_rows
+def _write(found: "Comparison", output: Path | None, figure: Path | None) -> None:
+    from jointsparse.io import write_rows
 
-    written = []
-    try:
-        if output is not None:
-            write_rows(output, *_rows(found))
-            written.append(output)
-        if figure is not None:
-            from jointsparse.plotting import ComparisonDisplay
+    if output is not None:
+        write_rows(output, *_rows(found))
+    if figure is not None:
+        from jointsparse.plotting import ComparisonDisplay
 
-            save_figure(figure, lambda: ComparisonDisplay.from_comparison(found).figure_)
-            written.append(figure)
-    except (TableError, OSError) as error:
-        raise CommandError(str(error)) from error
-    return written
+        save_figure(figure, lambda: ComparisonDisplay.from_comparison(found).figure_)
 
 
 def _write_report(path: Path, found: "Comparison", data: str, scaling: str) -> None:
     from datetime import UTC, datetime
 
     from jointsparse import __version__
-    from jointsparse.io import TableError
     from jointsparse.report.comparison import save_comparison
 
     made = f"Made by jointsparse compare {__version__} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
     title = f"Methods side by side: {data}"
-    try:
-        save_comparison(path, found, title=title, scaling=scaling, made=made)
-    except (TableError, OSError) as error:
-        raise CommandError(str(error)) from error
+    save_comparison(path, found, title=title, scaling=scaling, made=made)
 
 
 def _rows(found: "Comparison") -> tuple[list[str], list[list[Any]]]:

@@ -12,6 +12,7 @@ from jointsparse.cli.console import print_error
 from jointsparse.cli.start import status_of, stopped
 
 USAGE_STATUS = 2
+LOOP = "is a link that leads back to itself"
 PIPE_STATUS = 141  # as shells give for SIGPIPE
 
 # The parser's own errors (unknown option, value of the wrong type). Typer exports only this
@@ -51,6 +52,12 @@ class OneSentenceGroup(TyperGroup):
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             print_error(f"stopped: {where}{error.strerror or error}")
+            raise typer.Exit(USAGE_STATUS) from error
+        except RuntimeError as error:
+            # What Python before 3.13 says of a path that it cannot follow to its end.
+            if not str(error).startswith("Symlink loop"):
+                raise
+            print_error(f"stopped: {str(error).removeprefix('Symlink loop from ')} {LOOP}")
             raise typer.Exit(USAGE_STATUS) from error
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:

@@ -35,6 +35,7 @@ from jointsparse.cli.options import (
 )
 from jointsparse.cli.outputs import check_result_paths, save_figure
 from jointsparse.cli.progress import solver_progress
+from jointsparse.cli.together import appear_together, telling
 from jointsparse.text import visible
 
 if TYPE_CHECKING:
@@ -109,28 +110,35 @@ def path(options: PathOptions) -> None:
     for message in warnings:
         print_warning(message)
     rows = path_rows(found, table.names)
-    written = _write(found, rows, table.names, options.output, options.figure)
-    if options.as_json:
-        print_json(
-            {
-                "data": fitting.data_name(options.data),
-                "method": chosen.name,
-                "parameters": parameters_of(estimator),
-                "scale": options.scale.value,
-                "n_samples": table.values.shape[0],
-                "n_features": table.values.shape[1],
-                "points": [dict(zip(HEADER, row, strict=True)) for row in rows],
-                "notes": table.notes,
-                "warnings": warnings,
-            }
-        )
-    elif not options.quiet:
-        console = output_console()
-        _print(
-            console, rows, table.values.shape, fitting.data_name(options.data), chosen.name, scaling
-        )
-        for place in written:
-            console.print(Text(f"wrote {place}"), soft_wrap=True)
+    with appear_together() as written:
+        _write(found, rows, table.names, options.output, options.figure)
+    with telling(written):
+        if options.as_json:
+            print_json(
+                {
+                    "data": fitting.data_name(options.data),
+                    "method": chosen.name,
+                    "parameters": parameters_of(estimator),
+                    "scale": options.scale.value,
+                    "n_samples": table.values.shape[0],
+                    "n_features": table.values.shape[1],
+                    "points": [dict(zip(HEADER, row, strict=True)) for row in rows],
+                    "notes": table.notes,
+                    "warnings": warnings,
+                }
+            )
+        elif not options.quiet:
+            console = output_console()
+            _print(
+                console,
+                rows,
+                table.values.shape,
+                fitting.data_name(options.data),
+                chosen.name,
+                scaling,
+            )
+            for place in written:
+                console.print(Text(f"wrote {place}"), soft_wrap=True)
 
 
 def _solve(
@@ -175,22 +183,15 @@ def _write(
     names: list[str],
     output: Path | None,
     figure: Path | None,
-) -> list[Path]:
-    from jointsparse.io import TableError, write_rows
+) -> None:
+    from jointsparse.io import write_rows
 
-    written = []
-    try:
-        if output is not None:
-            write_rows(output, HEADER, [_cells(row) for row in rows])
-            written.append(output)
-        if figure is not None:
-            from jointsparse.plotting import PathDisplay
+    if output is not None:
+        write_rows(output, HEADER, [_cells(row) for row in rows])
+    if figure is not None:
+        from jointsparse.plotting import PathDisplay
 
-            save_figure(figure, lambda: PathDisplay.from_path(found, feature_names=names).figure_)
-            written.append(figure)
-    except (TableError, OSError) as error:
-        raise CommandError(str(error)) from error
-    return written
+        save_figure(figure, lambda: PathDisplay.from_path(found, feature_names=names).figure_)
 
 
 def _cells(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -119,7 +119,8 @@ def _connected(address: str) -> Iterator[Any]:
     """Connect to the cluster; what goes wrong with it, then or later, is one sentence."""
     import logging
 
-    from jointsparse.experiments.cluster import ClusterError, connected, has_workers
+    from jointsparse.experiments.cluster import connected, has_workers
+    from jointsparse.sources.dask_graph import ClusterError
 
     try:
         with connected(address) as client:

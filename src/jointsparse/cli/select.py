@@ -1,7 +1,5 @@
 """``jointsparse select``: rank the features of a table and keep the ones that matter."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +29,7 @@ from jointsparse.cli.rendering import (
     print_selection,
     ranking_cells,
 )
-from jointsparse.cli.start import retold, stopped
+from jointsparse.cli.together import appear_together, telling
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
@@ -293,9 +291,10 @@ def select(options: SelectOptions) -> None:
     )
     for message in warnings:
         print_warning(message)
-    written = _write(selection, options.output, options.ranking)
-    with _telling(written):
-        _write_more(options, selection, values, shape, written)
+    with appear_together() as written:
+        _write(selection, options.output, options.ranking)
+        _write_more(options, selection, values, shape)
+    with telling(written):
         if options.as_json:
             print_json(as_record(selection))
         elif not options.quiet:
@@ -348,26 +347,21 @@ def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
     return ["this method uses no randomness, so --seed changes nothing"]
 
 
-def _write(selection: Selection, output: Path | None, ranking: Path | None) -> list[Path]:
-    """Write the files that were asked for; return the ones written."""
+def _write(selection: Selection, output: Path | None, ranking: Path | None) -> None:
+    """Write the tables that were asked for."""
     from jointsparse.io import write_rows, write_table
 
     if output is not None and not selection.kept.any():
         message = fitting.nothing_kept_message(selection.estimator)
         raise CommandError(f"{message}; {output} was not written")
-    written: list[Path] = []
-    with _telling(written):
-        if ranking is not None:
-            write_rows(ranking, RANKING_HEADER, ranking_cells(selection))
-            written.append(ranking)
-        if output is not None:
-            columns = selection.kept.nonzero()[0]
-            if isinstance(selection.table, streaming.StreamedTable):
-                selection.table.write(output, columns)
-            else:
-                write_table(output, selection.table.select(columns))
-            written.append(output)
-    return written
+    if ranking is not None:
+        write_rows(ranking, RANKING_HEADER, ranking_cells(selection))
+    if output is not None:
+        columns = selection.kept.nonzero()[0]
+        if isinstance(selection.table, streaming.StreamedTable):
+            selection.table.write(output, columns)
+        else:
+            write_table(output, selection.table.select(columns))
 
 
 def _write_more(
@@ -375,7 +369,6 @@ def _write_more(
     selection: Selection,
     values: Any,
     shape: tuple[int, int] | None,
-    written: list[Path],
 ) -> None:
     """Write the report and the model, where they were asked for."""
     if options.report is not None:
@@ -390,32 +383,8 @@ def _write_more(
             show_progress=not options.quiet,
         )
         reporting.write_report(request, selection, values)
-        written.append(options.report)
     if options.save is not None:
         saving.write_model(options.save, selection, options.impute)
-        written.append(options.save)
-
-
-@contextmanager
-def _telling(written: list[Path]) -> Iterator[None]:
-    """Say in the message of what goes wrong now which files were written before."""
-    from jointsparse.io import TableError
-
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except (TableError, OSError, CommandError) as error:
-        raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error
-    except KeyboardInterrupt as error:
-        # Between two files the usual message, that nothing was written, would be wrong.
-        told = f"{stopped(error)}{_already(written)}" if written else ""
-        raise retold(error, told) from None
-
-
-def _already(written: list[Path]) -> str:
-    names = " and ".join(map(str, written))
-    return f"; {names} {'was' if len(written) == 1 else 'were'} written before" if written else ""
 
 
 def _print_written(console: Console, written: list[Path]) -> None:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 HELP = "Keep the features of a saved model in another table."
 _LISTED = 5  # names in a sentence
+_NOTHING = (
+    "the model keeps no feature, so there is nothing to write; fit it again with a smaller "
+    "penalty, or with --features K"
+)
 _MODEL_FAULTS = (ValueError, AttributeError, TypeError, LookupError, ArithmeticError, MemoryError)
 
 
@@ -129,6 +133,8 @@ def applied(
     except _MODEL_FAULTS as error:
         reason = f"{type(error).__name__}: {error}"[:160]
         raise CommandError(f"the model cannot be applied: {reason}") from error
+    if not result.names:
+        raise CommandError(_NOTHING)
     if _finite(table.values) and not _finite(result.values):
         raise CommandError("the model cannot be applied: it gives values that are not finite")
     return result, notes
@@ -151,6 +157,8 @@ def _applied(
     last = model[-1] if isinstance(model, Pipeline) else model
     selects = isinstance(last, SelectorMixin)
     kept = np.flatnonzero(last.get_support()) if selects else None
+    if kept is not None and not kept.size:
+        raise CommandError(_NOTHING)
     matched, notes, absent = _matched(model, table, data, kept if partial else None)
     values = _filled(model, matched, kept, data)
     if selects and not scaled:

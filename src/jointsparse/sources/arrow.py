@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointsparse.io.arrow import is_numeric, plain
+from jointsparse.io.arrow import checked_batch, is_numeric, plain
 from jointsparse.io.delimited import Header, read_header
 from jointsparse.io.errors import counted, listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS, open_input
+from jointsparse.io.limits import check_possible
 from jointsparse.io.table import distinct, find_label
 from jointsparse.io.versions import Versions
 from jointsparse.sources.base import Block, Source
@@ -148,13 +149,17 @@ class ArrowSource(Source):
             return None
         with reading(self.files[0], pa.ArrowException):
             if self.kind == "parquet":
-                return sum(parquet.read_metadata(file).num_rows for file in self.files)
-            return int(dataset.dataset(self.files, format="ipc").count_rows())
+                rows = sum(parquet.read_metadata(file).num_rows for file in self.files)
+            else:
+                rows = int(dataset.dataset(self.files, format="ipc").count_rows())
+        check_possible(Path(self.name), (rows, self.n_features), self.dtype.itemsize)
+        return rows
 
     def columns(self, indices: Any) -> Source:
         """Return the source of some columns; the others are not read at all."""
         assert self.feature_names is not None
         names = self.feature_names[indices].tolist()
+        self._versions.check()
         part = ArrowSource(self.files, self.kind, self.name, columns=names, label=self.label)
         part._versions = self._versions
         part.memory = self.memory
@@ -164,9 +169,9 @@ class ArrowSource(Source):
         """Yield blocks of equal length, whatever the batches of the files are."""
         assert self.feature_names is not None
         rows = max(1, (entries or self.block_entries()) // self.n_features)
-        block, filled = self._empty(rows), 0
+        block, filled, seen = self._empty(rows), 0, 0
         for batch in self.batches(self.feature_names.tolist(), rows):
-            done = 0
+            done, seen = 0, seen + batch.num_rows
             while done < batch.num_rows:
                 part = batch.slice(done, rows - filled)
                 block = _fill(block, filled, part)
@@ -176,6 +181,10 @@ class ArrowSource(Source):
                     block, filled = self._empty(rows), 0
         if filled:
             yield block[:filled]
+        if self.n_samples not in (None, seen):
+            raise table_error(
+                self.name, f"is damaged: it says to have {self.n_samples} rows, and has {seen}."
+            )
 
     def _empty(self, rows: int) -> Block:
         # By columns, as Arrow has them: filled without strides.
@@ -209,7 +218,7 @@ class ArrowSource(Source):
             with pa.OSFile(str(file)) as stream:
                 stored = pa.ipc.open_file(stream)
                 for number in range(stored.num_record_batches):
-                    yield stored.get_batch(number)
+                    yield checked_batch(stored, number)
         else:
             options = self._headers[file].options(TEXT_BLOCK)
             converting = options["convert_options"]
