@@ -23,8 +23,8 @@ from jointsparse.io.budget import size_in_words
 from jointsparse.io.errors import shown, table_error
 from jointsparse.linalg import Spectrum, without_offsets
 from jointsparse.sources import Source, as_source
+from jointsparse.sources.frames import column_names
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.sources.opening import column_names
 from jointsparse.sources.sums import (
     NotFiniteError,
     Sums,

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_array
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
@@ -26,6 +26,7 @@ from jointsparse.moments import Moments, check_variance
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.products import centred_product
 
@@ -226,7 +227,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return np.flatnonzero(mask) if indices else mask
 
     def _checked(self, X: Any) -> Any:
-        return valid_samples(self, X, fitting=False, accept_sparse="csr")
+        return valid_samples(self, X, fitting=False)
 
     def _warn(self, message: str, level: int = 6) -> None:
         # Attributed to the caller of fit or fit_moments; six frames up from inside _solve.
@@ -245,7 +246,9 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
 
 def _checked_scores(X: Any) -> Any:
     return (
-        checked_samples(X) if is_device_array(X) else check_array(X, dtype=["float64", "float32"])
+        checked_samples(X)
+        if is_device_array(X)
+        else as_samples(X, sparse=False, dtype=["float64", "float32"]).values
     )
 
 

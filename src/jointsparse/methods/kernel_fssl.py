@@ -198,7 +198,7 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _on_host(self, X: Any, *, fitting: bool) -> FloatArray:
         """Return checked samples as NumPy: scikit-learn's kernels run on the host."""
-        X = valid_samples(self, X, fitting=fitting, accept_sparse=False, dtype=np.float64)
+        X = valid_samples(self, X, fitting=fitting, sparse=False, dtype=np.float64)
         return to_host(X).astype(np.float64, copy=False)
 
     def _scores(self, X: FloatArray) -> FloatArray:
