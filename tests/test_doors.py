@@ -1,14 +1,22 @@
 """Whatever holds samples: the same answer as its dense twin, or one sentence that says why not."""
 
+import ast
+import pickle
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from typer.testing import CliRunner
 
+import jointsparse
 from jointsparse import (
     SPCA,
     SPCAPSD,
@@ -17,10 +25,13 @@ from jointsparse import (
     Moments,
     SelectFeatures,
     compare_methods,
+    open_source,
     registry,
     regularization_path,
     stability_selection,
 )
+from jointsparse.cli.main import app
+from jointsparse.io import TableError, read_table
 from jointsparse.metrics import clustering_scores, explained_variance
 from jointsparse.plotting import FeatureMapDisplay
 from jointsparse.sources import as_source
@@ -471,3 +482,72 @@ def test_tools_take_the_same_containers():
         compared = compare_methods(methods, TAKEN["AnnData"], n_features_to_select=2)
     assert list(path.feature_names) == list(FRAME.columns)
     assert len(compared.results[0].kept) == 2
+
+
+# --- the words of the interface ----------------------------------------------------------------
+
+
+def test_errors_of_the_library_speak_of_parameters_and_the_command_line_of_options(tmp_path):
+    runner = CliRunner()
+    path = tmp_path / "table.csv"
+    path.write_text("kind,a,b\nx,1,2\ny,2,1\nx,4,3\ny,3,5\n")
+    holes = tmp_path / "holes.csv"
+    holes.write_text("a,b\n1,2\n,3\n4,5\n")
+    many = np.arange(4000.0).reshape(2000, 2)
+    many[1, 0] = np.nan
+    np.save(tmp_path / "holes.npy", many)
+    parquet = tmp_path / "table.parquet"
+    pq.write_table(pa.csv.read_csv(path), parquet)
+    cases = [
+        (
+            lambda: read_table(path),
+            "drop_text=True.*label='kind'",
+            [path],
+            "--drop-text.*--label k",
+        ),
+        (
+            lambda: read_table(path, label="x"),
+            "x for label; ",
+            [path, "--label", "x"],
+            "for --label; ",
+        ),
+        (lambda: read_table(holes), "impute='median'", [holes], "--impute median"),
+        (
+            lambda: open_source(parquet),
+            "drop_text=True, or keep one aside with label='kind'",
+            [parquet, "--memory", "1kB"],
+            "--drop-text, or keep one aside with --label kind",
+        ),
+        (
+            lambda: Moments.from_data(tmp_path / "holes.npy"),
+            "column number 1, data row 2; fill it, or drop the row",
+            [tmp_path / "holes.npy", "--memory", "40kB"],
+            "data row 2; fill it, for example by --impute mean",
+        ),
+    ]
+    for python, words, arguments, options in cases:
+        with pytest.raises(TableError, match=words) as caught:
+            python()
+        assert "--" not in str(caught.value)
+        assert re.search(options, caught.value.cure_option)
+        copy = pickle.loads(pickle.dumps(caught.value))  # as one that a worker raised
+        assert (str(copy), copy.cure_option) == (str(caught.value), caught.value.cure_option)
+        result = runner.invoke(app, ["select", *map(str, arguments)])
+        assert result.exit_code == 2
+        assert re.search(options, " ".join(result.stderr.split()))
+        assert "drop_text" not in result.stderr
+
+
+def test_no_other_sentence_of_the_library_names_an_option():
+    """Options stand in what ``cure_option`` is made of, in these files, and nowhere else."""
+    package = Path(jointsparse.__file__).parent
+    found = set()
+    for file in package.rglob("*.py"):
+        part = file.relative_to(package)
+        if part.parts[0] in ("cli", "experiments", "report"):
+            continue
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+        if any(re.search(r"(?<!\w)--[a-z]", text) for text in texts if isinstance(text, str)):
+            found.add(part.as_posix())
+    assert found == {"io/arrow.py", "io/table.py", "sources/arrow.py", "moments.py"}

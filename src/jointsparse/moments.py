@@ -463,6 +463,9 @@ def not_finite(source: Source, error: NotFiniteError) -> ValueError:
     where = f"column {shown(source.column_name(error.column))}, data row {error.row + 1}"
     if np.isnan(error.value):
         return table_error(
-            source.name, f"has a missing value in {where}; fill it, for example by --impute mean."
+            source.name,
+            f"has a missing value in {where}; fill it",
+            ", or drop the row.",
+            ", for example by --impute mean.",
         )
     return table_error(source.name, f"holds the infinite value {error.value} in {where}.")
