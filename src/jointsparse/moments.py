@@ -9,22 +9,25 @@ whole nor changed. All sums are accumulated in float64 whatever the type of the 
 from __future__ import annotations
 
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
-from jointsparse.io.budget import size_in_words
-from jointsparse.io.errors import shown, table_error
+from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, without_offsets
+from jointsparse.semidefinite import checked_scatter
 from jointsparse.sources import Source, as_source
-from jointsparse.sources.frames import column_names
+from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.refusals import bytes_for_moments as bytes_for_moments
+from jointsparse.sources.refusals import check_memory
+from jointsparse.sources.refusals import not_finite as not_finite
 from jointsparse.sources.sums import (
     NotFiniteError,
     Sums,
@@ -65,6 +68,11 @@ class Moments:
     halves : tuple of two Moments or None
         Moments of two random halves of samples that are not at hand, by which to judge a selection.
 
+    Attributes
+    ----------
+    repair_change : float
+        How far ``repair`` moved the scatter matrix, as a share of its Frobenius norm; otherwise 0.
+
     Examples
     --------
     >>> import numpy as np
@@ -88,10 +96,31 @@ class Moments:
     ) -> None:
         if scatter is None and data is None:
             raise ValueError("moments need a scatter matrix or samples to compute it from")
+        if scatter is not None and n_samples > 0:
+            scatter = checked_scatter(np.asarray(scatter), n_samples).scatter
+        self._take(n_samples, mean, scatter, feature_names, data, halves)
+
+    @classmethod
+    def _known(cls, *parts: Any, data: Any = None, halves: Any = None) -> Self:
+        """Return moments whose scatter matrix was computed here and need not be looked at."""
+        moments = cls.__new__(cls)
+        moments._take(*parts, data, halves)
+        return moments
+
+    def _take(
+        self,
+        n_samples: int,
+        mean: FloatArray,
+        scatter: FloatArray | None,
+        feature_names: Any,
+        data: Any,
+        halves: tuple[Moments, Moments] | None,
+    ) -> None:
         self.n_samples = n_samples
         self.mean = mean
         self.feature_names = feature_names
         self.halves = halves
+        self.repair_change = 0.0
         self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
         self._scatter = scatter
         self._data = data
@@ -274,32 +303,40 @@ class Moments:
             raise table_error(source.name, "has no rows.")
         whole = sum(halves[1:], start=halves[0])
         one, other = (_of_sums(half, source.feature_names) for half in halves)
-        return cls(whole.n, whole.mean, whole.complete(), source.feature_names, halves=(one, other))
+        names = source.feature_names
+        return cls._known(whole.n, whole.mean, whole.complete(), names, halves=(one, other))
 
     @classmethod
-    def from_scatter(cls, scatter: Any, n_samples: int, feature_names: Any = None) -> Self:
+    def from_scatter(
+        cls, scatter: Any, n_samples: int, feature_names: Any = None, *, repair: str | None = None
+    ) -> Self:
         """Take a scatter, covariance or correlation matrix as it is (mean zero).
 
         Every relative penalty is free of the scale of the matrix; absolute penalties refer to the
         matrix given here.
+
+        Parameters
+        ----------
+        scatter : array-like or data frame of shape (n_features, n_features)
+            Symmetric, without a negative eigenvalue.
+        n_samples : int
+            How many samples it was computed from.
+        feature_names : sequence of str or None
+            Names of the features; those of the data frame by default.
+        repair : {None, "nearest"}
+            What to do about negative eigenvalues that are more than rounding (matrices of
+            pairwise correlations and rounded ones often have some): refuse the matrix, or take the
+            nearest one without them in the Frobenius norm, of a correlation matrix the nearest
+            with a unit diagonal. ``repair_change`` tells how far that is.
         """
-        names = column_names(scatter) if feature_names is None else feature_names
-        matrix = check_array(scatter, dtype=np.float64)
-        if matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(
-                f"a scatter matrix is square; got {matrix.shape[0]} rows and "
-                f"{matrix.shape[1]} columns"
-            )
-        size = float(np.max(np.abs(matrix)))
-        asymmetry = float(np.max(np.abs(matrix - matrix.T)))
-        if asymmetry > 1e-8 * size:
-            raise ValueError(
-                f"a scatter matrix is symmetric; two mirrored entries differ by {asymmetry:.3g}"
-            )
-        negative = float(np.min(np.diagonal(matrix)))
-        if negative < 0:
-            raise ValueError(f"a scatter matrix has no negative diagonal entry; got {negative:.3g}")
-        return cls(n_samples, np.zeros(matrix.shape[0]), (matrix + matrix.T) / 2, names)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r} is not a whole number of at least 1")
+        matrix, names = as_samples(scatter, sparse=False)
+        names = names if feature_names is None else feature_names
+        found = checked_scatter(matrix, int(n_samples), repair)
+        moments = cls._known(int(n_samples), np.zeros(len(matrix)), found.scatter, names)
+        moments.repair_change = found.change
+        return moments
 
     def __add__(self, other: Moments) -> Moments:
         if self.n_features != other.n_features:
@@ -317,7 +354,7 @@ class Moments:
         if self.halves and other.halves:
             halves = (self.halves[0] + other.halves[0], self.halves[1] + other.halves[1])
         scatter = self.scatter + other.scatter + between
-        return Moments(n, mean, scatter, self.feature_names, halves=halves)
+        return Moments._known(n, mean, scatter, self.feature_names, halves=halves)
 
     def partial_fit(self, X: Any) -> Self:
         """Add more samples, in place.
@@ -344,10 +381,12 @@ class Moments:
 
     def scaled(self, factors: FloatArray) -> Moments:
         """Return the moments of the features multiplied by factors; no sample is read again."""
+        if not np.all(np.isfinite(factors)):
+            raise ValueError("factors has a value that is missing or infinite")
         halves = None
         if self.halves:
             halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
-        return Moments(
+        return Moments._known(
             self.n_samples,
             self.mean * factors,
             None if self._scatter is None else self._scatter * factors * factors[:, None],
@@ -438,34 +477,4 @@ def _times(data: Any, factors: FloatArray) -> Any:
 
 
 def _of_sums(sums: Sums, feature_names: Any) -> Moments:
-    return Moments(sums.n, sums.mean, sums.complete(), feature_names)
-
-
-def check_memory(source: Source) -> None:
-    """Refuse, before anything is read, a scatter matrix that does not fit in the memory."""
-    needed = bytes_for_moments(source.n_features)
-    if needed > source.budget:
-        raise table_error(
-            source.name,
-            f"has {source.n_features} columns, whose scatter matrices need "
-            f"{size_in_words(needed)}, more than the {size_in_words(source.budget)} that may be "
-            "used: read fewer columns, or allow more memory.",
-        )
-
-
-def bytes_for_moments(n_features: int) -> int:
-    """Return the size of the scatter matrices of all samples and of two halves of them."""
-    return 3 * 8 * n_features**2
-
-
-def not_finite(source: Source, error: NotFiniteError) -> ValueError:
-    """Say in which column and row of a source a value is missing or infinite."""
-    where = f"column {shown(source.column_name(error.column))}, data row {error.row + 1}"
-    if np.isnan(error.value):
-        return table_error(
-            source.name,
-            f"has a missing value in {where}; fill it",
-            ", or drop the row.",
-            ", for example by --impute mean.",
-        )
-    return table_error(source.name, f"holds the infinite value {error.value} in {where}.")
+    return Moments._known(sums.n, sums.mean, sums.complete(), feature_names)
