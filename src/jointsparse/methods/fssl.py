@@ -14,6 +14,7 @@ from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.sparse_samples import combined, times
 from jointsparse.graphs.targets import class_targets, neighbour_targets
+from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
 from jointsparse.methods.selector import check_stopping, is_number
@@ -215,7 +216,10 @@ class FSSL(ComponentsMethod):
         -------
         self
         """
-        return self._fit(self.moments_of(X, y))
+        with all_or_nothing(self):
+            moments = self.moments_of(X, y)
+            self._note_features(moments)
+            return self._fit(moments)
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:
         """Return the moments of samples, and with them the classes, checked as ``fit`` does.
