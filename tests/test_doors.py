@@ -551,3 +551,60 @@ def test_no_other_sentence_of_the_library_names_an_option():
         if any(re.search(r"(?<!\w)--[a-z]", text) for text in texts if isinstance(text, str)):
             found.add(part.as_posix())
     assert found == {"io/arrow.py", "io/table.py", "sources/arrow.py", "sources/refusals.py"}
+
+
+# --- single precision --------------------------------------------------------------------------
+
+PROJECTING = ["spca", "jspca", "dictionary-spca", "robust-pca", "fssl"]
+SINGLE = DENSE.astype(np.float32)
+
+
+def as_single(kind, folder):
+    if kind == "sparse":
+        return sp.csr_array(SINGLE)
+    if kind == "file":
+        np.save(folder / "single.npy", SINGLE)
+        return open_source(folder / "single.npy")
+    if kind == "tensor":
+        return pytest.importorskip("torch").as_tensor(SINGLE)
+    return SINGLE.astype(">f4") if kind == "big-endian" else SINGLE
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "file", "tensor", "big-endian"])
+@pytest.mark.parametrize("name", PROJECTING)
+def test_what_is_learned_of_single_precision_is_kept_in_it(name, kind, tmp_path):
+    """As by scikit-learn's PCA; computed in double precision all the same."""
+    X = as_single(kind, tmp_path)
+    found, twin = fitted(name, X), fitted(name, DENSE)
+    kept = [
+        key
+        for key, value in vars(twin).items()
+        if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim == 2
+    ]
+    assert {"components_", "reconstruction_"} <= set(kept)
+    for key in (*kept, "mean_", "explained_variance_ratio_"):
+        assert getattr(found, key).dtype == np.float32, key
+        np.testing.assert_allclose(getattr(found, key), getattr(twin, key), rtol=1e-5, atol=1e-5)
+        assert getattr(twin, key).dtype == np.float64, key
+    assert found.feature_scores_.dtype == found.history_.dtype == np.float64
+    np.testing.assert_array_equal(found.feature_scores_ > 0, np.any(found.components_, axis=0))
+    # Whatever is projected decides the type of the scores; the products are in double precision.
+    scores = np.asarray(found.transform(DENSE))
+    assert scores.dtype == np.float64
+    exact = (DENSE - found.mean_.astype(float)) @ found.components_.T.astype(float)
+    np.testing.assert_allclose(scores, exact, rtol=1e-12, atol=1e-12)
+    assert found.transform(SINGLE).dtype == np.float32
+    assert found.transform(sp.csr_array(SINGLE)).dtype == np.float32
+    assert found.inverse_transform(scores).dtype == np.float64
+    assert found.inverse_transform(scores.astype(np.float32)).dtype == np.float32
+    assert found.score(DENSE) == pytest.approx(twin.score(DENSE), abs=1e-5)
+
+
+def test_moments_know_the_type_of_their_samples():
+    single, double = Moments.from_data(SINGLE), Moments.from_data(DENSE)
+    assert (single.dtype, double.dtype) == (np.float32, np.float64)
+    assert (single + single).dtype == np.float32
+    assert (single + double).dtype == np.float64
+    assert single.partial_fit(DENSE).dtype == np.float64
+    assert Moments.from_data(DENSE.astype(int)).dtype == np.float64
+    assert Moments.from_scatter(np.eye(2, dtype=np.float32), 5).dtype == np.float64

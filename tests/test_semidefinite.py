@@ -206,6 +206,8 @@ def test_other_refusals():
         Moments.from_scatter(np.eye(2), 5, repair="best")
     with pytest.raises(ValueError, match="square; got 2 rows and 3 columns"):
         Moments(5, np.zeros(3), np.ones((2, 3)))
+    with pytest.raises(ValueError, match="no entry that is missing or infinite"):
+        Moments(5, np.zeros(2), np.full((2, 2), np.nan))
     with pytest.raises(ValueError, match="square; got 3 rows and 1 columns"):
         Moments(5, np.zeros(3), np.ones(3))
     with pytest.raises(ValueError, match="contains NaN"):

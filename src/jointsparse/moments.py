@@ -21,7 +21,7 @@ from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, without_offsets
-from jointsparse.semidefinite import checked_scatter
+from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
@@ -59,8 +59,8 @@ class Moments:
     mean : ndarray of shape (n_features,)
         Mean μ.
     scatter : ndarray of shape (n_features, n_features) or None
-        Scatter matrix S (n - 1 times the covariance matrix); None computes it from ``data`` when
-        it is first asked for.
+        Scatter matrix S (n - 1 times the covariance matrix), refused where it can be none; None
+        computes it from ``data`` when it is first asked for.
     feature_names : sequence of str or None
         Names of the columns, where the data had any.
     data : ndarray or sparse matrix of shape (n_samples, n_features) or None
@@ -70,6 +70,9 @@ class Moments:
 
     Attributes
     ----------
+    dtype : numpy.dtype
+        Type in which methods keep what they learn, as scikit-learn's do: float32 where the samples
+        are, float64 otherwise. Mean and scatter matrix are float64 in any case.
     repair_change : float
         How far ``repair`` moved the scatter matrix, as a share of its Frobenius norm; otherwise 0.
 
@@ -88,7 +91,7 @@ class Moments:
         self,
         n_samples: int,
         mean: FloatArray,
-        scatter: FloatArray | None = None,
+        scatter: FloatArray | Checked | None = None,
         feature_names: Any = None,
         *,
         data: Any = None,
@@ -96,33 +99,17 @@ class Moments:
     ) -> None:
         if scatter is None and data is None:
             raise ValueError("moments need a scatter matrix or samples to compute it from")
-        if scatter is not None and n_samples > 0:
-            scatter = checked_scatter(np.asarray(scatter), n_samples).scatter
-        self._take(n_samples, mean, scatter, feature_names, data, halves)
-
-    @classmethod
-    def _known(cls, *parts: Any, data: Any = None, halves: Any = None) -> Self:
-        """Return moments whose scatter matrix was computed here and need not be looked at."""
-        moments = cls.__new__(cls)
-        moments._take(*parts, data, halves)
-        return moments
-
-    def _take(
-        self,
-        n_samples: int,
-        mean: FloatArray,
-        scatter: FloatArray | None,
-        feature_names: Any,
-        data: Any,
-        halves: tuple[Moments, Moments] | None,
-    ) -> None:
+        if scatter is not None and not isinstance(scatter, Checked):
+            scatter = checked_scatter(np.asarray(scatter), n_samples)
         self.n_samples = n_samples
         self.mean = mean
         self.feature_names = feature_names
         self.halves = halves
-        self.repair_change = 0.0
+        self.dtype = _kept_type(getattr(data, "dtype", None))
         self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
-        self._scatter = scatter
+        known = scatter or (None, 0.0)
+        self._scatter: FloatArray | None = known[0]
+        self.repair_change = known[1]
         self._data = data
         self._device = DeviceMoments(data) if is_device_array(data) else None
 
@@ -304,7 +291,10 @@ class Moments:
         whole = sum(halves[1:], start=halves[0])
         one, other = (_of_sums(half, source.feature_names) for half in halves)
         names = source.feature_names
-        return cls._known(whole.n, whole.mean, whole.complete(), names, halves=(one, other))
+        scatter = Checked(whole.complete())
+        moments = cls(whole.n, whole.mean, scatter, names, halves=(one, other))
+        moments.dtype = _kept_type(source.dtype)
+        return moments
 
     @classmethod
     def from_scatter(
@@ -334,9 +324,7 @@ class Moments:
         matrix, names = as_samples(scatter, sparse=False)
         names = names if feature_names is None else feature_names
         found = checked_scatter(matrix, int(n_samples), repair)
-        moments = cls._known(int(n_samples), np.zeros(len(matrix)), found.scatter, names)
-        moments.repair_change = found.change
-        return moments
+        return cls(int(n_samples), np.zeros(len(matrix)), found, names)
 
     def __add__(self, other: Moments) -> Moments:
         if self.n_features != other.n_features:
@@ -353,8 +341,10 @@ class Moments:
         halves = None
         if self.halves and other.halves:
             halves = (self.halves[0] + other.halves[0], self.halves[1] + other.halves[1])
-        scatter = self.scatter + other.scatter + between
-        return Moments._known(n, mean, scatter, self.feature_names, halves=halves)
+        scatter = Checked(self.scatter + other.scatter + between)
+        total = Moments(n, mean, scatter, self.feature_names, halves=halves)
+        total.dtype = np.result_type(self.dtype, other.dtype)
+        return total
 
     def partial_fit(self, X: Any) -> Self:
         """Add more samples, in place.
@@ -373,6 +363,7 @@ class Moments:
         total = known + Moments.from_source(source, offset=self.n_samples)
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
+        self.dtype = total.dtype
         self.cache.clear()
         cached_properties = ("variances", "spectrum", "thin_spectrum", "centred_data")
         for cached in (*cached_properties, "_mean_seems_small"):
@@ -386,10 +377,11 @@ class Moments:
         halves = None
         if self.halves:
             halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
-        return Moments._known(
+        scatter = self._scatter
+        return Moments(
             self.n_samples,
             self.mean * factors,
-            None if self._scatter is None else self._scatter * factors * factors[:, None],
+            None if scatter is None else Checked(scatter * factors * factors[:, None]),
             self.feature_names,
             data=_times(self._data, factors),
             halves=halves,
@@ -467,6 +459,12 @@ def _size(means: FloatArray, total: float) -> float:
     return max(float(np.max(means, initial=0.0)), float(np.sqrt(total)))
 
 
+def _kept_type(dtype: Any) -> np.dtype[Any]:
+    """Return float32 for samples of that type, on whatever device; float64 for all others."""
+    single = str(getattr(dtype, "name", dtype)).rpartition(".")[2] == "float32"
+    return np.dtype(np.float32 if single else np.float64)
+
+
 def _times(data: Any, factors: FloatArray) -> Any:
     """Return samples with their features multiplied by factors."""
     if data is None:
@@ -477,4 +475,4 @@ def _times(data: Any, factors: FloatArray) -> Any:
 
 
 def _of_sums(sums: Sums, feature_names: Any) -> Moments:
-    return Moments._known(sums.n, sums.mean, sums.complete(), feature_names)
+    return Moments(sums.n, sums.mean, Checked(sums.complete()), feature_names)

@@ -51,7 +51,7 @@ class IndefiniteError(ValueError):
 
 
 class Checked(NamedTuple):
-    """A scatter matrix, and how far it is from what was given.
+    """A scatter matrix that was looked at, or computed from samples, and how far it was moved.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Checked(NamedTuple):
     """
 
     scatter: FloatArray
-    change: float
+    change: float = 0.0
 
 
 def checked_scatter(matrix: NDArray[Any], n_samples: int, repair: str | None = None) -> Checked:
@@ -77,6 +77,8 @@ def checked_scatter(matrix: NDArray[Any], n_samples: int, repair: str | None = N
     repair : {None, "nearest"}
         Refuse a matrix with a negative eigenvalue, or take the nearest one without.
     """
+    if n_samples == 0:  # the half of one sample; there is nothing to look at
+        return Checked(matrix)
     if repair not in (None, "nearest"):
         raise ValueError(f"repair={repair!r} is neither None nor 'nearest'")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -84,6 +86,8 @@ def checked_scatter(matrix: NDArray[Any], n_samples: int, repair: str | None = N
         raise ValueError(f"a scatter matrix is square; got {rows} rows and {columns} columns")
     epsilon = float(np.finfo(matrix.dtype).eps) if matrix.dtype.kind == "f" else EPSILON
     given = matrix.astype(np.float64, copy=False)
+    if not np.isfinite(given).all():
+        raise ValueError("a scatter matrix has no entry that is missing or infinite")
     size = float(np.max(np.abs(given)))
     asymmetry = float(np.max(np.abs(given - given.T)))
     if asymmetry > max(1e-8, _ROUNDINGS * epsilon) * size:

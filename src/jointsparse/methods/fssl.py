@@ -14,6 +14,7 @@ from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.sparse_samples import combined, times
 from jointsparse.graphs.targets import class_targets, neighbour_targets
+from jointsparse.linalg import double
 from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
@@ -261,7 +262,7 @@ class FSSL(ComponentsMethod):
             check_count(self.n_components)
 
     def _feature_scores(self) -> FloatArray:
-        lengths = np.linalg.norm(self.components_, axis=0)
+        lengths = np.linalg.norm(double(self.components_), axis=0)
         # Free of the scale of the data, on which A depends.
         return lengths / (np.linalg.norm(lengths) or 1.0)
 

@@ -149,8 +149,8 @@ def without_mask(values: Any) -> Any:
         return values
     if not np.ma.is_masked(values):
         return values.data
-    kept = values.astype(np.result_type(values.dtype, np.float16), copy=True)
-    return kept.filled(np.nan)
+    holes = np.ma.getmaskarray(values)
+    return np.where(holes, np.nan, values.data.astype(np.result_type(values.dtype, np.float16)))
 
 
 def is_annotated(X: Any) -> bool:
