@@ -183,7 +183,7 @@ def nearest_scatter(matrix: FloatArray) -> FloatArray:
             break
     # Both sets are met only in the limit; one congruence meets them to rounding.
     scale = 1 / np.sqrt(np.diagonal(positive))
-    nearest = _symmetric(positive * scale * scale[:, None])
+    nearest = np.clip(_symmetric(positive * scale * scale[:, None]), -1.0, 1.0)
     np.fill_diagonal(nearest, 1.0)
     return nearest
 
