@@ -24,6 +24,13 @@ class CommandError(Exception):
     """The user can fix this; the message is one sentence and needs no traceback."""
 
 
+def in_options(error: CommandError) -> str:
+    """Return the sentence of an error, in options where the library spoke of parameters."""
+    text, cause = str(error), error.__cause__
+    option = getattr(cause, "cure_option", None)
+    return text if option is None else text.replace(str(cause).rstrip("."), option.rstrip("."))
+
+
 class OneSentenceGroup(TyperGroup):
     """Command group that turns errors of use into one line on stderr and an exit status.
 
@@ -37,7 +44,7 @@ class OneSentenceGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except CommandError as error:
-            print_error(str(error))
+            print_error(in_options(error))
             raise typer.Exit(USAGE_STATUS) from error
         except KeyboardInterrupt as error:
             raise self._ended(error) from error

@@ -315,7 +315,8 @@ def take_in(
         with shown as reading:
             moments, means = _moments(reading, impute, notes)
     except NotFiniteError as error:
-        raise CommandError(str(not_finite(source, error))) from error
+        told = not_finite(source, error)
+        raise CommandError(str(told)) from told
     except (TableError, OSError) as error:
         raise CommandError(str(error)) from error
     if moments.n_samples < 2:

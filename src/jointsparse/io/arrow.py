@@ -45,13 +45,14 @@ def _text_error(path: Path, columns: dict[str, pa.ChunkedArray]) -> TableError:
     cells = enumerate((str(cell.as_py() or "") for cell in column), start=1)
     row, cell = next((c for c in cells if c[1] and not NUMBER.fullmatch(c[1])), (1, "text"))
     where = f"first {cell[:60]!r} in data row {row} of column {shown(name)}"
-    option = "leave them out with --drop-text"
+    cure, option = "leave them out with drop_text=True", "leave them out with --drop-text"
     for name, column in columns.items():
         if _is_text(column.type) and len(column.unique()) <= min(50, len(column) // 2):
+            cure += f", or keep one aside with label={name[:60]!r}"
             option += f", or keep one aside with --label {shown(name)}"
             break
     found = f"{counted(len(columns), 'text column')} ({listed(list(columns))})"
-    return table_error(path, f"has {found}, {where}; {option}.")
+    return table_error(path, f"has {found}, {where}; ", f"{cure}.", f"{option}.")
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from jointsparse.device import is_device_array
+from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_dense, moments_to_fit
 from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
@@ -71,10 +72,12 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
-        moments = self.moments_of(X, y)
-        self._fit(moments)
-        if is_streamed(X):
-            self._remember_streamed(X, moments)
+        with all_or_nothing(self):
+            moments = self.moments_of(X, y)
+            self._note_features(moments)
+            self._fit(moments)
+            if is_streamed(X):
+                self._remember_streamed(X, moments)
         return self
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:
@@ -95,12 +98,13 @@ class MomentsEstimator(BaseEstimator):
             moments = moments_to_fit(as_source(X), self)
             if moments.n_samples < 2:
                 raise ValueError(f"{as_source(X).name} has one row; at least two are needed")
-            self._note_features(moments)
             return moments
-        samples = valid_samples(self, X, fitting=True)
+        with unchanged(self):  # the columns are noted by fit, when it has more to say
+            samples = valid_samples(self, X, fitting=True)
+            names = getattr(self, "feature_names_in_", None)
         # As a source: what was checked once is not checked again.
         moments = Moments.from_data(samples if is_device_array(samples) else ArraySource(samples))
-        moments.feature_names = getattr(self, "feature_names_in_", None)
+        moments.feature_names = names
         return moments
 
     def _remember_streamed(self, X: Any, moments: Moments) -> None:
@@ -118,8 +122,9 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
-        self._note_features(moments)
-        return self._fit(moments)
+        with all_or_nothing(self):
+            self._note_features(moments)
+            return self._fit(moments)
 
     def _note_features(self, moments: Moments) -> None:
         self.n_features_in_ = moments.n_features

@@ -11,7 +11,12 @@ from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.sparse_samples import combined, times
 from jointsparse.graphs.targets import class_targets, neighbour_targets
+<<<<<<< HEAD
 from jointsparse.methods.classes import class_labels
+=======
+from jointsparse.linalg import double
+from jointsparse.methods.all_or_nothing import all_or_nothing
+>>>>>>> doors
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
 from jointsparse.methods.selector import check_stopping, is_number
@@ -216,7 +221,10 @@ class FSSL(ComponentsMethod):
         -------
         self
         """
-        return self._fit(self.moments_of(X, y))
+        with all_or_nothing(self):
+            moments = self.moments_of(X, y)
+            self._note_features(moments)
+            return self._fit(moments)
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:
         """Return the moments of samples, and with them the classes, checked as ``fit`` does.
@@ -278,7 +286,7 @@ class FSSL(ComponentsMethod):
             check_count(self.n_components)
 
     def _feature_scores(self) -> FloatArray:
-        lengths = np.linalg.norm(self.components_, axis=0)
+        lengths = np.linalg.norm(double(self.components_), axis=0)
         # Free of the scale of the data, on which A depends.
         return lengths / (np.linalg.norm(lengths) or 1.0)
 

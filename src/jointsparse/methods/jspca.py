@@ -295,7 +295,7 @@ class JSPCA(ComponentsMethod):
 
     def _reconstruction(self, solution: Solution, gram: Gram) -> FloatArray:
         weighted = solution.state if self.loss == "samples" else gram
-        return regression(weighted, self.components_.T)
+        return regression(weighted, double(self.components_).T)
 
     def _check_parameters(self) -> None:
         check_stopping(self.tol, self.max_iter, zero_tol=True)

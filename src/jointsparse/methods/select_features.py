@@ -13,6 +13,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.device import is_device_array, to_host
+from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.from_source import moments_to_fit
 from jointsparse.methods.samples import ColumnSelector, valid_samples
@@ -118,18 +119,19 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
         -------
         self
         """
-        if is_streamed(X):
-            moments = moments_to_fit(as_source(X), self)
-            self._fit_method_to(moments)
-            self._select(self.estimator_, moments)
-            self._remember_streamed(X, moments)
-            return self
-        checked = valid_samples(self, X, fitting=True)
-        self._check_wanted()
-        X = self._for_method(X)
-        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
-        method, values = self._method_and_its_data(X, checked)
-        return self._select(method, Moments.from_data(values))
+        with all_or_nothing(self):
+            if is_streamed(X):
+                moments = moments_to_fit(as_source(X), self)
+                self._fit_method_to(moments)
+                self._select(self.estimator_, moments)
+                self._remember_streamed(X, moments)
+                return self
+            checked = valid_samples(self, X, fitting=True)
+            self._check_wanted()
+            X = self._for_method(X)
+            self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+            method, values = self._method_and_its_data(X, checked)
+            return self._select(method, Moments.from_data(values))
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples, and choose the features.
@@ -143,8 +145,9 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
         -------
         self
         """
-        self._fit_method_to(moments)
-        return self._select(self.estimator_, moments)
+        with all_or_nothing(self):
+            self._fit_method_to(moments)
+            return self._select(self.estimator_, moments)
 
     def _fit_method_to(self, moments: Moments) -> None:
         if not hasattr(self.estimator, "fit_moments"):

@@ -100,13 +100,14 @@ class FeatureMapDisplay:
         FeatureMapDisplay
             The display, drawn.
         """
-        from sklearn.utils import check_array
         from sklearn.utils.validation import check_is_fitted
+
+        from jointsparse.sources.door import as_samples
 
         check_is_fitted(estimator)
         background = getattr(estimator, "feature_scores_", None)
         if X is not None:
-            mean = check_array(X, accept_sparse=("csr", "csc")).mean(axis=0)
+            mean = as_samples(X).values.mean(axis=0)
             background = np.asarray(mean, dtype=float).ravel()
         display = cls(
             support=estimator.get_support(), image_shape=image_shape, background=background

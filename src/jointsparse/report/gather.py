@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray, IntArray
@@ -27,6 +27,7 @@ from jointsparse.report.findings import (
 from jointsparse.selection_report import SelectionReport, selection_report
 from jointsparse.solvers.columns import feature_columns
 from jointsparse.solvers.greedy import select_greedily
+from jointsparse.sources.door import as_samples
 from jointsparse.text import cut_middle, visible
 
 MOST_MEASURED = 3000  # kept features: the worth of more is not measured (their Gram is dense)
@@ -119,7 +120,7 @@ class Fitted:
         return report
 
     def _moments(self) -> Moments:
-        return Moments.from_data(check_array(self.values, accept_sparse=("csr", "csc")))
+        return Moments.from_data(self.values)
 
     def features(self, report: SelectionReport | None) -> Features:
         """Return all features with the reasons why they were kept or dropped."""
@@ -256,7 +257,7 @@ class Fitted:
                 if kept.size
                 else "nothing was kept: no cluster scores"
             )
-        dense = check_array(self.values, accept_sparse="csr")[known]
+        dense = as_samples(self.values).values[known]
         sets = [(f"the {kept.size} kept features", kept)]
         if dense.shape[0] * dense.shape[1] <= CLUSTER_ENTRIES and kept.size < dense.shape[1]:
             sets.append((f"all {dense.shape[1]} features", np.arange(dense.shape[1])))

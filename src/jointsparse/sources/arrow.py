@@ -82,9 +82,12 @@ class ArrowSource(Source):
         types = {name: _number_type(schema.field(name).type) for name in names}
         text = [name for name in names if types[name] is None]
         if text and not drop_text:
-            label_hint = f"keep one aside with --label {shown(text[0])}"
-            option = f"leave them out with --drop-text, or {label_hint}"
-            raise table_error(name, f"has {_text_columns(text)}; {option}.")
+            raise table_error(
+                name,
+                f"has {_text_columns(text)}; leave them out with ",
+                f"drop_text=True, or keep one aside with label={text[0][:60]!r}.",
+                f"--drop-text, or keep one aside with --label {shown(text[0])}.",
+            )
         if text:
             self.notes.append(f"dropped {_text_columns(text)}")
         names = [name for name in names if types[name] is not None]

@@ -8,9 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from sklearn.utils import check_array
-
 from jointsparse.io.budget import parse_size
 from jointsparse.io.errors import StrPath, listed, table_error
 from jointsparse.io.formats import kind_of
@@ -20,6 +17,8 @@ from jointsparse.sources.arrow import ArrowSource
 from jointsparse.sources.base import Source
 from jointsparse.sources.dask import DaskSource, is_dask
 from jointsparse.sources.dask_blocks import is_frame
+from jointsparse.sources.door import as_samples
+from jointsparse.sources.frames import column_names
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.npy import NpyFile
 from jointsparse.sources.stored import ChunkedSource
@@ -103,22 +102,12 @@ def as_source(X: Any) -> Source:
         return _STORED[_package(X)](X)
     if is_dask(X):
         return DaskSource(X, column_names(X) if is_frame(X) else None)
-    names = column_names(X)
-    return ArraySource(check_array(X, accept_sparse=("csr", "csc"), dtype="numeric"), names)
+    return ArraySource(*as_samples(X))
 
 
 def is_streamed(X: Any) -> bool:
     """Whether samples come from a source (or what becomes one), not from an array."""
     return isinstance(X, Source | str | os.PathLike) or _is_stored(X) or is_dask(X)
-
-
-def column_names(X: Any) -> Any:
-    """Return the column names of a pandas or polars data frame, or None where there are none."""
-    columns = getattr(X, "columns", None)
-    if columns is None:
-        return None
-    names = np.asarray(columns, dtype=object)
-    return names if all(isinstance(name, str) for name in names) else None
 
 
 def _is_stored(X: Any) -> bool:
