@@ -80,8 +80,8 @@ def find_label(path: Path, label: str, names: Sequence[str], *, wanted_for: str 
     if label in names:
         return list(names).index(label)
     close = difflib.get_close_matches(label, names, n=3)
-    hint = f"did you mean {listed(close)}" if close else f"it has {listed(names)}"
-    raise table_error(path, f"has no column {shown(label)} for {wanted_for}; {hint}.")
+    hint = f"did you mean {listed(close)}?" if close else f"it has {listed(names)}."
+    raise table_error(path, f"has no column {shown(label)} for {wanted_for}; {hint}")
 
 
 def check_shape(path: Path, rows: int, columns: int, least_rows: int = 1) -> None:
