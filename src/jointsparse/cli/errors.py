@@ -23,6 +23,33 @@ class CommandError(Exception):
     """The user can fix this; the message is one sentence and needs no traceback."""
 
 
+def told(
+    error: Exception, *, about: str = "", method: str | None = None, **options: str
+) -> CommandError:
+    """Return an error of the library as one sentence in the words of the command line.
+
+    An error that knows the sentence itself has it in ``cure_option``.
+
+    Parameters
+    ----------
+    error : Exception
+        What the library raised, and the user can fix.
+    about : str
+        What the sentence begins with, such as the option it is about.
+    method : str or None
+        Name of the method that was at work.
+    **options
+        Parameters that have an option in this command only.
+    """
+    from jointsparse.cli.words import in_options
+
+    known: str | None = getattr(error, "cure_option", None)
+    sentence = in_options(str(error), method, options) if known is None else known
+    if sentence.startswith(about.rstrip(": ")):
+        about = ""  # it begins with the option anyway
+    return CommandError(f"{about}{sentence}")
+
+
 class OneSentenceGroup(TyperGroup):
     """Command group that turns errors of use into one line on stderr and an exit status.
 
