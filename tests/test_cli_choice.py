@@ -328,6 +328,8 @@ def test_path_as_json(tmp_path):
 
 
 def test_path_refuses():
-    assert_refused(invoke("path", "--method", "greedy"), "regularization_path", "GreedySelector")
+    assert_refused(
+        invoke("path", "--method", "greedy"), "greedy has no penalty", "one for spca-psd"
+    )
     assert_refused(invoke("path", "--smallest", "2"), "--smallest")
     assert_refused(invoke("path", "--param", "eta=7"), "eta=7")

@@ -36,6 +36,7 @@ from jointsparse.solvers.greedy import (
 )
 from jointsparse.solvers.inverse_root import inverse_root_times
 from jointsparse.solvers.sparse_columns import SparseColumns
+from jointsparse.text import counted
 
 RULES = ("greedy", "residual", "norm")
 AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
@@ -255,15 +256,26 @@ def _then(path: GreedyPath, order: IntArray) -> IntArray:
 def about_choice(choice: Choice, wanted: Wanted) -> str:
     """Return what the user should know about a set; nothing where it is as it was asked for."""
     curve, available = choice.curve, choice.available
+    one = available == 1
     if wanted.r2 is not None and curve is not None and curve[-1] < wanted.r2 - 1e-8:
+        kept = "it is kept" if one else "all of them are kept"
+        if choice.n_kept < available:  # some are determined by others
+            rest = available - choice.n_kept
+            kept = (
+                f"{choice.n_kept} of them {'is' if choice.n_kept == 1 else 'are'} kept, to which "
+            )
+            kept += f"the other {'one adds' if rest == 1 else f'{rest} add'} nothing"
         return (
-            f"the {available} features with a nonzero score explain {curve[-1]:.1%} of the "
-            f"variance, not the {wanted.r2:.0%} asked for; all of them are kept"
+            f"the {counted(available, 'feature') if not one else 'one feature'} with a nonzero "
+            f"score {'explains' if one else 'explain'} {curve[-1]:.1%} of the variance, not the "
+            f"{wanted.r2:.0%} asked for; {kept}"
         )
     if wanted.count is not None and wanted.count > available:
+        rest = wanted.count - available
         return (
-            f"only {available} features have a nonzero score; the other "
-            f"{wanted.count - available} kept are those with the largest variance"
+            f"only {counted(available, 'feature')} {'has' if one else 'have'} a nonzero score; the "
+            f"other {'one' if rest == 1 else rest} kept {'is that' if rest == 1 else 'are those'} "
+            "with the largest variance"
         )
     return ""
 

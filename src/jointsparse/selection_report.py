@@ -21,6 +21,7 @@ from jointsparse.linalg import array_namespace, blocks, eigh
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.held_out import RCOND, folds_of_halves, held_out_folds
+from jointsparse.text import counted
 
 N_RANDOM = 10  # random sets of the same size
 N_STAND_INS = 3
@@ -112,24 +113,25 @@ class SelectionReport:
         """Show the shares as a small table in a notebook."""
         own, pca, mean, spread = self.worth
         rows = {
-            f"{self.n_kept} kept features": f"{own:.1%}",
-            f"{self.n_kept} principal components": f"{pca:.1%}",
-            f"{self.n_kept} random features": f"{mean:.1%} ± {spread:.1%}",
+            counted(self.n_kept, "kept feature"): f"{own:.1%}",
+            counted(self.n_kept, "principal component"): f"{pca:.1%}",
+            counted(self.n_kept, "random feature"): f"{mean:.1%} ± {spread:.1%}",
         }
         where = "held-out samples" if self.held_out else "these samples"
         body = "".join(f"<tr><th>{name}</th><td>{share}</td></tr>" for name, share in rows.items())
         return (
-            f"<table><caption>Variance of all {self.n_features} features explained, on {where}"
-            f"</caption><tbody>{body}</tbody></table>"
+            f"<table><caption>Variance of all {counted(self.n_features, 'feature')} explained, on "
+            f"{where}</caption><tbody>{body}</tbody></table>"
         )
 
     def __str__(self) -> str:
         own, pca, mean, spread = self.worth
         where = "of held-out samples" if self.held_out else "of the samples"
         return (
-            f"{self.n_kept} of {self.n_features} features explain {own:.1%} of the variance "
-            f"{where}; {self.n_kept} principal components {pca:.1%}; {self.n_kept} random "
-            f"features {mean:.1%} ± {spread:.1%}"
+            f"{self.n_kept} of {counted(self.n_features, 'feature')} "
+            f"{'explains' if self.n_kept == 1 else 'explain'} {own:.1%} of the variance {where}; "
+            f"{counted(self.n_kept, 'principal component')} {pca:.1%}; "
+            f"{counted(self.n_kept, 'random feature')} {mean:.1%} ± {spread:.1%}"
         )
 
 

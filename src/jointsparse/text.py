@@ -1,4 +1,4 @@
-"""Names as text that can be shown: nothing hidden in them, not too long."""
+"""Names as text that can be shown: nothing hidden in them, not too long; numbers with nouns."""
 
 from __future__ import annotations
 
@@ -41,3 +41,15 @@ def cut_middle(text: str, most: int) -> str:
         return text
     tail = (most - 1) // 2
     return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def counted(number: int | str, noun: str) -> str:
+    """Return number and noun, in the plural unless the number is one.
+
+    Examples
+    --------
+    >>> from jointsparse.text import counted
+    >>> counted(1, "feature"), counted(30, "feature"), counted("about 900", "sample")
+    ('1 feature', '30 features', 'about 900 samples')
+    """
+    return f"{number} {noun}{'' if str(number) == '1' else 's'}"

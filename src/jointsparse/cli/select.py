@@ -11,7 +11,6 @@ from rich.text import Text
 from jointsparse.cli import choosing, fitting, reporting, saving, streaming
 from jointsparse.cli.arguments import (
     build_estimator,
-    check_outputs,
     default_parameters,
     find_method,
     parameters_of,
@@ -22,9 +21,9 @@ from jointsparse.cli.console import output_console, print_json, print_note, prin
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection
+from jointsparse.cli.outputs import Kind, Output, check_outputs
 from jointsparse.cli.rendering import (
     RANKING_HEADER,
-    SMALLEST_TABLE,
     as_record,
     print_selection,
     ranking_cells,
@@ -219,8 +218,9 @@ class SelectOptions:
         typer.Option(
             "--top",
             rich_help_panel=_PRINTING,
+            min=1,
             metavar="N",
-            help=f"Rows of the ranking to show (at least {SMALLEST_TABLE}).",
+            help="Rows of the ranking to show.",
         ),
     ] = 15
     as_json: Annotated[
@@ -306,20 +306,30 @@ def select(options: SelectOptions) -> None:
 
 def _check_results(options: SelectOptions) -> tuple[int, int] | None:
     """Refuse, before any work, results that cannot be written; return the shape of the images."""
-    check_outputs(options.output, options.ranking, options.data)
-    source = None if options.data is None else Path(options.data)
-    others = [options.output, options.ranking, source]
-    saving.check_save(options.save, others)
+    check_outputs(
+        [
+            Output("--output", options.output, Kind.TABLE),
+            Output("--ranking", options.ranking, Kind.TEXT),
+            Output("--report", options.report, Kind.PAGE),
+            Output("--save", options.save, Kind.MODEL),
+        ],
+        [options.data],
+    )
     shape = reporting.parse_image_shape(options.image_shape)
-    reporting.check_report(options.report, others, shape)
+    if shape is not None and options.report is None:
+        raise CommandError("--image-shape is for the pictures of a report: give --report too")
     return shape
 
 
 def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
-    """Return the table, what to fit (scaled values, or moments) and how it was scaled."""
+    """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
     scale, impute = options.scale, options.impute
     source = streaming.open_if_large(
-        options.data, label=options.label, drop_text=options.drop_text, memory=options.memory
+        options.data,
+        estimator,
+        label=options.label,
+        drop_text=options.drop_text,
+        memory=options.memory,
     )
     table: Table | None
     if source is None:
@@ -328,13 +338,16 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
         )
         streaming.check_whole(table, estimator, options.memory)
     else:
-        table = streaming.whole_table(source, estimator, scale, impute)
+        count = parameters_of(estimator).get("n_features_to_select")
+        fitting.check_count(count, source.n_features)
+        table = streaming.whole_table(source, scale, impute)
         if table is None:
-            streaming.check_output(options.output)
+            streaming.check_format(options.output)
+            reading = streaming.how_to_read(source, estimator, scale, impute)
             if not options.quiet:
-                print_note(streaming.announcement(source))
+                print_note(streaming.announcement(source, reading))
             return streaming.take_in(
-                source, estimator, scale, impute, show_progress=not options.quiet
+                source, reading, scale, impute, show_progress=not options.quiet
             )
     fitting.check_table(table, estimator)
     values, scaling = fitting.scale_columns(table.values, scale)

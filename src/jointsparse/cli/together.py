@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jointsparse.cli.errors import CommandError
+from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.start import retold, stopped
 
 
@@ -28,11 +28,12 @@ def telling(written: list[Path]) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (TableError, OSError, CommandError) as error:
-        raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error
+        sentence = str(error if isinstance(error, CommandError) else told(error))
+        raise CommandError(f"{sentence.rstrip('.')}{_already(written)}") from error
     except KeyboardInterrupt as error:
         # When files are there the usual message, that nothing was written, would be wrong.
-        told = f"{stopped(error)}{_already(written)}" if written else ""
-        raise retold(error, told) from None
+        message = f"{stopped(error)}{_already(written)}" if written else ""
+        raise retold(error, message) from None
 
 
 def _already(written: list[Path]) -> str:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from jointsparse.io.delimited import read_delimited
-from jointsparse.io.errors import TableError, counted, listed, reading, shown, table_error
+from jointsparse.io.errors import TableError, listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS, NUMBER, formula_safe
 from jointsparse.io.limits import CELL_BYTES, NAME_BYTES, check_memory
 from jointsparse.io.table import Table, check_shape, distinct, find_label
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

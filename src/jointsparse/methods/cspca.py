@@ -174,6 +174,7 @@ class CSPCA(SampleLossSelector):
                 lam,
                 self.eta_,
                 spectrum=lambda: moments.native.spectrum,
+                by_products=hasattr(moments.data, "transposed_times"),
                 **limits,
             )
         except TooManyDirectionsError as problem:

@@ -156,7 +156,7 @@ class DictionarySPCA(ComponentsMethod):
             root = DenseRoot(scaled)
         count = min(int(self.n_components), rank)
         if count < self.n_components:
-            self._warn(f"the data have rank {count}: only {count} components are fitted")
+            self._warn(f"the data have rank {count}: no more components are fitted")
         solution = solve_dictionary(
             root,
             count,

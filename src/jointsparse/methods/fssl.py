@@ -11,12 +11,9 @@ from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.sparse_samples import combined, times
 from jointsparse.graphs.targets import class_targets, neighbour_targets
-<<<<<<< HEAD
-from jointsparse.methods.classes import class_labels
-=======
 from jointsparse.linalg import double
 from jointsparse.methods.all_or_nothing import all_or_nothing
->>>>>>> doors
+from jointsparse.methods.classes import class_labels
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
 from jointsparse.methods.selector import check_stopping, is_number

@@ -15,6 +15,7 @@ from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.pursuit import solve_pursuit
 from jointsparse.solvers.solution import Rounding, Solution, proven
+from jointsparse.text import counted
 
 NEGLIGIBLE = 1e-6  # of the largest singular value, or ten times the tolerance where that is more
 
@@ -258,7 +259,7 @@ class RobustPCA(ComponentsMethod):
         if not np.any(loadings):
             self._warn("the low-rank part is empty; raise alpha")
         elif self.n_components is not None and loadings.shape[1] < self.n_components:
-            self._warn(f"the low-rank part has only {loadings.shape[1]} components")
+            self._warn(f"the low-rank part has only {counted(loadings.shape[1], 'component')}")
         return replace(solution, loadings=loadings, state=None)
 
     def _axes(

@@ -184,7 +184,7 @@ class SPCA(ComponentsMethod):
         values, start = self._principal(moments, gram)
         count = values.size
         if count < self.n_components:
-            self._warn(f"the data have rank {count}: only {count} components are fitted")
+            self._warn(f"the data have rank {count}: no more components are fitted")
         ridge = self._ridge_in_trace(moments, gram)
         counts = self._counts(moments.n_features, count)
         l1, turning = np.zeros(count), False

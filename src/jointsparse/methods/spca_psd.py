@@ -207,7 +207,7 @@ class SPCAPSD(ConvexSelector):
         return super()._dense_bytes(n_samples, n_features)
 
     def _takes_products(self) -> bool:
-        return self.solver != "published"
+        return self.solver in ("exact", "factored")
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
         spectrum: Spectrum = moments.native.thin_spectrum
@@ -244,7 +244,8 @@ class SPCAPSD(ConvexSelector):
             return solve_splitting(moments.native.spectrum, lam, self.eta_, **limits)
         keep = self.warm_start or self.alpha == "count"
         start = getattr(self, "_state", None) if keep else None
-        wide = is_wide(moments) and moments.n_features >= SMALLEST_FACTORED
+        elsewhere = hasattr(moments.data, "transposed_times")
+        wide = is_wide(moments) and (elsewhere or moments.n_features >= SMALLEST_FACTORED)
         if self.solver == "factored" or wide:
             state = start if isinstance(start, WideState) else None
             if state is not None and state.factor.shape[0] != moments.n_features:

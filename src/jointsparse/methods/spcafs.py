@@ -162,7 +162,7 @@ class SPCAFS(Selector):
         form, rank, eigenvalues, twins = _form(moments, varies)
         count = self._count(rank, int(varies.sum()))
         if count > rank:
-            self._warn(f"the data have rank {rank}: only {rank} components are fitted")
+            self._warn(f"the data have rank {rank}: no more components are fitted")
             count = rank
         penalty = row_penalty(
             self.alpha,

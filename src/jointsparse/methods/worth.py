@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from jointsparse.methods.from_source import check_features
+from jointsparse.methods.from_source import check_features, read_moments
+from jointsparse.methods.plan import TO_JUDGE
 from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.selection_report import SelectionReport, selection_report
@@ -65,7 +66,7 @@ class SelectionWorth:
             size, on samples held out of the regression; and the stand-ins of dropped features.
         """
         check_is_fitted(self)
-        return self._make_report(Moments.from_data(self._data_for_report(X)))
+        return self._make_report(_moments_to_judge(self._data_for_report(X)))
 
     def transform(self, X: Any) -> Any:
         """Keep the chosen columns.
@@ -157,7 +158,7 @@ class SelectionWorth:
             source = source()
         if source is None or isinstance(source, Moments):
             return source
-        return Moments.from_data(source)
+        return _moments_to_judge(source)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
@@ -166,6 +167,16 @@ class SelectionWorth:
         state.pop("_remembered", None)
         state.pop("_state", None)
         return state
+
+
+def _moments_to_judge(X: Any) -> Moments:
+    """Return the moments of samples to judge a set of features by, however many there are."""
+    if not is_streamed(X):
+        return Moments.from_data(X)
+    source = as_source(X)
+    if source.array is not None:
+        return Moments.from_data(source.array)
+    return read_moments(source, TO_JUDGE)
 
 
 def _put_back(block: Any, kept: NDArray[np.int64], n_features: int) -> NDArray[Any]:

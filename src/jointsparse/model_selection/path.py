@@ -161,6 +161,10 @@ def regularization_path(
     [[4, 1], [5, 2], [7, 11]]
     """
     chosen = _fractions(alphas, n_points, smallest)
+    if not hasattr(estimator, "get_params"):
+        raise TypeError(
+            f"the estimator comes before the samples; got {type(estimator).__name__} in its place"
+        )
     model: Any = clone(estimator)
     if not hasattr(model, "emptying_penalty"):
         raise TypeError(

@@ -170,6 +170,10 @@ def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fo
 def cross_validation_folds(moments: Moments, parts: Sequence[IntArray]) -> list[Fold]:
     """Return one fold for each part of the samples: fitted to all other parts, judged on it."""
     rows = np.concatenate(parts)
+    if hasattr(moments.data, "transposed_times"):  # elsewhere: of all samples, but only products
+        columns = feature_columns(moments)
+        gram = columns.gram()
+        return [_row_fold(columns, gram, np.setdiff1d(rows, part), part) for part in parts]
     ends = np.cumsum([part.size for part in parts])
     if moments.n_features > rows.size:
         columns = feature_columns(Moments.from_data(_rows(moments.data, rows)))

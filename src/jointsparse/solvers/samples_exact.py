@@ -46,6 +46,7 @@ def solve_samples_on_cone(
     *,
     spectrum: Callable[[], Spectrum],
     free_mean: bool = False,
+    by_products: bool = False,
     tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> Solution:
@@ -61,6 +62,8 @@ def solve_samples_on_cone(
         Returns the eigendecomposition of XᵀX; called only where p × p matrices are used.
     free_mean : bool
         Whether v is free.
+    by_products : bool
+        Whether the data are elsewhere, and reached through products only; p > n.
     tol, max_iter : float, int
         Relative duality gap to reach, and iteration limit.
 
@@ -71,7 +74,7 @@ def solve_samples_on_cone(
     """
     n, p = data.shape
     wide = data if hasattr(data, "transposed_times") else None
-    if not reweighting_pays(n, p, eta):
+    if not by_products and not reweighting_pays(n, p, eta):
         dense = double(data if wide is None else wide.dense())
         return solve_samples(
             dense, spectrum(), lam, eta, free_mean=free_mean, tol=tol, max_iter=max_iter

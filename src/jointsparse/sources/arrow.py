@@ -13,12 +13,13 @@ import numpy as np
 
 from jointsparse.io.arrow import checked_batch, is_numeric, plain
 from jointsparse.io.delimited import Header, read_header
-from jointsparse.io.errors import counted, listed, reading, shown, table_error
+from jointsparse.io.errors import listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS, open_input
 from jointsparse.io.limits import check_possible
 from jointsparse.io.table import distinct, find_label
 from jointsparse.io.versions import Versions
 from jointsparse.sources.base import Block, Source
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
