@@ -7,6 +7,7 @@ Whatever holds the numbers, a fit must be that of the dense array of them in dou
 from __future__ import annotations
 
 import gzip
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -40,8 +41,9 @@ class Container:
         What has to be installed, besides what the library itself needs.
     single : bool
         Whether it holds the numbers in single precision.
-    options : tuple of str or None
-        Options of the command line with which it is read there; None where it is not a file.
+    write : callable or None
+        ``write(X, folder)`` returns the path of the file, for the command line; None where it is
+        not a file.
     in_python : bool
         Whether an estimator takes it; there are files that only the command line reads.
     scarce : bool
@@ -53,7 +55,7 @@ class Container:
     make: Callable[[np.ndarray, Path], Any]
     package: str | None = None
     single: bool = False
-    options: tuple[str, ...] | None = None
+    write: Callable[[np.ndarray, Path], Path] | None = None
     in_python: bool = True
     scarce: bool = False
 
@@ -185,8 +187,10 @@ def _odd_index(X: np.ndarray, folder: Path) -> Any:
 
 
 def _nullable(X: np.ndarray, folder: Path) -> Any:
-    """The types of pandas that know missing values, which there are none of here."""
-    return _pandas(X, folder).convert_dtypes(convert_floating=True, convert_integer=False)
+    """The types of pandas that know missing values, which are "Float64" for "float64"."""
+    name = X.dtype.name
+    title = "boolean" if name == "bool" else name.replace("u", "U").replace("int", "Int")
+    return _pandas(X, folder).astype(title.replace("float", "Float"))
 
 
 def _arrow_typed(X: np.ndarray, folder: Path) -> Any:
@@ -214,6 +218,15 @@ def _sparse(kind: str, *, matrix: bool = False) -> Callable[[np.ndarray, Path], 
     suffix = "matrix" if matrix else "array"
     make = getattr(sparse, f"{kind}_{suffix}")
     return lambda X, folder: make(X)
+
+
+def _diagonals(kind: type) -> Callable[[np.ndarray, Path], Any]:
+    def make(X: np.ndarray, folder: Path) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sparse.SparseEfficiencyWarning)
+            return kind(X)
+
+    return make
 
 
 def _parts(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -342,7 +355,7 @@ def _packed_csv(X: np.ndarray, folder: Path) -> Path:
 
 def _folder_of(write: Callable[[pa.Table, Path], None], suffix: str, parts: int) -> Any:
     def make(X: np.ndarray, folder: Path) -> Path:
-        place = folder / "parts"
+        place = folder / suffix
         place.mkdir()
         for number, rows in enumerate(np.array_split(np.arange(len(X)), min(parts, len(X)))):
             write(arrow_table(X[rows]), place / f"{number}.{suffix}")
@@ -446,15 +459,19 @@ def _dask_frame(X: np.ndarray, folder: Path) -> Any:
 # --- all of them ----------------------------------------------------------------------------------
 
 
+def _file(name: str, make: Callable[[np.ndarray, Path], Path], **more: Any) -> Container:
+    return Container(name, make, write=make, **more)
+
+
 def _stored(name: str, make: Callable[[np.ndarray, Path], Path], **more: Any) -> list[Container]:
     """Return a file as it is, and read a few rows at a time."""
     return [
-        Container(name, make, options=(), **more),
-        Container(f"{name} in blocks", _in_blocks(make), options=(), scarce=True, **more),
+        _file(name, make, **more),
+        Container(f"{name} in blocks", _in_blocks(make), write=make, scarce=True, **more),
     ]
 
 
-_FORMATS = ("csr", "csc", "coo", "dia", "bsr", "lil", "dok")
+_FORMATS = ("csr", "csc", "coo", "bsr", "lil", "dok")
 _ALL = [
     Container("as it is", lambda X, folder: X),
     Container("Fortran order", lambda X, folder: np.asfortranarray(X)),
@@ -478,25 +495,27 @@ _ALL = [
     Container("polars", _polars, package="polars"),
     *(Container(f"{kind} array", _sparse(kind)) for kind in _FORMATS),
     *(Container(f"{kind} matrix", _sparse(kind, matrix=True)) for kind in _FORMATS),
+    Container("dia array", _diagonals(sparse.dia_array)),
+    Container("dia matrix", _diagonals(sparse.dia_matrix)),
     *(Container(f"{kind}, repeated entries", _repeated(kind)) for kind in ("csr", "csc")),
     Container("coo, repeated entries", _repeated_coo),
     *(Container(f"{kind}, unsorted", _unsorted(kind)) for kind in ("csr", "csc")),
     *(Container(f"{kind}, zeros stored", _all_stored(kind)) for kind in ("csr", "csc")),
     *(Container(f"{kind}, long indices", _long_indices(kind)) for kind in ("csr", "csc")),
     *_stored("npy", _npy),
-    Container("npy, Fortran order", _fortran_npy, options=()),
-    Container("npy, big-endian", _big_endian_npy, options=()),
+    _file("npy, Fortran order", _fortran_npy),
+    _file("npy, big-endian", _big_endian_npy),
     *_stored("Parquet", _parquet),
     *_stored("Parquet folder", _folder_of(_write_parquet, "parquet", 3)),
     *_stored("CSV", _csv),
-    Container("TSV", _tsv, options=()),
-    Container("CSV.gz", _packed_csv, options=()),
-    Container("CSV folder", _folder_of(pyarrow.csv.write_csv, "csv", 2), options=()),
+    _file("TSV", _tsv),
+    _file("CSV.gz", _packed_csv),
+    _file("CSV folder", _folder_of(pyarrow.csv.write_csv, "csv", 2)),
     *_stored("Arrow", _arrow),
     *_stored("HDF5", _hdf5, package="h5py"),
     *_stored("Zarr", _zarr, package="zarr"),
-    Container("npz", _npz, options=(), in_python=False),
-    Container("Matrix Market", _market, options=(), in_python=False),
+    _file("npz", _npz, in_python=False),
+    _file("Matrix Market", _market, in_python=False),
     Container("open HDF5", _open_hdf5, package="h5py"),
     Container("open Zarr", _open_zarr, package="zarr"),
     Container("Dask", _dask, package="dask"),

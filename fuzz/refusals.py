@@ -9,14 +9,20 @@ import numpy as np
 # What is refused: words of the sentences about it, as the tables on that page have them. Samples
 # in memory and samples in files have sentences of their own for the same thing.
 DOCUMENTED = {
-    "missing": ("contains NaN", "missing value"),
-    "infinite": ("contains infinity", "infinite value"),
+    "not finite": (
+        "contains NaN",
+        "contains infinity",
+        "missing value",
+        "infinite value",
+        "NaN or infinite",
+        "non-finite value",
+    ),
     "one sample": ("a minimum of 2 is required", "at least two"),
     "constant": ("every feature is constant", "every column is constant"),
     "small": ("too small for double precision",),
     "large": ("too large for double precision",),
     "lost": ("lost in rounding",),
-    "memory": ("does not fit in memory", "scatter matrices need", "when read as a whole"),
+    "memory": ("does not fit in memory", "may be used"),
 }
 ABOUT_DATA = tuple(words for sentences in DOCUMENTED.values() for words in sentences)
 

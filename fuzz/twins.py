@@ -20,9 +20,10 @@ Three questions, the next one only where the one before is answered by no:
 
    u = 1.1e-16 (6e-8 for single precision), which is what a sum of so many terms in any order
    may have added. Nothing but what changes with it is free: a number may differ ``SAMPLED`` times
-   as much as it did among these twins; the rank of a feature must be one it had among them; the
-   kept features must explain as much as those of one of them, by a regression made for the
-   purpose. What the changed twins agree on, the container has to agree on too.
+   as much as it did among these twins; the rank of a feature must be one that it had among them,
+   or as far from those as they are apart; the kept features must explain as much as those of one of
+   them, by a regression made for the purpose. What the changed twins agree on, the container has
+   to agree on too.
 """
 
 from __future__ import annotations
@@ -80,14 +81,15 @@ class Answer:
 
     @classmethod
     def of(cls, fitted: Any) -> Answer:
-        """Return the answer of a fitted estimator."""
+        """Return the answer of a fitted estimator, or of a selector around one."""
+        inner = getattr(fitted, "estimator_", fitted)
         return cls(
             fitted.feature_scores_,
             fitted.ranking_,
             fitted.get_support(),
-            fitted.objective_,
-            getattr(fitted, "components_", None),
-            getattr(fitted, "duality_gap_", None),
+            inner.objective_,
+            getattr(inner, "components_", None),
+            getattr(inner, "duality_gap_", None),
         )
 
     @classmethod
@@ -278,7 +280,8 @@ def _like_one_of(
         if not distance <= rounding + SAMPLED * among:
             return False
     ranks = np.array([other.ranking for other in fitted])
-    if np.any(found.ranking < ranks.min(axis=0)) or np.any(found.ranking > ranks.max(axis=0)):
+    first, last = ranks.min(axis=0), ranks.max(axis=0)
+    if np.any(np.abs(found.ranking - (first + last) / 2) > 1.5 * (last - first)):
         return False
     if any(np.array_equal(found.support, other.support) for other in fitted):
         return True
