@@ -328,21 +328,29 @@ def _npz(X: np.ndarray, folder: Path) -> Path:
 
 
 def _market(X: np.ndarray, folder: Path) -> Path:
-    # Single precision is written with too few digits, and logical values are none of its types.
-    exact = X.astype(np.float64) if X.dtype.kind in "fb" else X
-    scipy.io.mmwrite(folder / "x.mtx", sparse.coo_array(exact), precision=17, symmetry="general")
+    numbers = X.astype(np.float64) if X.dtype.kind in "fb" else X  # it knows no logical values
+    scipy.io.mmwrite(folder / "x.mtx", sparse.coo_array(numbers), precision=17, symmetry="general")
     return folder / "x.mtx"
 
 
+def _exact(X: np.ndarray) -> np.ndarray:
+    """Return numbers that are written with all their digits, as those of double precision are."""
+    return X.astype(np.float64) if X.dtype == np.float32 else X
+
+
 def _csv(X: np.ndarray, folder: Path) -> Path:
-    pyarrow.csv.write_csv(arrow_table(X), folder / "x.csv")
+    pyarrow.csv.write_csv(arrow_table(_exact(X)), folder / "x.csv")
     return folder / "x.csv"
 
 
 def _tsv(X: np.ndarray, folder: Path) -> Path:
     options = pyarrow.csv.WriteOptions(delimiter="\t")
-    pyarrow.csv.write_csv(arrow_table(X), folder / "x.tsv", options)
+    pyarrow.csv.write_csv(arrow_table(_exact(X)), folder / "x.tsv", options)
     return folder / "x.tsv"
+
+
+def _csv_folder(X: np.ndarray, folder: Path) -> Path:
+    return _folder_of(pyarrow.csv.write_csv, "csv", 2)(_exact(X), folder)
 
 
 def _packed_csv(X: np.ndarray, folder: Path) -> Path:
@@ -510,7 +518,7 @@ _ALL = [
     *_stored("CSV", _csv),
     _file("TSV", _tsv),
     _file("CSV.gz", _packed_csv),
-    _file("CSV folder", _folder_of(pyarrow.csv.write_csv, "csv", 2)),
+    _file("CSV folder", _csv_folder),
     *_stored("Arrow", _arrow),
     *_stored("HDF5", _hdf5, package="h5py"),
     *_stored("Zarr", _zarr, package="zarr"),

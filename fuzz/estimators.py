@@ -66,7 +66,7 @@ def case(number: int) -> str:
     with tempfile.TemporaryDirectory() as folder:
         held = X if container is AS_DRAWN else container.make(_dense(X), Path(folder))
         try:
-            outcome = _outcome(estimator, held, container, container.values(_dense(X)), y)
+            outcome = _outcome(estimator, held, container, _dense(X), y)
         except Exception as error:
             return f"{label}: {type(error).__name__}: {error}"
         finally:
@@ -74,7 +74,8 @@ def case(number: int) -> str:
     return outcome if outcome in GOOD else f"{label}: {outcome}"
 
 
-def _outcome(estimator: Any, held: Any, container: Container, values: np.ndarray, y: Any) -> str:
+def _outcome(estimator: Any, held: Any, container: Container, X: np.ndarray, y: Any) -> str:
+    values = container.values(X)
     before = copy.deepcopy(held) if _in_memory(held) else None
     try:
         fitted = fit_quietly(estimator, held, y)
@@ -94,13 +95,12 @@ def _outcome(estimator: Any, held: Any, container: Container, values: np.ndarray
         faults.append("the table was changed")
     if faults:
         return "; ".join(faults)
-    single = container.single or getattr(held, "dtype", None) == np.float32
     return verdict(
         estimator,
         lambda other: answer(other, held, y),
         values,
         y,
-        single=single,
+        single=container.single or X.dtype == np.float32,
         may_not_fit=container.scarce,
         found=found,
     )

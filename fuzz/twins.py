@@ -21,9 +21,9 @@ Three questions, the next one only where the one before is answered by no:
    u = 1.1e-16 (6e-8 for single precision), which is what a sum of so many terms in any order
    may have added. Nothing but what changes with it is free: a number may differ ``SAMPLED`` times
    as much as it did among these twins; the rank of a feature must be one that it had among them,
-   or as far from those as they are apart; the kept features must explain as much as those of one of
-   them, by a regression made for the purpose. What the changed twins agree on, the container has
-   to agree on too.
+   or as far from those as they are apart, unless it changed places with equal scores only; the kept
+   features must explain as much as those of one of them, by a regression made for the purpose. What
+   the changed twins agree on, the container has to agree on too.
 """
 
 from __future__ import annotations
@@ -281,13 +281,23 @@ def _like_one_of(
             return False
     ranks = np.array([other.ranking for other in fitted])
     first, last = ranks.min(axis=0), ranks.max(axis=0)
-    if np.any(np.abs(found.ranking - (first + last) / 2) > 1.5 * (last - first)):
+    elsewhere = np.abs(found.ranking - (first + last) / 2) > 1.5 * (last - first)
+    if np.any(elsewhere & _out_of_order(found, middle, rounding)):
         return False
     if any(np.array_equal(found.support, other.support) for other in fitted):
         return True
     worth = [explained(values, other.support) for other in fitted]
     slack = rounding + (max(worth) - min(worth))
     return len(set(worth)) > 1 and bool(explained(values, found.support) >= min(worth) - slack)
+
+
+def _out_of_order(found: Answer, expected: Answer, rounding: float) -> np.ndarray:
+    """Return which features changed places with one whose score is not the same to rounding."""
+    places = np.sign(found.ranking[:, None] - found.ranking)
+    changed = places != np.sign(expected.ranking[:, None] - expected.ranking)
+    scores = expected.scores
+    alike = np.abs(scores[:, None] - scores) <= rounding * np.max(scores, initial=0.0)
+    return np.any(changed & ~alike, axis=1)
 
 
 def explained(values: np.ndarray, support: np.ndarray) -> float:

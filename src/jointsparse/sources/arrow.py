@@ -155,6 +155,8 @@ class ArrowSource(Source):
         """Return the source of some columns; the others are not read at all."""
         assert self.feature_names is not None
         names = self.feature_names[indices].tolist()
+        if not names:  # of which only the number of rows is left to read
+            return super().columns(indices)
         part = ArrowSource(self.files, self.kind, self.name, columns=names, label=self.label)
         part._versions = self._versions
         part.memory = self.memory

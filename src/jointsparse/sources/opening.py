@@ -97,7 +97,10 @@ def as_source(X: Any) -> Source:
     if _is_stored(X):
         return ChunkedSource(X)
     if is_dask(X):
-        return DaskSource(X, column_names(X) if is_frame(X) else None)
+        source = DaskSource(X, column_names(X) if is_frame(X) else None)
+        if source.n_features == 0:
+            raise ValueError("the Dask collection has no columns; at least one is needed")
+        return source
     names = column_names(X)
     return ArraySource(check_array(X, accept_sparse=("csr", "csc"), dtype="numeric"), names)
 
