@@ -221,6 +221,9 @@ def _gaps(one: Answer, other: Answer) -> float:
 
 def _limit(estimator: Any, fit: Fit, fit_twin: Fit) -> str:
     """Compare what the solvers find when they go on: "same limit", "tied", or "" for neither."""
+    known = estimator.get_params()
+    if "tol" not in known or "max_iter" not in known:
+        return ""
     limit = clone(estimator).set_params(tol=min(TIGHT, estimator.tol), max_iter=TIGHT_LIMIT)
     there, twin = fit(limit), fit_twin(limit)
     if list(_beyond_the_gaps(there, twin)):

@@ -168,15 +168,20 @@ def test_the_command_line_refuses_a_value_that_is_no_number(name, tmp_path):
     assert any(name in found.words for name in ("column 4", "x5", "column number 5"))
 
 
+@pytest.fixture(scope="module")
+def empty():
+    """Return a selector that keeps nothing."""
+    selector = METHODS["spca-psd"].make(alpha=0.9, eta=0.9, n_features_to_select="support")
+    with pytest.warns(UserWarning, match="empties the model"):
+        return selector.fit(samples("tall"))
+
+
 @pytest.mark.parametrize("name", IN_PYTHON)
-def test_where_nothing_is_kept_nothing_is_left_of_any_container(name, tmp_path):
+def test_where_nothing_is_kept_nothing_is_left_of_any_container(name, empty, tmp_path):
     container = CONTAINERS[name]
     if not container.installed:
         pytest.skip("its package is not installed")
     X = samples("tall")
-    empty = METHODS["spca-psd"].make(alpha=0.9, eta=0.9, n_features_to_select="support")
-    with pytest.warns(UserWarning, match="empties the model"):
-        empty.fit(X)
     held = container.make(X, tmp_path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the result has no column
