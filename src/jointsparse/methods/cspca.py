@@ -6,6 +6,7 @@ from typing import Any
 
 from jointsparse.methods.passes import samples_of, solve_by_passes
 from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
+from jointsparse.methods.wide_samples import by_products
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import solve_samples
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
@@ -173,8 +174,7 @@ class CSPCA(SampleLossSelector):
                 self._data(moments),
                 lam,
                 self.eta_,
-                spectrum=lambda: moments.native.spectrum,
-                by_products=hasattr(moments.data, "transposed_times"),
+                spectrum=None if by_products(moments) else lambda: moments.native.spectrum,
                 **limits,
             )
         except TooManyDirectionsError as problem:

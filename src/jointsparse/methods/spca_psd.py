@@ -11,7 +11,13 @@ from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Spectrum
 from jointsparse.methods.convex import ConvexSelector
-from jointsparse.methods.wide_samples import advised_by_few, is_wide, strongest, wide_data
+from jointsparse.methods.wide_samples import (
+    advised_by_few,
+    by_products,
+    is_wide,
+    strongest,
+    wide_data,
+)
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_exact import solve_scatter
 from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE, nonempty_lam
@@ -244,8 +250,8 @@ class SPCAPSD(ConvexSelector):
             return solve_splitting(moments.native.spectrum, lam, self.eta_, **limits)
         keep = self.warm_start or self.alpha == "count"
         start = getattr(self, "_state", None) if keep else None
-        elsewhere = hasattr(moments.data, "transposed_times")
-        wide = is_wide(moments) and (elsewhere or moments.n_features >= SMALLEST_FACTORED)
+        many = moments.n_features >= SMALLEST_FACTORED or by_products(moments)
+        wide = is_wide(moments) and many
         if self.solver == "factored" or wide:
             state = start if isinstance(start, WideState) else None
             if state is not None and state.factor.shape[0] != moments.n_features:

@@ -164,6 +164,8 @@ class ArrowSource(Source):
         assert self.feature_names is not None
         names = self.feature_names[indices].tolist()
         self._versions.check()
+        if not names:  # of which only the number of rows is left to read
+            return super().columns(indices)
         part = ArrowSource(self.files, self.kind, self.name, columns=names, label=self.label)
         part._versions = self._versions
         part.memory = self.memory
@@ -227,14 +229,21 @@ class ArrowSource(Source):
             options = self._headers[file].options(TEXT_BLOCK)
             converting = options["convert_options"]
             converting.include_columns = names
-            # Whatever the first rows look like: integers may become fractions further down.
-            converting.column_types = {
-                name: pa.string() if name == self.label else pa.float64() for name in names
-            }
+            converting.column_types = {name: self._text_type(name) for name in names}
             # One thread is slower but counts the rows, so that its errors say which one is wrong.
             options["read_options"].use_threads = file.stat().st_size > 1 << 24
             with open_input(file) as stream, csv.open_csv(stream, **options) as batches:
                 yield from batches
+
+    def _text_type(self, name: str) -> pa.DataType:
+        """Return the type as which a column of delimited text is read, in every file."""
+        import pyarrow as pa
+
+        if name == self.label:
+            return pa.string()
+        # Whatever the first rows look like: integers may become fractions further down.
+        logical = pa.types.is_boolean(self._schema.field(name).type)
+        return pa.bool_() if logical else pa.float64()
 
 
 def _fill(block: Block, filled: int, part: pa.RecordBatch) -> Block:

@@ -101,7 +101,10 @@ def as_source(X: Any) -> Source:
     if _is_stored(X):
         return _STORED[_package(X)](X)
     if is_dask(X):
-        return DaskSource(X, column_names(X) if is_frame(X) else None)
+        source = DaskSource(X, column_names(X) if is_frame(X) else None)
+        if source.n_features == 0:
+            raise ValueError("the Dask collection has no columns; at least one is needed")
+        return source
     return ArraySource(*as_samples(X))
 
 
