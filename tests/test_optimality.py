@@ -5,6 +5,7 @@ a bound on the conditions of optimality, which are evaluated here from their mat
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,11 @@ import jointsparse as js
 from jointsparse import Moments, registry
 from jointsparse.graphs.laplacian import affinity
 from jointsparse.graphs.targets import neighbour_targets
+from jointsparse.solvers import adaptive_graph
+from jointsparse.solvers import dictionary as dictionary_kernel
+from jointsparse.solvers.dictionary import solve_dictionary
+from jointsparse.solvers.dictionary_root import DenseRoot
+from jointsparse.solvers.solution import Rounding, closed_form, proven
 
 METHODS = registry.methods()
 CLOSED = ("greedy", "laplacian-score", "rne")  # they do not iterate
@@ -464,3 +470,57 @@ def test_a_tolerance_below_the_rounding_is_not_claimed():
         model.fit(TABLES["narrow"])
     assert not model.converged_
     assert model.duality_gap_ > 1e-16
+
+
+def test_a_gap_within_the_rounding_of_its_bound_is_not_claimed():
+    found = closed_form(np.zeros((2, 0)), 1.0, None)
+    found = replace(found, gap=0.0, gap_history=[0.5, 0.0])
+    rounding = Rounding(10_000, 1.0, 100.0)  # 100 ε (1 + 100)
+    asked = []
+    solution = proven(lambda tol: asked.append(tol) or found, 1e-6, rounding)
+    assert solution.converged
+    assert solution.gap == solution.gap_history[-1] == pytest.approx(2.24e-12, rel=0.01)
+    assert 0 < 1e-6 - asked[0] < 1e-11  # room for what may be rounding
+    solution = proven(lambda tol: asked.append(tol) or found, 1e-12, rounding)
+    assert asked[1] == 5e-13
+    assert not solution.converged
+    assert "rounding alone may be 2.2e-12" in solution.reason
+
+
+def test_what_rounding_prevents_is_said():
+    # The samples of this one are fitted exactly: weights are nearly singular.
+    X = planted(8, 5, 4)
+    model = js.JSPCA(n_components=4, alpha=1e-9, tol=1e-14, max_iter=3000)
+    judged(model, X)
+    assert not model.converged_
+    assert "rounding prevents more" in model.stopping_reason_
+    assert model.n_iter_ < 3000
+    assert np.all(np.diff(model.history_) <= 1e-12 * model.history_[0])
+
+
+def test_a_projection_that_is_not_stationary_is_not_called_so(monkeypatch):
+    options = {"n_clusters": 2, "p": 1.0, "alpha": 1.0, "tol": 1e-3}
+    X = load_iris().data
+    model = js.SOGFS(**options)
+    found, bound = judged(model, X)
+    assert model.converged_
+    monkeypatch.setattr(adaptive_graph, "MORE_PASSES", 0)
+    other = js.SOGFS(**options)
+    early, _ = judged(other, X)
+    assert early > bound >= found
+    assert not other.converged_
+    assert "misses its conditions" in other.stopping_reason_
+    assert other.objective_ >= model.objective_
+
+
+def test_a_dictionary_that_could_use_an_empty_atom_is_not_optimal():
+    root = np.diag([0.8, 0.6, 0.0])[:2]
+    end = solve_dictionary(root, 2, 0.1, tol=1e-9, max_iter=100)
+    codes, atoms = (part.T.copy() for part in end.state)
+    assert dictionary_kernel._violation(
+        DenseRoot(root), 0.1, dictionary_kernel._Point(codes, atoms, 0.0), 0.5
+    ) == pytest.approx(0, abs=1e-12)
+    atoms[1] = 0.0
+    assert dictionary_kernel._violation(
+        DenseRoot(root), 0.1, dictionary_kernel._Point(codes, atoms, 0.0), 0.5
+    ) == pytest.approx(0.5)  # the column of length 0.6 less the penalty
