@@ -140,7 +140,12 @@ def test_the_shapes_above_reach_every_way_of_reading(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [("cspca-psd", "tall"), ("spca-psd", "tall"), ("spca-psd", "wide"), ("greedy", "wide")],
+    [
+        pytest.param("cspca-psd", "tall", marks=pytest.mark.slow),  # many passes, each in 25 blocks
+        ("spca-psd", "tall"),
+        ("spca-psd", "wide"),
+        ("greedy", "wide"),
+    ],
 )
 def test_scaled_in_blocks_as_in_memory(name, shape, tmp_path):
     size, memory = SHAPES[shape]
