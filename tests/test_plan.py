@@ -140,14 +140,20 @@ def test_the_shapes_above_reach_every_way_of_reading(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [("cspca-psd", "tall"), ("spca-psd", "tall"), ("spca-psd", "wide"), ("greedy", "wide")],
+    [
+        pytest.param("cspca-psd", "tall", marks=pytest.mark.slow),  # many passes, each in 25 blocks
+        ("spca-psd", "tall"),
+        ("spca-psd", "wide"),
+        ("greedy", "wide"),
+    ],
 )
 def test_scaled_in_blocks_as_in_memory(name, shape, tmp_path):
     size, memory = SHAPES[shape]
     X = samples(*size)
     path = npy(X, tmp_path)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    exactly = {} if name == "greedy" else {"tol": 1e-7}  # another solver may be used in memory
+    # Another solver may be used in memory.
+    exactly = {"tol": 1e-7} if name == "spca-psd" else {}
     whole = made(name).set_params(n_features_to_select=3, **exactly).fit(X)
     saved, page = tmp_path / "m.skops", tmp_path / "p.html"
     result = invoke(
@@ -257,6 +263,18 @@ def test_choosing_penalties_needs_samples_that_fit(tmp_path):
     result = invoke("select", path, "--memory", "45kB", "--choose", "auto", "--quiet")
     assert result.exit_code == 2
     assert "allow more with --memory" in result.stderr
+
+
+def test_labels_of_samples_that_were_read_as_a_whole_reach_the_report(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    X = samples(120, 6)
+    columns = {f"c{j}": X[:, j] for j in range(6)} | {"who": ["a", "b"] * 60}
+    pq.write_table(pa.table(columns), folder / "x.parquet")
+    page = tmp_path / "p.html"
+    options = ("--label", "who", "--method", "rne", "--features", 2, "--report", page)
+    assert invoke("select", folder, *options).exit_code == 0
+    assert "K-means with 2 clusters" in page.read_text(encoding="utf-8")
 
 
 def test_needs_follow_the_parameters():

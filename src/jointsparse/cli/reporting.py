@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale, Selection
-from jointsparse.cli.streaming import StreamedTable
+from jointsparse.cli.streaming import StreamedTable, labels_of
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
     with spinner:
         path, note = _path(selection, values, request.points)
     if isinstance(table, StreamedTable):  # then samples are at hand only if the method needs them
-        samples, labels, mean = values if hasattr(values, "__array__") else None, None, table.mean
+        samples, mean = values if hasattr(values, "__array__") else None, table.mean
+        labels = None if samples is None else labels_of(table.source)
     else:
         samples, labels, mean = values, table.labels, table.values.mean(axis=0)
     report = Report.from_estimator(

@@ -274,7 +274,7 @@ def _read_whole(source: "Source", impute: Impute | None) -> "Table":
         table = Table(
             values,
             streamed.names,
-            _labels(source),
+            labels_of(source),
             streamed.label_name,
             list(getattr(source, "notes", [])),
         )
@@ -284,7 +284,8 @@ def _read_whole(source: "Source", impute: Impute | None) -> "Table":
     return table
 
 
-def _labels(source: "Source") -> "np.ndarray | None":
+def labels_of(source: "Source") -> "np.ndarray | None":
+    """Return the labels of a table, read by themselves; None where it has none."""
     import numpy as np
 
     label = getattr(source, "label", None)
