@@ -71,11 +71,7 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
-        moments = self.moments_of(X, y)
-        self._fit(moments)
-        if is_streamed(X):
-            self._remember_streamed(X, moments)
-        return self
+        return self._fit(self.moments_of(X, y))
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:
         """Return the moments of samples, checked as ``fit`` does.
@@ -102,9 +98,6 @@ class MomentsEstimator(BaseEstimator):
         moments = Moments.from_data(samples if is_device_array(samples) else ArraySource(samples))
         moments.feature_names = getattr(self, "feature_names_in_", None)
         return moments
-
-    def _remember_streamed(self, X: Any, moments: Moments) -> None:
-        """Keep what a later question about the samples needs; most methods are asked none."""
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples.
