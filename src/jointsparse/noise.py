@@ -1,7 +1,7 @@
 r"""What of a table lies above the noise, as the greedy rule and the penalties use it.
 
-With the eigenpairs :math:`X = U\operatorname{diag}(\sqrt s)V^\top` and the noise edge e, what is left
-of X when every direction is shrunk by the noise is
+With the eigenpairs :math:`X = U\operatorname{diag}(\sqrt s)V^\top` and the noise edge e, what is
+left of X when every direction is shrunk by the noise is
 
 .. math:: X\Omega = U\operatorname{diag}\bigl(\sqrt{s_i}\,(1 - e/s_i)_+\bigr)V^\top ,
 

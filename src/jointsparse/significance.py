@@ -174,8 +174,10 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
 def noise_edge(moments: Moments) -> NoiseEdge:
     """Return the largest eigenvalue that noise would have, in the units of the scatter matrix.
 
-    Of the columns as they are: a loud column hides patterns among quiet ones. The noise levels of
-    the samples are those of the standardised columns; samples are not weighted.
+    Of the columns as they are: a loud column hides patterns among quiet ones. Samples are not
+    weighted. Where their noise levels hide patterns that weighted samples show, or columns differ
+    in scale, samples are taken to be equally noisy: the edge is then rather too low than too high,
+    and it is :func:`feature_significance` that says whether there is structure at all.
 
     Parameters
     ----------
@@ -196,16 +198,15 @@ def noise_edge(moments: Moments) -> NoiseEdge:
     if "edge" not in known:
         base = moments.near_one
         unit = moments.total_variance / base.total_variance if base is not moments else 1.0
-        plain = _table(moments).plain
+        table = _table(moments)
+        plain, hidden = table.plain, table.plain.n_patterns < table.edge.n_patterns
         squares = base.variances[base.variances > 0]
-        if squares.size and np.ptp(squares) <= 1e-9 * squares[0]:
+        if not hidden and squares.size and np.ptp(squares) <= 1e-9 * squares[0]:
             scale = unit * float(squares[0]) / base.n_samples  # the same, in another unit
             found = replace(plain, edge=plain.edge * scale, noise=plain.noise * scale)
         else:
-            found = _edge(base, standardised=False, levels=plain.levels)[1]
-            found = replace(
-                found, edge=found.edge * unit, noise=found.noise * unit, spread=plain.spread
-            )
+            found = _edge(base, standardised=False, levels=np.ones(1))[1]
+            found = replace(found, edge=found.edge * unit, noise=found.noise * unit)
         known["edge"] = found
     edge: NoiseEdge = known["edge"]
     return edge

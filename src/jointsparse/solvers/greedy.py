@@ -16,8 +16,8 @@ the m rows, so a pick costs *one* pass over X for two vectors: with q the unit v
 and score = f/g. No p × p matrix, no h × p matrix: O(h(mp + m² + hm)) after K.
 
 Late in a run what is left of a feature is mostly noise, and dividing by its length g rewards
-exactly the features of which nothing else is left. With a noise sum of squares :math:`\tau_j` for each
-feature the score is :math:`f_j/(g_j + \tau_j)`.
+exactly the features of which nothing else is left. With a noise sum of squares :math:`\tau_j` for
+each feature the score is :math:`f_j/(g_j + \tau_j)`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ from jointsparse.solvers.sparse_columns import ImplicitKernel, SparseColumns
 Target = Array | Callable[[Array], Array]
 
 DETERMINED = 1e-9  # share of its variance below which a feature is determined by the picks
-import os
-NEAR = float(os.environ.get('NEAR','0'))
 TIE = 1e-8  # relative difference of scores that rounding may make
 EXPLAINED = 1e-20  # share of the target below which nothing of it is left
 DIGITS = 1e-5  # a downdated number this much smaller than it was may need to be computed anew
@@ -280,6 +278,7 @@ def select_greedily(
     candidates: NDArray[np.bool_] | None = None,
     given: Iterable[int] = (),
     noise: FloatArray | None = None,
+    near: float = 0.0,
     target_share: float = np.inf,
     tol: float = DETERMINED,
 ) -> GreedyPath:
@@ -307,6 +306,10 @@ def select_greedily(
     noise : ndarray of shape (n_features,) or None
         Noise τ in the sum of squares of each feature, as a share of the total variance; by "gain"
         only.
+    near : float
+        Features whose score is below the best by no more than this share count as equally good:
+        of them, the one that accounts for most by itself is picked. It stands for more of the
+        others, and is the likelier one to be picked again on other samples.
     target_share : float
         Share of the target to stop at; by "gain" only.
     tol : float
@@ -315,7 +318,7 @@ def select_greedily(
     Returns
     -------
     GreedyPath
-        Among scores that differ by rounding only the feature that comes first is picked.
+        Among features that are equally good but for rounding, the first is picked.
     """
     run = _Run(columns, target, criterion, weights, candidates, noise, tol)
 
@@ -328,7 +331,7 @@ def select_greedily(
         run.take(int(feature))
     score = first = run.scores()
     while len(run.picks) < n_picks and not enough():
-        best = run.best(score, first)
+        best = run.best(score, first, near)
         if best is None:
             break
         run.take(best)
@@ -392,18 +395,16 @@ class _Run:
         self.gains.append(left - self.residual.target_left)
         self.curve.append(min(max(1 - self.residual.unexplained, self.explained), 1.0))
 
-    def best(self, score: Array, alone: Array) -> int | None:
+    def best(self, score: Array, alone: Array, near: float) -> int | None:
         """Return the feature with the highest score; None where none has any.
 
-        Of those that are nearly as good, the one that accounts for most by itself (the first of
-        several): it stands for more, and is found again in other samples.
+        Of several that are nearly as good, the one with the highest score at the start.
         """
         top = float(self.xp.max(score))
         if top <= 0:
             return None
-        if NEAR:
-            near = score >= (1 - NEAR) * top
-            score = self.xp.where(near, alone, 0.0)
+        if near > 0:
+            score = self.xp.where(score >= (1 - near) * top, alone, 0.0)
             top = float(self.xp.max(score))
         # Counted, because not every library finds the first of several equal truth values.
         return int(self.xp.argmax(self.xp.astype(score >= (1 - TIE) * top, self.xp.int8)))

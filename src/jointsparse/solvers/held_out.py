@@ -205,6 +205,8 @@ class _RowFold(Fold):
         # Unit length over both parts: a feature that hardly varies in one must not blow up there.
         lengths = xp.linalg.vector_norm(block, axis=0)
         block = block[:, lengths > 0] / lengths[lengths > 0]
+        if block.shape[1] == 0:
+            return _trace(submatrix(gram, self.test, self.test))
         left, values, right = xp.linalg.svd(block[like(self.train, block), :], full_matrices=False)
         large = values > RCOND * xp.max(values)
         left, values, right = left[:, large], values[large], right[large, :]
