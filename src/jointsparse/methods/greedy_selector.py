@@ -34,7 +34,8 @@ class GreedySelector(Selector):
     * ``"patterns"``: what lies above the noise, :math:`XA^\top = U\operatorname{diag}(\sqrt{s_i}\,
       (1 - e/s_i)_+)` with the singular vectors and eigenvalues of X and the noise edge e. Features
       that share nothing with others come last, and what a pick leaves of a candidate counts with
-      its noise added: :math:`\|r_j^\top XA^\top\|^2/(\|r_j\|^2 + 3(n-1)d_j)`, d_j its noise variance.
+      its noise added: :math:`\|r_j^\top XA^\top\|^2/(\|r_j\|^2 + 3(n-1)d_j)`, with its noise
+      variance d_j.
     * ``"reconstruction"``: A = I, all features; the pick is the one with the largest gain of R²
       (orthogonal least squares). With ``n_components`` = m, A projects on the first m principal
       axes.

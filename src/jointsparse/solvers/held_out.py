@@ -44,6 +44,7 @@ RCOND = 1e-5  # directions of the regressors, at unit length, that are shorter a
 # smallest, one split in a hundred explodes where half as many features as samples are kept.
 RIDGES = np.geomspace(1e-3, 1e2, 11)
 CEILING_RIDGES = np.geomspace(1e-4, 1e1, 9)  # of all features: nine from hardly any to nearly all
+ROUNDING = 1e-12  # share of a sum of squares that is not left over, but rounding
 EIGENVALUE = 1e-12  # share of the largest below which an eigenvalue is rounding
 
 Mask = NDArray[np.bool_]
@@ -143,8 +144,8 @@ class Fold(ABC):
         """Judge a set of kept features; without a ridge, by least squares."""
         own = self.squares(features)
         kept_inside = self.inside[features]
-        total = max(self.total - float(own.sum()), 0.0)
-        total_inside = max(self.total_inside - float(own[kept_inside].sum()), 0.0)
+        total = _difference(self.total, float(own.sum()))
+        total_inside = _difference(self.total_inside, float(own[kept_inside].sum()))
         missed = total_inside
         if features.size and total_inside > 0:
             missed = max(self._missed_inside(features, ridge=ridge), 0.0)
@@ -344,6 +345,11 @@ def _leave_one_out(values: Array, loadings: Array, test: Array, scores: Array) -
         own = 1 - xp.sum(weighted * loadings, axis=1)
         errors.append(to_host(xp.sum(residual**2, axis=0) / own**2))
     return np.array(errors)
+
+
+def _difference(whole: float, part: float) -> float:
+    """Return whole - part, and 0 where it is rounding."""
+    return whole - part if part < (1 - ROUNDING) * whole else 0.0
 
 
 def _trace(matrix: Array) -> float:
