@@ -133,6 +133,15 @@ class SelectionReport:
         return float("nan") if self.worth is None else self.worth.coverage
 
     @property
+    def headline(self) -> tuple[float, float, float, float]:
+        """Share of the set and of PCA, mean and spread of random sets: in new samples, if known."""
+        if self.worth is None:
+            own, pca, random = self.r2, self.pca_r2, self.random_r2
+        else:
+            own, pca, random = self.worth.r2, self.worth.pca, self.worth.random
+        return own, pca, float(np.mean(random)), float(np.std(random, ddof=1))
+
+    @property
     def beaten_by(self) -> int:
         """How many of the twenty random sets predict as much in new samples."""
         if self.worth is None:

@@ -19,12 +19,12 @@ from jointsparse.arrays import FloatArray
 from jointsparse.moments import Moments
 from jointsparse.solvers.feature_test import discoveries, shares_and_pvalues
 from jointsparse.solvers.noise_edge import NoiseEdge, sequential_edge
-from jointsparse.solvers.patterns import FIRST_PAIRS, MOST_PAIRS, Patterns, patterns_of
+from jointsparse.solvers.patterns import EQUAL, FIRST_PAIRS, MOST_PAIRS, Patterns, patterns_of
 
 FDR = 0.05  # share of false ones among the significant features, on average
-DIFFERENT = 0.3  # standard deviation of the samples' noise levels from which they are weighted
+DIFFERENT = 0.2  # standard deviation of noise levels beyond which the test errs, unless weighted
 ALIKE = 1.2  # largest level, relative to the mean, at which weighted samples are alike
-ROUNDS = 4  # of weighting, of which one or two are needed
+LESS = 0.5  # of what samples differed before weighting: another round as long as it helps
 QUIETEST = 0.1  # of the median level: a sample without any noise must not be the whole table
 
 
@@ -56,7 +56,8 @@ class FeatureSignificance:
         Whether samples were taken to be equally noisy, because only their sums are known.
     sample_heterogeneity : float
         Standard deviation of the samples' noise levels, relative to their mean, beyond what equal
-        levels would show. Above 0.3 samples are weighted by one over their levels.
+        levels would show. Above 0.2 samples are weighted by one over their levels, if that
+        makes them alike.
     weighted : bool
         Whether they were.
     """
@@ -98,6 +99,11 @@ class FeatureSignificance:
         if self.weighted:
             lines.append(
                 "Some samples are noisier than others; each is weighted by its own noise level."
+            )
+        elif self.sample_heterogeneity > DIFFERENT:
+            lines.append(
+                "Samples differ in their noise, and not by one level for all features: take the p "
+                "values as approximate."
             )
         return " ".join(lines)
 
@@ -174,10 +180,10 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
 def noise_edge(moments: Moments) -> NoiseEdge:
     """Return the largest eigenvalue that noise would have, in the units of the scatter matrix.
 
-    Of the columns as they are: a loud column hides patterns among quiet ones. Samples are not
-    weighted. Where their noise levels hide patterns that weighted samples show, or columns differ
-    in scale, samples are taken to be equally noisy: the edge is then rather too low than too high,
-    and it is :func:`feature_significance` that says whether there is structure at all.
+    Of columns and samples as they are: a loud column hides patterns among quiet ones, and loud
+    samples those of quiet ones. Standardised columns and weighted samples are what
+    :func:`feature_significance` looks at. Where it finds more patterns, samples are taken to be
+    equally noisy here: the edge is then rather too low than too high.
 
     Parameters
     ----------
@@ -198,16 +204,17 @@ def noise_edge(moments: Moments) -> NoiseEdge:
     if "edge" not in known:
         base = moments.near_one
         unit = moments.total_variance / base.total_variance if base is not moments else 1.0
-        table = _table(moments)
-        plain, hidden = table.plain, table.plain.n_patterns < table.edge.n_patterns
-        squares = base.variances[base.variances > 0]
-        if not hidden and squares.size and np.ptp(squares) <= 1e-9 * squares[0]:
-            scale = unit * float(squares[0]) / base.n_samples  # the same, in another unit
-            found = replace(plain, edge=plain.edge * scale, noise=plain.noise * scale)
+        table, squares = _table(moments), base.variances[base.variances > 0]
+        if squares.size and np.ptp(squares) <= EQUAL * squares[0]:
+            found = table.plain
+            factor = unit * float(squares[0]) / base.n_samples  # standardised, but for the unit
         else:
-            found = _edge(base, standardised=False, levels=np.ones(1))[1]
-            found = replace(found, edge=found.edge * unit, noise=found.noise * unit)
-        known["edge"] = found
+            found, factor = _edge(base, standardised=False)[1], unit
+        if found.n_patterns < table.edge.n_patterns:
+            equal = _edge(base, standardised=False, levels=np.ones(1))[1]
+            if equal.n_patterns > found.n_patterns:
+                found, factor = equal, unit
+        known["edge"] = replace(found, edge=found.edge * factor, noise=found.noise * factor)
     edge: NoiseEdge = known["edge"]
     return edge
 
@@ -233,32 +240,29 @@ def _table(moments: Moments) -> _Table:
 
 def _tested(moments: Moments) -> _Table:
     patterns, plain = _edge(moments, standardised=True)
-    edge, levels = plain, plain.levels
-    if plain.spread > DIFFERENT:
-        for _ in range(ROUNDS):
-            levels = np.maximum(levels, QUIETEST * float(np.median(levels)))
-            patterns, edge = _edge(moments, standardised=True, weights=levels)
-            if edge.levels.max() <= ALIKE:
-                break
-            levels = levels * edge.levels
-            levels = levels / levels.mean()
+    edge, levels = plain, plain.first_levels
+    # With their patterns in it: a loud sample that was taken for a pattern would look quiet.
+    while plain.spread > DIFFERENT and edge.levels.max() > ALIKE:
+        levels = np.maximum(levels, QUIETEST * float(np.median(levels)))
+        found, better = _edge(moments, standardised=True, levels=levels)
+        if better.levels.std() > LESS * edge.levels.std():
+            break  # they differ in some features, not in a level that all features have
+        patterns, edge = found, better
+        levels = levels * edge.levels
+        levels = levels / levels.mean()
     shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
     values = patterns.values[: edge.n_patterns].copy()
     return _Table(plain, edge, values, shares, pvalues)
 
 
 def _edge(
-    moments: Moments,
-    *,
-    standardised: bool,
-    levels: FloatArray | None = None,
-    weights: FloatArray | None = None,
+    moments: Moments, *, standardised: bool, levels: FloatArray | None = None
 ) -> tuple[Patterns, NoiseEdge]:
     """Return spectrum and edge; of a very large table more eigenpairs until noise is reached."""
     pairs = FIRST_PAIRS
     while True:
-        patterns = patterns_of(moments, standardised=standardised, levels=weights, pairs=pairs)
-        edge = sequential_edge(patterns, levels)
+        patterns = patterns_of(moments, standardised=standardised, levels=levels, pairs=pairs)
+        edge = sequential_edge(patterns)
         everything = patterns.others[0] == 0 or pairs >= MOST_PAIRS
         if everything or edge.n_patterns < patterns.values.size:
             return patterns, edge

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.methods.shared_docs import with_shared
 from jointsparse.methods.worth import SelectionWorth
 from jointsparse.moments import Moments, check_variance
 from jointsparse.noise import noise_of
@@ -73,6 +74,11 @@ class ChoosesFeatures(SelectionWorth):
     n_features_in_: int
     n_significant_: int
     significant_: NDArray[np.bool_]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:
+            cls.__doc__ = with_shared(cls.__doc__)
 
     def _model_of(self, moments: Moments, rows: IntArray | None, y: Any) -> Model:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -155,6 +161,8 @@ class ChoosesFeatures(SelectionWorth):
 
     def _remark(self, choice: Choice, wanted: Wanted, moments: Moments) -> str:
         """Return what the user should know about the set; nothing where it is as asked for."""
+        if choice.available == 0:
+            return f"no feature has a nonzero score{self._how_to_keep_some(moments)}"
         if self.n_significant_ == 0 and not wanted.support:
             if choice.n_kept == 0:
                 return f"no structure beyond noise: nothing is kept. {KEEP_SOME}"
@@ -167,8 +175,6 @@ class ChoosesFeatures(SelectionWorth):
                 "there is structure, but no set of features predicts the others in new samples: "
                 f"nothing is kept. {KEEP_SOME}"
             )
-        if choice.available == 0:
-            return f"no feature has a nonzero score{self._how_to_keep_some(moments)}"
         return about_choice(choice, wanted)
 
     def _how_to_keep_some(self, moments: Moments) -> str:

@@ -53,9 +53,7 @@ class GreedySelector(Selector):
     n_clusters : int or None, default=None
         Number c of clusters: the same as ``n_components`` = c - 1, which goes before it. "clusters"
         needs one of the two.
-    n_features_to_select : int, float or str, default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest that explain 80 %
-        of the variance of all features; "auto", the same with 90 %; "support", all that vary.
+    :shared: n_features_to_select
     tol : float, default=1e-9
         Share of its variance below which a feature counts as determined by the picks.
 
@@ -67,11 +65,7 @@ class GreedySelector(Selector):
         1 for the first pick; behind the picks come the others by what each would add next.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
-    selection_curve_ : ndarray of shape (n_kept,)
-        Share of the variance of all features that the first pick, the first two, … explain.
-    selection_report_ : SelectionReport
-        What the set is worth on held-out samples, beside PCA and random features, and the stand-ins
-        of the dropped features. Computed when first asked for.
+    :shared: attributes
     objective_ : float
         Share of the target left unexplained.
     history_ : ndarray of shape (n_iterations,)

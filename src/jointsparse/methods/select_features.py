@@ -40,12 +40,8 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
         ``feature_scores_`` only will do too. Of a pipeline, the last step is meant and the steps
         before it scale the data; they must keep the columns. It is cloned; wrap a fitted one in
         scikit-learn's ``FrozenEstimator``.
-    n_features_to_select : int, float or str, default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest that explain 80 %
-        of the variance of all features; "auto", the same with 90 %; "support", all with a nonzero
-        loading.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How the set is made; "norm" takes the features with the longest loadings.
+    :shared: n_features_to_select
+    :shared: rule_of_model
 
     Attributes
     ----------
@@ -57,11 +53,7 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
-    selection_curve_ : ndarray of shape (n_kept,)
-        Share of the variance of all features that the best, the best two, … explain. Not with
-        "support".
-    selection_report_ : SelectionReport
-        What the set is worth on held-out samples. Computed when first asked for.
+    :shared: attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)

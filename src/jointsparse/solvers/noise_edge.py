@@ -25,9 +25,9 @@ For a ≡ 1 and d ≡ σ² the edge is σ²(√n' + √p')² and the unit Johnst
           d_j = \frac{R_j}{n-1-r}\,\frac{p}{p-r},\qquad n' = n-1-r,\qquad p' = p-r,
 
 the edge falls, and the count is repeated until it stays. The levels a are what is left of the
-squared lengths of the samples (features at equal length), relative to their mean, and drawn towards
-1 by the part 2/p' of their variance that Gaussian samples of one level would show. What heavier
-tails add to it is kept: a sample that happens to hold large entries is louder *in this table*.
+squared lengths of the samples, relative to their mean, and drawn towards 1 by the part of their
+variance that Gaussian samples of one level would show, :math:`2\sum_jd_j^2/(\sum_jd_j)^2`. What
+heavier tails add to it is kept: a sample that holds large entries is louder *in this table*.
 """
 
 from __future__ import annotations
@@ -217,9 +217,11 @@ class NoiseEdge:
         Noise variance of each feature, in squared units of the features.
     levels : ndarray of shape (n_samples,) or (1,)
         Noise level of each sample relative to the mean; one number where they are taken as equal.
+    first_levels : ndarray of shape (n_samples,) or (1,)
+        The same with the patterns in it.
     spread : float
-        Standard deviation of these levels beyond what samples of equal level would show; 0 where
-        they are taken as equal.
+        Standard deviation of the noise levels beyond what samples of equal level would show; 0
+        where they are taken as equal.
     limited : bool
         Whether counting stopped at its limit, half of all directions or as many eigenvalues as are
         known, so that there may be more patterns.
@@ -229,20 +231,20 @@ class NoiseEdge:
     n_patterns: int
     noise: FloatArray
     levels: FloatArray
+    first_levels: FloatArray
     spread: float
     limited: bool
 
 
-def sequential_edge(patterns: Patterns, levels: FloatArray | None = None) -> NoiseEdge:
+def sequential_edge(patterns: Patterns) -> NoiseEdge:
     """Tell patterns from noise: the edge, and how many eigenvalues are above it.
+
+    The noise levels of samples are estimated where these are at hand, and taken as equal where not.
 
     Parameters
     ----------
     patterns : Patterns
         The spectrum of a table.
-    levels : ndarray of shape (n_samples,) or None
-        Noise levels of the samples, of mean 1, where they are known; None estimates them where
-        the samples are at hand and takes them as equal where not.
 
     Examples
     --------
@@ -258,21 +260,21 @@ def sequential_edge(patterns: Patterns, levels: FloatArray | None = None) -> Noi
     >>> sequential_edge(patterns_of(Moments.from_data(X), standardised=True)).n_patterns
     1
     """
-    n_directions, n_features = patterns.n_directions, patterns.n_features
+    n_features = patterns.n_features
     live = patterns.squares > 0
-    noise = np.zeros(live.size)
-    known = np.ones(1) if levels is None else levels
-    spread = 0.0
-    most = min(min(n_directions, n_features) // 2, patterns.values.size)
-    count = 0
+    most = min(min(patterns.n_directions, n_features) // 2, patterns.values.size)
+    count, first = 0, np.ones(1)
     while True:
-        rows, columns = n_directions - count, max(n_features - count, 1)
-        left = patterns.residual_squares(count)[live]
-        noise[live] = left / rows * (n_features / columns)
-        loud = patterns.residual_rows(count) if levels is None else None
-        if loud is not None:
-            known, spread = sample_levels(loud, columns, patterns.kurtosis)
-        edge = separable_edge(noise[live], known, n_rows=rows, n_columns=columns).upper
+        rows, columns = patterns.n_directions - count, max(n_features - count, 1)
+        ratio = n_features / columns
+        noise = patterns.residual_squares(count)[live] / rows * ratio
+        levels, spread = np.ones(1), 0.0
+        loud = patterns.residual_rows(count)
+        if loud is not None and noise.any():
+            gaussian = 2 * float(noise @ noise) / float(noise.sum()) ** 2 * ratio
+            levels, spread = sample_levels(loud, gaussian, patterns.row_variance * ratio)
+        first = levels if count == 0 else first
+        edge = separable_edge(noise, levels, n_rows=rows, n_columns=columns).upper
         found = min(int(np.count_nonzero(patterns.values > edge)), most)
         if found <= count:
             break
@@ -280,29 +282,35 @@ def sequential_edge(patterns: Patterns, levels: FloatArray | None = None) -> Noi
     beyond = patterns.values[count:]
     limited = bool(beyond.size and beyond[0] > edge) or (patterns.others[0] > 0 and count == most)
     edge = max(edge, float(beyond.max(initial=0.0)) if limited else 0.0)
-    return NoiseEdge(edge, count, noise, known, spread, limited)
+    every = np.zeros(live.size)
+    every[live] = noise
+    return NoiseEdge(edge, count, every, levels, first, spread, limited)
 
 
-def sample_levels(rows: FloatArray, n_columns: float, kurtosis: float) -> tuple[FloatArray, float]:
+def sample_levels(
+    rows: FloatArray, gaussian: float, independent: float
+) -> tuple[FloatArray, float]:
     """Return the noise levels of samples, of mean 1, and their spread beyond sampling.
+
+    Levels are drawn towards 1: all by the part of their variance that Gaussian samples of equal
+    level show, but less so a level that is farther out than any of those would be.
 
     Parameters
     ----------
     rows : ndarray of shape (n_samples,)
-        Squared lengths of the samples in features of equal length, without the patterns.
-    n_columns : float
-        Number of directions that they add up.
-    kurtosis : float
-        Mean fourth power of a standardised entry: independent entries of equal level vary the sum
-        of n_columns squares by (kurtosis - 1)/n_columns of its square.
+        Squared lengths of the samples, without the patterns.
+    gaussian, independent : float
+        Variance of such a length, relative to its mean squared, for samples of equal level that
+        are Gaussian, and for those that have independent entries with the tails of this table.
     """
     mean = float(rows.mean())
-    if not mean > 0:
-        return np.ones(1), 0.0
-    levels = rows / mean
+    levels = rows / mean if mean > 0 else np.ones(1)
     variance = float(levels.var())
-    explained = 2 / n_columns
-    if variance <= explained:
+    if not variance > 0:
         return np.ones(1), 0.0
-    spread = math.sqrt(max(variance - (kurtosis - 1) / n_columns, 0.0))
-    return 1 + (1 - explained / variance) * (levels - 1), spread
+    common = max(1 - gaussian / variance, 0.0)
+    farthest = 2 * math.log(levels.size) * gaussian  # squared, among so many Gaussian ones
+    away = (levels - 1) ** 2
+    single = 1 - np.divide(farthest, away, out=np.ones_like(away), where=away > farthest)
+    spread = math.sqrt(max(variance - max(independent, gaussian), 0.0))
+    return 1 + np.maximum(common, single) * (levels - 1), spread

@@ -28,6 +28,7 @@ from jointsparse.solvers.sparse_columns import LARGEST_GRAM, leading_pairs
 from jointsparse.solvers.wide_data import DenseWide, ScalableData, SparseWide
 
 FIRST_PAIRS, MOST_PAIRS = 32, 512  # leading eigenpairs of a matrix too large to decompose
+NOTHING = 1e-10  # of a squared length: what is left of it is rounding
 EQUAL = 1e-9  # relative difference of lengths below which features are equally long already
 
 
@@ -49,8 +50,9 @@ class Patterns:
         Eigenvalues above rounding, largest first; all, or the leading ones.
     others : tuple of (int, float)
         Number and mean of the eigenvalues that are not known one by one.
-    kurtosis : float
-        Mean fourth power of an entry of standardised features; nan without samples.
+    row_variance : float
+        Variance that the squared length of a sample would have, relative to its mean squared, if
+        samples of equal noise level were made of independent entries; nan without samples.
     """
 
     n_samples: int
@@ -59,7 +61,7 @@ class Patterns:
     squares: FloatArray
     values: FloatArray
     others: tuple[int, float]
-    kurtosis: float
+    row_variance: float
     _view: _View
     _axes: Array
     _images: list[FloatArray] = field(default_factory=list)
@@ -77,15 +79,15 @@ class Patterns:
     def residual_squares(self, count: int) -> FloatArray:
         """Return what the first ``count`` directions leave of each feature's squared length."""
         left = self.squares - self.images(count).sum(axis=1)
-        return np.clip(left, 0.0, self.squares)
+        return np.where(left > NOTHING * self.squares, left, 0.0)
 
     def residual_rows(self, count: int) -> FloatArray | None:
         """Return what they leave of each sample's squared length; None without samples."""
         rows = self._view.rows
         if rows is None:
             return None
-        taken = self._view.row_images(self._axes[:, :count], self.values[:count])
-        return np.clip(rows - taken, 0.0, rows)
+        left = rows - self._view.row_images(self._axes[:, :count], self.values[:count])
+        return np.where(left > NOTHING * float(rows.mean()), left, 0.0)
 
 
 class _View:
@@ -108,13 +110,17 @@ class _View:
         self.moments_scatter = None if self.by_rows else moments.native
         self.rows: FloatArray | None = None
         self.fourth = np.nan
+        if wide is not None:
+            rows, self.fourth = wide.scaled_powers(self.factors)
+            self.rows = to_host(rows) if self.root is None else self._weighted_rows(rows)
 
-    def find_rows(self) -> None:
-        """Find the squared lengths of the samples, and the sum of fourth powers."""
-        if self.wide is None:
-            return
-        rows, self.fourth = self.wide.scaled_powers(self.factors)
-        self.rows = to_host(rows) if self.root is None else self._weighted_rows(rows)
+    def row_variance(self, squares: FloatArray) -> float:
+        """Return the relative variance of Σ_j y_ij² for independent entries of equal level."""
+        total = float(squares.sum())
+        if self.wide is None or not total > 0:
+            return np.nan
+        n = self.wide.shape[0]
+        return float(n * self.fourth - squares @ squares) / total**2
 
     def _weighted_rows(self, rows: Array) -> FloatArray:
         """Return the squared lengths of the rows of Y, given those of XF."""
@@ -194,7 +200,7 @@ class _View:
 
     def row_images(self, axes: Array, values: FloatArray) -> FloatArray:
         """Return Σ_i s_iu_ki² for every sample k."""
-        if axes.shape[1] == 0:
+        if not values.size:
             return np.zeros(1)
         if self.by_rows:
             return to_host(axes**2) @ values
@@ -241,8 +247,6 @@ def patterns_of(
         factors[live] = np.sqrt(moments.n_samples / squares[live])
         squares = moments.n_samples * live.astype(np.float64)
     view = _View(moments, wide, factors, weights)
-    if standardised:
-        view.find_rows()
     values, axes, complete = _eigenpairs(moments, view, float(squares.sum()), pairs)
     n, p = moments.n_samples, int(live.sum())
     n_directions = max(n - 1, 1)
@@ -253,8 +257,8 @@ def patterns_of(
     count = 0 if complete else max(min(n_directions, p) - values.size, 0)
     left = max(float(squares.sum()) - float(values.sum()), 0.0)
     others = (count, left / count) if count else (0, 0.0)
-    kurtosis = view.fourth / (n * p) if p else np.nan
-    return Patterns(n, p, n_directions, squares, values, others, kurtosis, view, axes)
+    spread = view.row_variance(squares)
+    return Patterns(n, p, n_directions, squares, values, others, spread, view, axes)
 
 
 def _samples(moments: Moments) -> ScalableData | None:
