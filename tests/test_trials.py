@@ -184,9 +184,11 @@ def test_where_nothing_can_be_held_out_the_table_itself_decides():
     moments = Moments.from_scatter(X.T @ X, n_samples=300)
     selector = GreedySelector().fit_moments(moments)
     assert selector.selection_curve_[-1] >= 0.9 > selector.selection_curve_[-2]
-    assert cut_and_pick(Moments.from_data(X), refuse) is None
+    refused = cut_and_pick(Moments.from_data(X), refuse)
+    assert refused.why_not == "the method refuses a part of the samples (too few samples)"
     few = GreedySelector(n_features_to_select=2).fit(X[:8, :15])
     assert few.selection_report_.worth is None
+    assert few.selection_report_.why_not == "8 samples are too few to hold some out"
 
 
 def refuse(moments, rows):

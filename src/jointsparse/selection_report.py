@@ -77,6 +77,8 @@ class SelectionReport:
         Features that share something with others.
     worth : Worth or None
         What is predicted in new samples; None where nothing was kept or could be held out.
+    why_not : str
+        Why nothing could be held out.
     r2, pca_r2 : float
         Share of all features, in this table, that the kept ones and as many principal components
         account for.
@@ -95,6 +97,7 @@ class SelectionReport:
     n_patterns: int
     n_significant: int
     worth: Worth | None
+    why_not: str
     r2: float
     pca_r2: float
     random_r2: FloatArray
@@ -192,7 +195,7 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
     )
     pca_curve = _pca_curve(columns, kept.size)
     worth = None
-    if cut is not None and kept.size:
+    if cut is not None and cut.picked and kept.size:
         worth = Trials(moments, cut).worth(kept.size)
     return SelectionReport(
         n_kept=kept.size,
@@ -200,6 +203,7 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
         n_patterns=found.n_significant,
         n_significant=int(found.significant.sum()),
         worth=worth,
+        why_not="there are no samples to hold out" if cut is None else cut.why_not,
         r2=own,
         pca_r2=float(pca_curve[-1]) if kept.size else 0.0,
         random_r2=np.array(others),

@@ -211,7 +211,7 @@ def noise_edge(moments: Moments) -> NoiseEdge:
         else:
             found, factor = _edge(base, standardised=False)[1], unit
         if found.n_patterns < table.edge.n_patterns:
-            equal = _edge(base, standardised=False, levels=np.ones(1))[1]
+            equal = _edge(base, standardised=False, equal_samples=True)[1]
             if equal.n_patterns > found.n_patterns:
                 found, factor = equal, unit
         known["edge"] = replace(found, edge=found.edge * factor, noise=found.noise * factor)
@@ -256,13 +256,17 @@ def _tested(moments: Moments) -> _Table:
 
 
 def _edge(
-    moments: Moments, *, standardised: bool, levels: FloatArray | None = None
+    moments: Moments,
+    *,
+    standardised: bool,
+    levels: FloatArray | None = None,
+    equal_samples: bool = False,
 ) -> tuple[Patterns, NoiseEdge]:
     """Return spectrum and edge; of a very large table more eigenpairs until noise is reached."""
     pairs = FIRST_PAIRS
     while True:
         patterns = patterns_of(moments, standardised=standardised, levels=levels, pairs=pairs)
-        edge = sequential_edge(patterns)
+        edge = sequential_edge(patterns, equal_samples=equal_samples)
         everything = patterns.others[0] == 0 or pairs >= MOST_PAIRS
         if everything or edge.n_patterns < patterns.values.size:
             return patterns, edge

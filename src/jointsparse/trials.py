@@ -91,18 +91,14 @@ class Cut:
     parts : tuple of ndarray of int or None
         Rows of each part; None where there are moments of two halves only.
     picked : tuple of Picked
-        What was picked without each part.
+        What was picked without each part; none where that could not be done.
+    why_not : str
+        Why it could not, in words.
     """
 
-    parts: tuple[IntArray, ...] | None
-    picked: tuple[Picked, ...]
-
-
-def can_be_cut(moments: Moments) -> bool:
-    """Whether there are samples, or moments of two halves of them, to hold out."""
-    if moments.n_samples < FEWEST_SAMPLES:
-        return False
-    return moments.halves is not None or _has_rows(moments)
+    parts: tuple[IntArray, ...] | None = None
+    picked: tuple[Picked, ...] = ()
+    why_not: str = ""
 
 
 def _has_rows(moments: Moments) -> bool:
@@ -110,22 +106,33 @@ def _has_rows(moments: Moments) -> bool:
     return moments.has_samples and not hasattr(moments.data, "transposed_times")
 
 
+def _why_not(moments: Moments) -> str:
+    if moments.n_samples < FEWEST_SAMPLES:
+        return f"{moments.n_samples} samples are too few to hold some out"
+    if moments.halves is None and not _has_rows(moments):
+        return "there are no samples to hold out"
+    return ""
+
+
 def rows_that_take_part(n_samples: int) -> IntArray:
     """Return the samples that trials use, in the order in which they are cut into parts."""
     return np.random.default_rng(0).permutation(n_samples)[:MOST_ROWS]
 
 
-def cut_and_pick(moments: Moments, pick: Pick) -> Cut | None:
-    """Select in all parts of the samples but one, for each of them; None where it fails.
+def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
+    """Select in all parts of the samples but one, for each of them.
 
     Parameters
     ----------
     moments : Moments
-        The data; see :func:`can_be_cut`.
+        The data.
     pick : callable
         Takes moments of some samples, and their rows where these are known, and returns what is
-        picked on them. A ValueError of it says that the method cannot do with so few samples.
+        picked on them. A ValueError of it says that the method cannot do with these samples.
     """
+    why_not = _why_not(moments)
+    if why_not:
+        return Cut(why_not=why_not)
     try:
         if not _has_rows(moments):
             assert moments.halves is not None
@@ -134,8 +141,8 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut | None:
         parts = tuple(np.sort(part) for part in np.array_split(rows, N_FOLDS))
         training = (np.sort(np.setdiff1d(rows, part)) for part in parts)
         return Cut(parts, tuple(pick(_of_rows(moments, some), some) for some in training))
-    except ValueError:
-        return None
+    except ValueError as error:
+        return Cut(why_not=f"the method refuses a part of the samples ({error})")
 
 
 def _of_rows(moments: Moments, rows: IntArray) -> Moments:
@@ -367,9 +374,4 @@ def _error(judged: Sequence[Judged]) -> float:
 
 def fixed_cut(moments: Moments, kept: IntArray, significant: NDArray[np.bool_]) -> Cut:
     """Return a cut in which every part has the same kept features: for samples that are new."""
-    picked = Picked(kept, significant)
-    if not _has_rows(moments):
-        return Cut(None, (picked, picked))
-    rows = rows_that_take_part(moments.n_samples)
-    parts = tuple(np.sort(part) for part in np.array_split(rows, N_FOLDS))
-    return Cut(parts, (picked,) * N_FOLDS)
+    return cut_and_pick(moments, lambda some, rows: Picked(kept, significant))

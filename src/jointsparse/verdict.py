@@ -38,8 +38,7 @@ def verdict_of(report: SelectionReport) -> str:
     if worth is None:
         return (
             f"{_kept(report)} account for {percent(report.r2)} of the variance in this table. "
-            "How well they predict the others in new samples is not known: there are no samples "
-            "to hold out."
+            f"How well they predict the others in new samples is not known: {report.why_not}."
         )
     if report.beaten_by > LUCKY:
         how = "No" if report.beaten_by > ORDINARY else "Little"

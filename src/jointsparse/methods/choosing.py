@@ -137,7 +137,7 @@ class ChoosesFeatures(SelectionWorth):
             return wanted
         if self.n_significant_ == 0:
             return Wanted(count=0)
-        if cut is None:
+        if cut is None or not cut.picked:
             return Wanted(r2=AUTO_R2)  # nothing to hold out: the same in this table
         return Wanted(count=choose_count(Trials(moments, cut).curve()))
 

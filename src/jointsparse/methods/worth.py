@@ -24,7 +24,6 @@ from jointsparse.trials import (
     MOST_ROWS,
     Cut,
     Picked,
-    can_be_cut,
     cut_and_pick,
     fixed_cut,
     rows_that_take_part,
@@ -68,10 +67,8 @@ class SelectionWorth:
             self.__dict__.pop("_remembered", None)
             return self.selection_report_
 
-    def _cut(self, moments: Moments, y: Any = None) -> Cut | None:
-        """Repeat the selection in parts of the samples; None where that cannot be done."""
-        if not can_be_cut(moments):
-            return None
+    def _cut(self, moments: Moments, y: Any = None) -> Cut:
+        """Repeat the selection in parts of the samples."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parts; the fit to all samples warns
             return cut_and_pick(moments, partial(self._pick_on, y=y))
@@ -105,7 +102,7 @@ class SelectionWorth:
         cut = None
         if kept.size and not new:
             cut = self._cut(moments, y)
-        elif kept.size and can_be_cut(moments):
+        elif kept.size:
             cut = fixed_cut(moments, kept, feature_significance(moments).significant)
         return self._make_report(moments, cut)
 

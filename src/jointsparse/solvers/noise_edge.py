@@ -236,7 +236,7 @@ class NoiseEdge:
     limited: bool
 
 
-def sequential_edge(patterns: Patterns) -> NoiseEdge:
+def sequential_edge(patterns: Patterns, *, equal_samples: bool = False) -> NoiseEdge:
     """Tell patterns from noise: the edge, and how many eigenvalues are above it.
 
     The noise levels of samples are estimated where these are at hand, and taken as equal where not.
@@ -245,6 +245,8 @@ def sequential_edge(patterns: Patterns) -> NoiseEdge:
     ----------
     patterns : Patterns
         The spectrum of a table.
+    equal_samples : bool
+        Take the levels as equal all the same.
 
     Examples
     --------
@@ -269,7 +271,7 @@ def sequential_edge(patterns: Patterns) -> NoiseEdge:
         ratio = n_features / columns
         noise = patterns.residual_squares(count)[live] / rows * ratio
         levels, spread = np.ones(1), 0.0
-        loud = patterns.residual_rows(count)
+        loud = None if equal_samples else patterns.residual_rows(count)
         if loud is not None and noise.any():
             gaussian = 2 * float(noise @ noise) / float(noise.sum()) ** 2 * ratio
             levels, spread = sample_levels(loud, gaussian, patterns.row_variance * ratio)
