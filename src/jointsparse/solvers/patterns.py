@@ -269,11 +269,7 @@ def _samples(moments: Moments) -> ScalableData | None:
         remote: ScalableData = moments.data
         return remote
     if sp.issparse(moments.data):
-        matrix = sp.csc_array(moments.data)
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        return SparseWide(matrix, moments.mean)
+        return SparseWide(moments.data, moments.mean)
     return DenseWide(moments.native.data, moments.native.mean)
 
 
