@@ -53,3 +53,20 @@ def counted(number: int | str, noun: str) -> str:
     ('1 feature', '30 features', 'about 900 samples')
     """
     return f"{number} {noun}{'' if str(number) == '1' else 's'}"
+
+
+def percent(share: float, *, bare: bool = False) -> str:
+    """Return a share in percent: whole above 1 %, one digit below; nothing is less than 0 %.
+
+    A share below 0 means that something predicts worse than the mean does, which for a reader is
+    nothing. ``bare`` leaves the sign out.
+
+    Examples
+    --------
+    >>> from jointsparse.text import percent
+    >>> percent(0.364), percent(0.0042), percent(-0.2), percent(0.9996)
+    ('36 %', '0.4 %', '0 %', '100 %')
+    """
+    share = max(share, 0.0)
+    digits = f"{100 * share:.1f}" if 0.0005 <= share < 0.0095 else f"{100 * share:.0f}"
+    return digits if bare else f"{digits} %"

@@ -116,7 +116,7 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
     report = selection.report
     if report is None:
         return None
-    _, _, mean, spread = report.worth
+    _, _, mean, spread = report.headline
     return {
         "r2": report.r2,
         "r2_held_out": report.r2_held_out,
@@ -233,7 +233,7 @@ def _kept_line(selection: Selection) -> Text:
 
 def _worth_line(report: "SelectionReport", glyphs: Glyphs) -> Text:
     """Say what the kept features explain, what PCA would and what random ones would."""
-    own, pca, mean, spread = report.worth
+    own, pca, mean, spread = report.headline
     where = "on held-out samples" if report.held_out else "on these samples"
     they = "it explains" if report.n_kept == 1 else "they explain"
     return Text(

@@ -15,7 +15,8 @@ from jointsparse.linalg import Spectrum, double, eigh, positive_part
 from jointsparse.methods.penalty_scale import ROUNDING, absolute_penalty, check_scale
 from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.selection import whitened_target
+from jointsparse.noise import noise_of
+from jointsparse.selection import projection_target
 from jointsparse.solvers.convex_model import (
     factor_scores,
     largest_eta,
@@ -28,9 +29,10 @@ from jointsparse.solvers.geometric_median import row_norms
 from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.solution import Rounding, Solution, proven
 
-AUTO_ALPHA = 0.1
-AUTO_ETA = 0.03
-ALPHA_FOR_CLUSTERS = 0.02  # where the number of clusters says what eta is
+AUTO_ALPHA = 0.1  # where eta is given, or nothing is above the noise
+AUTO_ETA = 0.03  # where nothing is above the noise: a model to look at, of which nothing is kept
+SMALL_ALPHA = 0.02  # where the noise, or the number of clusters, says what eta is
+SMALLEST_ETA = 0.01  # relative: below, the solver takes long and the choice stays as it is
 ETA_FOR_CLUSTERS = (1e-4, 0.5)  # smallest and largest
 
 
@@ -88,12 +90,12 @@ class ConvexSelector(Selector):
         return solution, self._scores(solution)
 
     def _target(self, solution: Solution, moments: Moments) -> Target | None:
-        """Return X S^(-1/2) Ω: what the model reconstructs, every direction of it alike."""
+        """Return XΩ: what the model reconstructs."""
         loadings = double(solution.loadings)
         if self._on_cone:  # ‖Ω y‖ = ‖(U (UᵀU)^(1/2))ᵀ y‖ for Ω = UUᵀ
             lengths, axes = eigh(loadings.T @ loadings)
             loadings = loadings @ (axes * positive_part(lengths) ** 0.5)
-        return whitened_target(loadings, moments)
+        return projection_target(loadings)
 
     def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
         """Return a λ that surely empties the model, in data units, and how to follow a path.
@@ -135,18 +137,24 @@ class ConvexSelector(Selector):
             raise ValueError(f"n_clusters={count!r} is neither None nor a whole number above 0")
 
     def _auto_eta(self, moments: Moments) -> float:
-        """Return what "auto" means: with c clusters, a penalty that leaves c - 1 components.
+        """Return what "auto" means: the noise edge; with c clusters, what leaves c - 1 components.
 
         On the relative scale η removes the directions whose eigenvalue is below that share of the
-        largest; the geometric mean of eigenvalues c - 1 and c lies between the two.
+        largest. The geometric mean of eigenvalues c - 1 and c lies between the two.
         """
         if self.n_clusters is None:
-            return AUTO_ETA
+            noise = noise_of(moments)
+            return max(noise.share, SMALLEST_ETA) if noise.count else AUTO_ETA
         count = max(2, int(self.n_clusters))
         values = self._slope_values(moments, count)
         padded = np.append(values, np.zeros(count)) / values[0]
         share = np.sqrt(padded[count - 2] * padded[count - 1])
         return float(np.clip(share, *ETA_FOR_CLUSTERS))
+
+    def _auto_alpha(self, moments: Moments) -> float:
+        if self.n_clusters is not None:
+            return SMALL_ALPHA
+        return SMALL_ALPHA if self._eta == "auto" and noise_of(moments).count else AUTO_ALPHA
 
     def _set_penalties(self, moments: Moments) -> None:
         scale = check_scale(self.penalty_scale)
@@ -163,7 +171,7 @@ class ConvexSelector(Selector):
             "alpha",
             "auto" if self.alpha == "count" else self.alpha,
             scale=scale,
-            auto=AUTO_ALPHA if self.n_clusters is None else ALPHA_FOR_CLUSTERS,
+            auto=self._auto_alpha(moments),
             largest=lambda: self._largest_lam(moments),
             trace=trace,
         )

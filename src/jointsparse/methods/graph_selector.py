@@ -89,8 +89,7 @@ class GraphSelector(Selector):
             pair = np.flatnonzero(varies)[np.flatnonzero(labels == one)[:2]]
             self._warn(
                 f"features {pair[0]} and {pair[1]} are multiples of each other, and such "
-                "features gain undeserved scores; remove one of them",
-                level=6,
+                "features gain undeserved scores; remove one of them"
             )
 
 

@@ -53,14 +53,8 @@ class MCFS(GraphSelector):
     width : float or "auto", default="auto"
         t of the heat weights, in units of the data; "auto" is the median distance between
         neighbours.
-    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How scores become a set. "greedy": one by one the feature with the largest product of its
-        score and what it adds to those before it. "residual": score times the share that those
-        before it leave unexplained. "norm": the highest scores, as published.
+    :shared: n_features_to_select
+    :shared: rule_of_scores
     tol : float, default=1e-6
         Certified relative gap at which to stop.
 
@@ -73,6 +67,7 @@ class MCFS(GraphSelector):
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, c)
         a_1 … a_c in columns, for X with a mean square of 1.
     objective_ : float

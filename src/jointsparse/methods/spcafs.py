@@ -54,14 +54,8 @@ class SPCAFS(Selector):
         where 0.03 to 10 is the useful range.
     p : float, default=0.5
         Exponent of the row norms, above 0 and at most 1.
-    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How the set is made from the model. "greedy": one by one the feature that explains most of
-        the projected samples beyond those already kept. "residual": score times the share that
-        those before it leave unexplained. "norm": the highest scores, as published.
+    :shared: n_features_to_select
+    :shared: rule_of_scores
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which, for a W with equal rows, the penalty equals
         the variance of the first m principal components. "trace": multiples of the total variance
@@ -80,6 +74,7 @@ class SPCAFS(Selector):
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, n_components)
         W. More columns where eigenvalues tie.
     objective_ : float

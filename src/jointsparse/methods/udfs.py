@@ -47,14 +47,8 @@ class UDFS(GraphSelector):
         or, on the absolute scale, the number of the paper.
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
-    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How scores become a set. "greedy": one by one the feature with the largest product of its
-        score and what it adds to those before it. "residual": score times the share that those
-        before it leave unexplained. "norm": the highest scores, as published.
+    :shared: n_features_to_select
+    :shared: rule_of_scores
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which penalty and trace weigh the same for a W with
         equal rows, (c/p) tr M / √(pc). "trace": multiples of tr M. "absolute": the number of the
@@ -73,6 +67,7 @@ class UDFS(GraphSelector):
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, n_clusters)
         W. More columns where eigenvalues tie.
     objective_ : float
