@@ -263,7 +263,7 @@ def sequential_edge(patterns: Patterns) -> NoiseEdge:
     n_features = patterns.n_features
     live = patterns.squares > 0
     most = min(min(patterns.n_directions, n_features) // 2, patterns.values.size)
-    count, first = 0, np.ones(1)
+    count, first, edge = 0, np.ones(1), math.inf
     while True:
         rows, columns = patterns.n_directions - count, max(n_features - count, 1)
         ratio = n_features / columns
@@ -274,7 +274,8 @@ def sequential_edge(patterns: Patterns) -> NoiseEdge:
             gaussian = 2 * float(noise @ noise) / float(noise.sum()) ** 2 * ratio
             levels, spread = sample_levels(loud, gaussian, patterns.row_variance * ratio)
         first = levels if count == 0 else first
-        edge = separable_edge(noise, levels, n_rows=rows, n_columns=columns).upper
+        new = separable_edge(noise, levels, n_rows=rows, n_columns=columns).upper
+        edge = min(edge, new)  # what was a pattern stays one, whatever its levels look like now
         found = min(int(np.count_nonzero(patterns.values > edge)), most)
         if found <= count:
             break
