@@ -105,9 +105,7 @@ def test_noise_has_no_pattern_in_95_of_100_tables(kind, shape, home):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kind", EQUAL_LEVELS)
 def test_nor_do_the_sums_of_noise_alone(kind, shape):
-    # Without the samples nothing is known of heavy tails, which are worth another 5 %.
-    most = 20 if kind == "log-normal" else 10
-    assert max(false_alarms(kind, shape, 200, sums_alone)) <= most
+    assert max(false_alarms(kind, shape, 200, sums_alone)) <= 10
 
 
 def grouped(rng, n, p, sizes, loading, noise=gaussian):
