@@ -102,8 +102,8 @@ class FeatureSignificance:
             )
         elif self.sample_heterogeneity > DIFFERENT:
             lines.append(
-                "Samples differ in their noise, and not by one level for all features: take the p "
-                "values as approximate."
+                "Some samples are noisier than others in some of the features, which hides "
+                "patterns and makes p values approximate: logarithms or ranks may help."
             )
         return " ".join(lines)
 

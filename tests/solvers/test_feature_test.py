@@ -63,7 +63,7 @@ def test_a_signal_shares_what_the_others_know_of_its_factor():
     patterns = patterns_of(Moments.from_data(X), standardised=True)
     shares, pvalues = shares_and_pvalues(patterns, 1)
     # Half of a feature is factor, of which nine others of that kind know nine tenths.
-    assert shares[:10].mean() == pytest.approx(0.5 * 0.9, abs=0.01)
+    assert shares[:10].mean() == pytest.approx(0.5 * 0.9, abs=0.03)
     assert np.all(pvalues[:10] < 1e-10)
 
 
@@ -71,7 +71,7 @@ def test_copies_share_everything():
     X = planted(1, 500, 30, [])
     X[:, 1:6] = X[:, :1] * [1, -1, 1, -1, 1]
     patterns = patterns_of(Moments.from_data(X), standardised=True)
-    shares, _ = shares_and_pvalues(patterns, 1)
+    shares = shares_and_pvalues(patterns, 1)[0]
     assert np.all(shares[:6] > 0.98)
     assert np.all(shares[6:] < 0.1)
 

@@ -68,17 +68,24 @@ class Patterns:
 
     def images(self, count: int) -> FloatArray:
         """Return (y_jᵀu_i)² for every feature j and the first ``count`` directions i."""
+        parts = self._parts(count)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _parts(self, count: int) -> list[FloatArray]:
+        """Return the same in parts, as they were asked for: those known before are kept."""
         known = sum(part.shape[1] for part in self._images)
-        if known < count:
-            self._images.append(
-                self._view.images(self._axes[:, known:count], self.values[known:count])
-            )
-        parts = [np.zeros((self.squares.size, 0)), *self._images]
-        return np.concatenate(parts, axis=1)[:, :count]
+        if known < count or not self._images:
+            axes, values = self._axes[:, known:count], self.values[known:count]
+            self._images.append(self._view.images(axes, values))
+        parts, left = [], count
+        for part in self._images:
+            parts.append(part[:, :left])
+            left -= parts[-1].shape[1]
+        return parts
 
     def residual_squares(self, count: int) -> FloatArray:
         """Return what the first ``count`` directions leave of each feature's squared length."""
-        left = self.squares - self.images(count).sum(axis=1)
+        left = self.squares - sum(part.sum(axis=1) for part in self._parts(count))
         return np.where(left > NOTHING * self.squares, left, 0.0)
 
     def residual_rows(self, count: int) -> FloatArray | None:
@@ -194,6 +201,8 @@ class _View:
 
     def images(self, axes: Array, values: FloatArray) -> FloatArray:
         """Return (y_jᵀu_i)² for eigenvectors of the matrix."""
+        if not values.size:
+            return np.zeros((self.factors.shape[0], 0))
         if self.by_rows:
             return to_host(self.transposed_times(axes) ** 2)
         return to_host(axes**2) * values
