@@ -73,6 +73,8 @@ class SelectionReport:
         Size of the set and number of all features.
     n_patterns : int
         Independent patterns in the table: directions above the noise.
+    more_patterns : bool
+        Whether counting stopped before the noise was reached: then there are more.
     n_significant : int
         Features that share something with others.
     worth : Worth or None
@@ -95,6 +97,7 @@ class SelectionReport:
     n_kept: int
     n_features: int
     n_patterns: int
+    more_patterns: bool
     n_significant: int
     worth: Worth | None
     why_not: str
@@ -201,6 +204,7 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
         n_kept=kept.size,
         n_features=moments.n_features,
         n_patterns=found.n_significant,
+        more_patterns=found.limited,
         n_significant=int(found.significant.sum()),
         worth=worth,
         why_not="there are no samples to hold out" if cut is None else cut.why_not,

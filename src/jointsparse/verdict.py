@@ -29,7 +29,7 @@ def verdict_of(report: SelectionReport) -> str:
         return _about_noise(report)
     if report.n_kept == 0:
         return (
-            f"Nothing is kept: the table has {counted(report.n_patterns, 'independent pattern')}, "
+            f"Nothing is kept: the table has {patterns_in_words(report)}, "
             "but no set of features predicts the others in new samples."
         )
     if report.n_kept == report.n_features:
@@ -62,6 +62,13 @@ def verdict_of(report: SelectionReport) -> str:
         f"They carry part of what can be predicted of the rest: {_evidence(report)}; all others "
         f"together predict {percent(worth.ceiling)}."
     )
+
+
+def patterns_in_words(report: SelectionReport) -> str:
+    """Return "1 independent pattern", or "15 or more independent patterns"."""
+    more = " or more" if report.more_patterns else ""
+    plural = "" if report.n_patterns == 1 and not more else "s"
+    return f"{report.n_patterns}{more} independent pattern{plural}"
 
 
 def _about_noise(report: SelectionReport) -> str:
@@ -102,7 +109,7 @@ def rows_of(report: SelectionReport) -> dict[str, str]:
     """Return the numbers of a report, each under its name."""
     count = report.n_kept
     rows = {
-        "independent patterns above the noise": str(report.n_patterns),
+        "above the noise": patterns_in_words(report),
         "features that share something with others": f"{report.n_significant} of "
         f"{report.n_features}",
     }

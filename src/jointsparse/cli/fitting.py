@@ -201,11 +201,12 @@ def fit(
     return time.perf_counter() - started, messages
 
 
-def worth(estimator: Any) -> "tuple[SelectionReport | None, list[str]]":
+def worth(estimator: Any, values: Any) -> "tuple[SelectionReport | None, list[str]]":
     """Return what the kept features are worth, and the warnings about it; None where unknown."""
     with collect_warnings(estimator) as messages:
-        kept = estimator.get_support().any()
-        report = getattr(estimator, "selection_report_", None) if kept else None
+        report = getattr(estimator, "selection_report_", None)
+        if report is None and hasattr(estimator, "selection_report"):
+            report = estimator.selection_report(values)  # of a table too large to be remembered
     return report, messages
 
 

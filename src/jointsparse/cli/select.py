@@ -214,15 +214,16 @@ class SelectOptions:
         ),
     ] = None
     top: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--top",
             rich_help_panel=_PRINTING,
             min=1,
             metavar="N",
-            help="Rows of the ranking to show.",
+            help="Show the N best features, kept or not.",
+            show_default="the kept ones, at most 30",
         ),
-    ] = 15
+    ] = None
     as_json: Annotated[
         bool,
         typer.Option(
@@ -275,7 +276,7 @@ def select(options: SelectOptions) -> None:
     seconds, warnings = fitting.fit(
         estimator, move(values, place), default_parameters(chosen), show_progress=not options.quiet
     )
-    worth, more_warnings = fitting.worth(estimator)
+    worth, more_warnings = fitting.worth(estimator, values)
     warnings += more_warnings
     selection = Selection(
         data=fitting.data_name(options.data),
@@ -366,6 +367,8 @@ def _write(selection: Selection, output: Path | None, ranking: Path | None) -> N
 
     if output is not None and not selection.kept.any():
         message = fitting.nothing_kept_message(selection.estimator)
+        if selection.report is not None:
+            message = selection.report.verdict.rstrip(".")
         raise CommandError(f"{message}; {output} was not written")
     if ranking is not None:
         write_rows(ranking, RANKING_HEADER, ranking_cells(selection))
