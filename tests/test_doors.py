@@ -14,6 +14,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import jointsparse
@@ -469,6 +472,39 @@ def test_tables_of_pandas_keep_the_types_of_the_kept_columns():
     model = SPCAPSD(n_features_to_select=3).fit(frame).set_output(transform="pandas")
     kept = model.transform(frame)
     pd.testing.assert_frame_equal(kept, frame.loc[:, model.support_])
+
+
+def test_methods_of_others_get_what_they_know():
+    """scikit-learn knows neither AnnData objects nor where their names are."""
+    pipeline = make_pipeline(StandardScaler(), PCA(n_components=2))
+    for method in (PCA(n_components=2), pipeline):
+        twin = SelectFeatures(method, n_features_to_select=2).fit(FRAME)
+        for X in (Annotated(DENSE), pa.table(FRAME), np.ma.masked_array(DENSE)):
+            found = SelectFeatures(method, n_features_to_select=2).fit(X)
+            np.testing.assert_array_equal(found.support_, twin.support_)
+            assert found.selection_report(X).r2 == pytest.approx(twin.selection_report(FRAME).r2)
+
+
+def test_sparse_arrays_of_other_packages():
+    class Sparse:
+        """What an array of the package sparse has."""
+
+        shape, ndim, dtype = DENSE.shape, 2, DENSE.dtype
+
+        def to_scipy_sparse(self):
+            return in_pieces("array", "coo")
+
+    np.testing.assert_allclose(
+        SPCAPSD().fit(Sparse()).feature_scores_, SPCAPSD().fit(DENSE).feature_scores_, rtol=1e-9
+    )
+
+
+def test_sparse_tensors_are_refused():
+    torch = pytest.importorskip("torch")
+    for tensor in (torch.as_tensor(DENSE).to_sparse(), torch.as_tensor(DENSE).to_sparse_csr()):
+        for use in (SPCAPSD().fit, Moments.from_data, SPCAPSD().fit(DENSE).transform):
+            with pytest.raises(ValueError, match=r"X is a sparse tensor.*pass X.to_dense\(\)"):
+                use(tensor)
 
 
 def test_tools_take_the_same_containers():

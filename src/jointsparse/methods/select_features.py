@@ -28,6 +28,7 @@ from jointsparse.selection import (
     wanted_features,
 )
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.frames import is_frame
 
 
 class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEstimator):
@@ -128,7 +129,7 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
                 return self
             checked = valid_samples(self, X, fitting=True)
             self._check_wanted()
-            X = self._for_method(X)
+            X = self._for_method(X, checked)
             self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
             method, values = self._method_and_its_data(X, checked)
             return self._select(method, Moments.from_data(values))
@@ -201,12 +202,17 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
     def _data_for_report(self, X: Any) -> Any:
         if is_streamed(X):
             return super()._data_for_report(X)
-        return self._method_and_its_data(self._for_method(X), super()._data_for_report(X))[1]
+        checked = super()._data_for_report(X)
+        return self._method_and_its_data(self._for_method(X, checked), checked)[1]
 
-    def _for_method(self, X: Any) -> Any:
-        """Return the samples for the method: on the host where it is not one of this library."""
-        foreign = not isinstance(self.estimator, MomentsEstimator)
-        return to_host(X) if foreign and is_device_array(X) else X
+    def _for_method(self, X: Any, checked: Any) -> Any:
+        """Return the samples for the method, which need not be one of this library.
+
+        Such a method has its tensors on the host and knows data frames, but no other container.
+        """
+        if isinstance(self.estimator, MomentsEstimator) or is_frame(X):
+            return X
+        return to_host(checked) if is_device_array(checked) else checked
 
     def _method_and_its_data(self, X: Any, checked: Any) -> tuple[Any, Any]:
         """Return what has the components, and the data that it saw."""
