@@ -1,18 +1,26 @@
-"""Fit a method with random parameters to a random table, and look at what comes out."""
+"""Fit a method with random parameters to a random table in a random container, and look at it."""
 
 from __future__ import annotations
 
+import copy
+import tempfile
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
+from fuzz.containers import CONTAINERS, Container, close, contents, same_content
 from fuzz.inputs import table
-from fuzz.refusals import is_documented
+from fuzz.refusals import kind_of
+from fuzz.runner import GOOD
+from fuzz.twins import ROUNDING, SINGLE_ROUNDING, Answer, answer, fit_quietly, verdict
 from jointsparse import registry
+
+AS_DRAWN = Container("as drawn", lambda X, folder: X)
 
 CHOICES: dict[str, tuple[Any, ...]] = {
     "alpha": (0.01, 0.2, 0.9),
@@ -34,33 +42,84 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 def prepare() -> None:
-    """Import what the methods import late."""
+    """Import what the methods and the containers import late."""
     for method in registry.methods().values():
         method.make()
+    with tempfile.TemporaryDirectory() as folder:
+        for number, container in enumerate(CONTAINERS.values()):
+            if container.in_python and container.installed:
+                place = Path(folder, str(number))
+                place.mkdir()
+                close(container.make(np.eye(3), place))
 
 
 def case(number: int) -> str:
-    """Run one case and return what happened: "fitted", "refused" or a fault in words."""
+    """Run one case and return what happened: a word of ``GOOD``, or a fault in words."""
     rng = np.random.default_rng(number)
     names = list(registry.methods())
     name = names[int(rng.integers(len(names)))]
     X, words = table(rng)
     estimator = _estimator(name, rng)
     y = rng.integers(0, 3, X.shape[0]) if getattr(estimator, "graph", None) == "lda" else None
-    label = f"{name}, {words}, {_given(estimator)}"
-    before = X.copy()
+    container = _container(rng)
+    label = f"{name}, {words}, {container.name}, {_given(estimator)}"
+    with tempfile.TemporaryDirectory() as folder:
+        held = X if container is AS_DRAWN else container.make(_dense(X), Path(folder))
+        try:
+            outcome = _outcome(estimator, held, container, _dense(X), y)
+        except Exception as error:
+            return f"{label}: {type(error).__name__}: {error}"
+        finally:
+            close(held)
+    return outcome if outcome in GOOD else f"{label}: {outcome}"
+
+
+def _outcome(estimator: Any, held: Any, container: Container, X: np.ndarray, y: Any) -> str:
+    values = container.values(X)
+    before = copy.deepcopy(held) if _in_memory(held) else None
     try:
+        fitted = fit_quietly(estimator, held, y)
+    except ValueError as error:
+        kind = kind_of(error, estimator)
+        if kind is None:
+            raise
+        found, faults = Answer.refusal(kind, str(error)), []
+    else:
+        found = Answer.of(fitted)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            fitted = estimator.fit(X, y)
-            faults = list(_faults(fitted, X, y))
-    except Exception as error:
-        if is_documented(error, estimator):
-            return "refused"
-        return f"{label}: {type(error).__name__}: {error}"
-    if not _same(before, X):
+            faults = list(_faults(fitted, held, values))
+            if container is AS_DRAWN and not _repeats(fitted, held, y):
+                faults.append("another result the second time")
+    if before is not None and not same_content(before, held):
         faults.append("the table was changed")
-    return f"{label}: {'; '.join(faults)}" if faults else "fitted"
+    if faults:
+        return "; ".join(faults)
+    return verdict(
+        estimator,
+        lambda other: answer(other, held, y),
+        values,
+        y,
+        single=container.single or X.dtype == np.float32,
+        may_not_fit=container.scarce,
+        found=found,
+    )
+
+
+def _container(rng: np.random.Generator) -> Container:
+    """Return one of the containers, or the table as it was drawn."""
+    usable = [one for one in CONTAINERS.values() if one.in_python and one.installed]
+    drawn = rng.random() < 0.2
+    return AS_DRAWN if drawn else usable[int(rng.integers(len(usable)))]
+
+
+def _dense(X: Any) -> np.ndarray:
+    return X.toarray() if sparse.issparse(X) else np.ascontiguousarray(X)
+
+
+def _repeats(fitted: Any, held: Any, y: Any) -> bool:
+    again = fit_quietly(fitted, held, y)
+    return bool(np.array_equal(again.feature_scores_, fitted.feature_scores_))
 
 
 def _estimator(name: str, rng: np.random.Generator) -> Any:
@@ -79,8 +138,8 @@ def _given(estimator: Any) -> str:
     return str(given)
 
 
-def _faults(estimator: Any, X: Any, y: Any) -> Iterator[str]:
-    p = X.shape[1]
+def _faults(estimator: Any, held: Any, values: np.ndarray) -> Iterator[str]:
+    p = values.shape[1]
     scores = estimator.feature_scores_
     if scores.shape != (p,) or not np.all(np.isfinite(scores)) or np.any(scores < 0):
         yield f"scores {scores}"
@@ -89,6 +148,11 @@ def _faults(estimator: Any, X: Any, y: Any) -> Iterator[str]:
     gap = getattr(estimator, "duality_gap_", 0.0)
     if not gap >= -1e-12:
         yield f"gap {gap}"
+    if not np.all(np.isfinite(list(estimator.diagnostics_.values()))):
+        yield "a diagnostic is not finite"
+    known = estimator.diagnostics_.get("optimality", 0.0)
+    if estimator.converged_ and known > estimator.diagnostics_.get("optimality_bound", np.inf):
+        yield f"converged with an optimality of {known:.1e}"
     if not np.isfinite(estimator.objective_):
         yield f"objective {estimator.objective_}"
     curve = getattr(estimator, "selection_curve_", np.empty(0))
@@ -100,16 +164,27 @@ def _faults(estimator: Any, X: Any, y: Any) -> Iterator[str]:
     loadings = getattr(estimator, "components_", getattr(estimator, "loadings_", np.empty(0)))
     if not np.all(np.isfinite(loadings)):
         yield f"loadings {loadings}"
-    reduced = estimator.transform(X)
-    values = reduced.data if sparse.issparse(reduced) else np.asarray(reduced)
-    if not np.all(np.isfinite(values)):
+    reduced = contents(estimator.transform(held))
+    twin = estimator.transform(values)
+    if not np.all(np.isfinite(reduced)):
         yield "transform is not finite"
-    again = clone(estimator).fit(X, y)
-    if not np.array_equal(again.feature_scores_, scores):
-        yield "another result the second time"
+    elif reduced.shape != twin.shape:
+        yield f"transform gives {reduced.shape} where that of the twin gives {twin.shape}"
+    else:
+        # Of a table in single precision, the reduced one is too.
+        unit = SINGLE_ROUNDING if reduced.dtype == np.float32 else ROUNDING
+        size = np.abs(twin).max(axis=0, initial=0.0) + _projected_size(estimator, values)
+        if np.any(np.abs(reduced - twin) > unit * size):
+            yield "transform differs from that of the twin"
 
 
-def _same(one: Any, other: Any) -> bool:
-    if sparse.issparse(one):
-        return bool((one != other).nnz == 0) or bool(np.any(np.isnan(one.data)))
-    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+def _projected_size(estimator: Any, values: np.ndarray) -> Any:
+    """Return the size of the terms that make up a score, which may cancel; 0 for kept columns."""
+    components = getattr(estimator, "components_", None)
+    if components is None:
+        return 0.0
+    return np.abs(components) @ np.abs(values).max(axis=0, initial=0.0)
+
+
+def _in_memory(held: Any) -> bool:
+    return isinstance(held, np.ndarray) or sparse.issparse(held)

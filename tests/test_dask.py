@@ -312,3 +312,10 @@ def test_passes_over_blocks_that_a_killed_worker_held(tmp_path, slow_blocks, mon
         quiet = fitted(name, slow_blocks(tmp_path / "quiet", blocks=12, seconds=0))
     assert_equal_to_the_last_bit(model, quiet)
     assert model.duality_gap_ <= model.tol
+
+
+def test_collections_without_columns_are_refused():
+    bare = pd.DataFrame(index=range(5))
+    for nothing in (da.ones((5, 0)), dd.from_pandas(bare, npartitions=2)):
+        with pytest.raises(ValueError, match="has no columns; at least one is needed"):
+            SPCAPSD().fit(nothing)

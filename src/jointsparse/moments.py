@@ -8,6 +8,7 @@ whole nor changed. All sums are accumulated in float64 whatever the type of the 
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property, partial
 from numbers import Integral
 from typing import Any, Self
@@ -107,11 +108,28 @@ class Moments:
         self.halves = halves
         self.dtype = _kept_type(getattr(data, "dtype", None))
         self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
+        self.labels: Any = None  # classes of the samples, for the methods that want them
         known = scatter or (None, 0.0)
         self._scatter: FloatArray | None = known[0]
         self.repair_change = known[1]
         self._data = data
         self._device = DeviceMoments(data) if is_device_array(data) else None
+
+    def with_labels(self, labels: Any) -> Moments:
+        """Return the same moments with other classes of the samples; nothing is copied.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_samples,) or None
+            Class of each sample.
+
+        Returns
+        -------
+        Moments
+        """
+        other = copy.copy(self)
+        other.labels = labels
+        return other
 
     @property
     def native(self) -> Any:
@@ -364,7 +382,7 @@ class Moments:
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.dtype = total.dtype
-        self.cache.clear()
+        self.cache, self.labels = {}, None  # not emptied: moments with other labels share it
         cached_properties = ("variances", "spectrum", "thin_spectrum", "centred_data")
         for cached in (*cached_properties, "_mean_seems_small"):
             self.__dict__.pop(cached, None)

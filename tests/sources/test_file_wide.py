@@ -120,3 +120,38 @@ def test_a_missing_value_is_named(X, tmp_path):
     broken[17, 1034] = np.nan
     with pytest.raises(ValueError, match="missing value in column number 1035, data row 18"):
         SPCAPSD().fit(open_source(npy(broken, tmp_path), memory=300_000))
+
+
+FEW = 30  # features: less than any solver for many of them is meant for
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SPCAPSD(),
+        SPCAPSD(alpha=0.99, eta=0.9),  # empty, with advice how to keep some
+        CSPCA(alpha=0.3, eta=0.3),
+        CSPCA(alpha=0.9, eta=0.9, penalty_scale="trace"),  # empty
+        GreedySelector(),
+    ],
+    ids=str,
+)
+def test_small_tables_that_do_not_fit_are_fitted_by_products_too(model, X, tmp_path):
+    X = X[:12, :FEW]
+    source = open_source(npy(X, tmp_path), memory=12 * X.size)
+    tight = {"tol": 1e-8} if model.get_params().get("alpha") in (0.3, "auto") else {}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = clone(model).set_params(**tight).fit(source)
+        there = [str(warning.message) for warning in said]
+        said.clear()
+        expected = clone(model).set_params(**tight).fit(X)
+        assert there == [str(warning.message) for warning in said]
+    np.testing.assert_allclose(found.feature_scores_, expected.feature_scores_, atol=1e-4)
+    np.testing.assert_array_equal(found.get_support(), expected.get_support())
+
+
+def test_a_solver_on_square_matrices_refuses_a_wide_file_that_does_not_fit(X, tmp_path):
+    source = open_source(npy(X[:12, :FEW], tmp_path), memory=12 * 12 * FEW)
+    with pytest.raises(ValueError, match="does not fit in memory"):
+        SPCAPSD(solver="splitting").fit(source)

@@ -247,6 +247,17 @@ def test_text_becomes_fractions_further_down(tmp_path):
     assert source.read()[-1].tolist() == [1.5, 2]
 
 
+def test_logical_columns_of_text_are_read_in_blocks_as_they_are_at_once(tmp_path):
+    for number in range(2):
+        (tmp_path / f"{number}.csv").write_text("a,b,c\ntrue,1,0\nFalse,2.5,1\n,3,0\n", "utf-8")
+    whole = read_table(tmp_path / "0.csv", impute="keep").values
+    blocks = open_source(tmp_path / "0.csv").read()
+    np.testing.assert_array_equal(blocks, [[1, 1, 0], [0, 2.5, 1], [np.nan, 3, 0]])
+    np.testing.assert_array_equal(blocks, whole)
+    both = open_source(tmp_path)  # the types of the first file are those of all
+    np.testing.assert_array_equal(both.read(), np.vstack([whole, whole]))
+
+
 def test_labels_and_text_columns(tmp_path):
     table = table_of(X).append_column("who", [["x"] * 53]).append_column("why", [["y"] * 53])
     pq.write_table(table, tmp_path / "x.parquet")

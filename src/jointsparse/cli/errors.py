@@ -12,6 +12,7 @@ from jointsparse.cli.console import print_error
 from jointsparse.cli.start import status_of, stopped
 
 USAGE_STATUS = 2
+LOOP = "is a link that leads back to itself"
 PIPE_STATUS = 141  # as shells give for SIGPIPE
 
 # The parser's own errors (unknown option, value of the wrong type). Typer exports only this
@@ -23,11 +24,31 @@ class CommandError(Exception):
     """The user can fix this; the message is one sentence and needs no traceback."""
 
 
-def in_options(error: CommandError) -> str:
-    """Return the sentence of an error, in options where the library spoke of parameters."""
-    text, cause = str(error), error.__cause__
-    option = getattr(cause, "cure_option", None)
-    return text if option is None else text.replace(str(cause).rstrip("."), option.rstrip("."))
+def told(
+    error: Exception, *, about: str = "", method: str | None = None, **options: str
+) -> CommandError:
+    """Return an error of the library as one sentence in the words of the command line.
+
+    An error that knows the sentence itself has it in ``cure_option``.
+
+    Parameters
+    ----------
+    error : Exception
+        What the library raised, and the user can fix.
+    about : str
+        What the sentence begins with, such as the option it is about.
+    method : str or None
+        Name of the method that was at work.
+    **options
+        Parameters that have an option in this command only.
+    """
+    from jointsparse.cli.words import in_options
+
+    known: str | None = getattr(error, "cure_option", None)
+    sentence = in_options(str(error), method, options) if known is None else known
+    if sentence.startswith(about.rstrip(": ")):
+        about = ""  # it begins with the option anyway
+    return CommandError(f"{about}{sentence}")
 
 
 class OneSentenceGroup(TyperGroup):
@@ -43,7 +64,7 @@ class OneSentenceGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except CommandError as error:
-            print_error(in_options(error))
+            print_error(str(error))
             raise typer.Exit(USAGE_STATUS) from error
         except KeyboardInterrupt as error:
             raise self._ended(error) from error
@@ -58,6 +79,12 @@ class OneSentenceGroup(TyperGroup):
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             print_error(f"stopped: {where}{error.strerror or error}")
+            raise typer.Exit(USAGE_STATUS) from error
+        except RuntimeError as error:
+            # What Python before 3.13 says of a path that it cannot follow to its end.
+            if not str(error).startswith("Symlink loop"):
+                raise
+            print_error(f"stopped: {str(error).removeprefix('Symlink loop from ')} {LOOP}")
             raise typer.Exit(USAGE_STATUS) from error
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:

@@ -14,12 +14,12 @@ from jointsparse.cli.arguments import parameters_of
 from jointsparse.cli.components import component_records
 from jointsparse.cli.console import Glyphs, bar, shorten_middle
 from jointsparse.cli.fitting import Selection, nothing_kept_message
-from jointsparse.text import visible
+from jointsparse.text import counted, visible
 
 if TYPE_CHECKING:
     from jointsparse.selection_report import SelectionReport
 
-SMALLEST_TABLE = 10
+_NARROWEST = 10  # cells of names and bars, however narrow the terminal
 _WIDEST_BAR = 24
 _NARROWEST_BAR = 6
 # Rank, score, kept mark, R², five gaps between columns and two edges.
@@ -116,7 +116,7 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
     report = selection.report
     if report is None:
         return None
-    _, _, mean, spread = report.worth
+    _, _, mean, spread = report.headline
     return {
         "r2": report.r2,
         "r2_held_out": report.r2_held_out,
@@ -136,7 +136,7 @@ def print_selection(console: Console, selection: Selection, top: int, verbose: b
     for note in selection.notes:
         console.print(Text(f"note: {visible(note)}", "dim"))
     rows = ranking_rows(selection)
-    shown = rows[: max(top, SMALLEST_TABLE)]
+    shown = rows[:top]
     console.print(_ranking_table(console.width, shown, glyphs, float(selection.scores.max())))
     if len(rows) > len(shown):
         console.print(Text(_rest_line(rows[len(shown) :], len(rows), glyphs), "dim"))
@@ -150,7 +150,7 @@ def print_selection(console: Console, selection: Selection, top: int, verbose: b
 
 def _heading(selection: Selection, glyphs: Glyphs) -> Text:
     n_samples, n_features = selection.table.shape
-    shape = f"{n_samples} samples {glyphs.times} {n_features} features"
+    shape = f"{counted(n_samples, 'sample')} {glyphs.times} {counted(n_features, 'feature')}"
     separator = (glyphs.separator, "dim")
     return Text.assemble(
         (visible(selection.data), "bold"),
@@ -166,7 +166,7 @@ def _heading(selection: Selection, glyphs: Glyphs) -> Text:
 def _ranking_table(width: int, rows: list[Row], glyphs: Glyphs, best: float) -> RichTable:
     names = [visible(row.feature) for row in rows]
     with_r2 = any(row.r2 is not None for row in rows)
-    room = max(width - _OTHER_CELLS, SMALLEST_TABLE)
+    room = max(width - _OTHER_CELLS, _NARROWEST)
     bar_cells = min(_WIDEST_BAR, room // 3)
     if bar_cells < _NARROWEST_BAR:
         bar_cells = 0
@@ -233,7 +233,7 @@ def _kept_line(selection: Selection) -> Text:
 
 def _worth_line(report: "SelectionReport", glyphs: Glyphs) -> Text:
     """Say what the kept features explain, what PCA would and what random ones would."""
-    own, pca, mean, spread = report.worth
+    own, pca, mean, spread = report.headline
     where = "on held-out samples" if report.held_out else "on these samples"
     they = "it explains" if report.n_kept == 1 else "they explain"
     return Text(
@@ -253,8 +253,3 @@ def _outcome_line(selection: Selection) -> str:
         return f"certified: within {gap:.1e} of the optimum (relative duality gap), {effort}"
     reason = visible(getattr(estimator, "stopping_reason_", "")).removeprefix("stopped ")
     return f"stopped after {effort}{': ' if reason else ''}{reason} (no certificate)"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return number and noun, in the plural unless the number is one."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from jointsparse.text import counted as counted  # what errors count, they find here
+
 StrPath = str | os.PathLike[str]
 READ_FAILURES = {
     FileNotFoundError: "does not exist.",
@@ -48,11 +50,6 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     """Return the first names and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return (", ".join(shown(name) for name in names[:most]) or "none") + more
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def table_error(path: StrPath, sentence: str, cure: str = "", cure_option: str = "") -> TableError:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jointsparse.io.errors import counted, listed, shown, table_error
+from jointsparse.io.errors import listed, shown, table_error
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -80,12 +81,12 @@ def find_label(path: Path, label: str, names: Sequence[str], *, wanted_for: str 
     if label in names:
         return list(names).index(label)
     close = difflib.get_close_matches(label, names, n=3)
-    hint = f"did you mean {listed(close)}" if close else f"it has {listed(names)}"
+    hint = f"did you mean {listed(close)}?" if close else f"it has {listed(names)}."
     raise table_error(
         path,
         f"has no column {shown(label)} for ",
-        f"{wanted_for}; {hint}.",
-        f"--label; {hint}." if wanted_for == "label" else "",
+        f"{wanted_for}; {hint}",
+        f"--label; {hint}" if wanted_for == "label" else "",
     )
 
 

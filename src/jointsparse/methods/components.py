@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -23,6 +22,7 @@ from jointsparse.methods.samples import valid_samples
 from jointsparse.methods.selector import is_number
 from jointsparse.metrics.loadings import sequential_variance
 from jointsparse.moments import Moments, check_variance
+from jointsparse.notices import warn_caller
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
@@ -85,7 +85,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         scores, solution = self.solution(moments)
         remark = self._remark(solution)
         if remark:
-            self._warn(remark, level=4)
+            self._warn(remark)
         self._record(solution)
         self.mean_ = self._centre(moments)
         self.reconstruction_ = self._reconstruction(solution, self._gram(moments))
@@ -245,9 +245,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _checked(self, X: Any) -> Any:
         return valid_samples(self, X, fitting=False)
 
-    def _warn(self, message: str, level: int = 6) -> None:
-        # Attributed to the caller of fit or fit_moments; six frames up from inside _solve.
-        warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=level)
+    def _warn(self, message: str) -> None:
+        warn_caller(f"{type(self).__name__}: {message}")
 
     @property
     def _n_features_out(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +15,7 @@ from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_dense, moments_to_fit
 from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
+from jointsparse.notices import warn_caller
 from jointsparse.selection import by_score
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
@@ -75,10 +75,7 @@ class MomentsEstimator(BaseEstimator):
         with all_or_nothing(self):
             moments = self.moments_of(X, y)
             self._note_features(moments)
-            self._fit(moments)
-            if is_streamed(X):
-                self._remember_streamed(X, moments)
-        return self
+            return self._fit(moments)
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:
         """Return the moments of samples, checked as ``fit`` does.
@@ -107,9 +104,6 @@ class MomentsEstimator(BaseEstimator):
         moments.feature_names = names
         return moments
 
-    def _remember_streamed(self, X: Any, moments: Moments) -> None:
-        """Keep what a later question about the samples needs; most methods are asked none."""
-
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples.
 
@@ -136,11 +130,10 @@ class MomentsEstimator(BaseEstimator):
     def _record(self, solution: Solution) -> None:
         """Keep what the solver says about its run; warn where it did not converge."""
         if not solution.converged:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__} did not converge: {solution.reason}. "
                 "Raise max_iter, or tol if that accuracy is not needed.",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of fit or fit_moments
             )
         self.objective_ = solution.objective
         self.history_ = np.asarray(solution.history)

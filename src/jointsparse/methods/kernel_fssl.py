@@ -46,7 +46,8 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         As in :func:`sklearn.metrics.pairwise.pairwise_kernels`.
     gamma : float or "scale", default="scale"
         Coefficient of the "rbf", "poly", "sigmoid", "laplacian" and "chi2" kernels; "scale" is
-        1 / (n_features × variance of X), which is free of the units of X.
+        1 / (n_features × X.var()), over all entries, as in scikit-learn's ``SVC``. It is free of
+        the units of X, but not of their offsets: standardise features with different means.
     degree : float, default=3
         Exponent of the "poly" kernel.
     coef0 : float, default=1
@@ -226,7 +227,7 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _gamma(self, X: FloatArray) -> float:
         if isinstance(self.gamma, str) and self.gamma == "scale":
-            variance = float(X.var(axis=0).mean())
+            variance = float(X.var())
             return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
         if not is_number(self.gamma) or not float(self.gamma) > 0:
             raise ValueError(f"gamma={self.gamma!r} is neither a positive number nor 'scale'")

@@ -18,22 +18,22 @@ MOST_ADVISED = 5000  # features that advice on an empty model looks at: those of
 
 
 def advised_by_few(moments: Moments) -> bool:
-    """Whether there are so many features that advice looks at the strongest only."""
-    return is_wide(moments) and moments.n_features > MOST_ADVISED
+    """Whether advice looks at the strongest features only: there are many, or they are not here."""
+    return is_wide(moments) and (moments.n_features > MOST_ADVISED or by_products(moments))
 
 
 def strongest(moments: Moments) -> NDArray[np.bool_]:
     """Return the few features of largest variance, which advice is based on."""
     mask = np.zeros(moments.n_features, dtype=bool)
-    mask[np.argpartition(-moments.variances, MOST_ADVISED)[:MOST_ADVISED]] = True
+    mask[np.argsort(-moments.variances)[:MOST_ADVISED]] = True
     return mask
 
 
 def wide_data(moments: Moments) -> WideData:
     """Return the centred samples for the solvers; their Gram matrix is kept with the moments."""
     if "wide data" not in moments.cache:
-        if hasattr(moments.data, "transposed_times"):
-            moments.cache["wide data"] = moments.data  # on a cluster
+        if by_products(moments):
+            moments.cache["wide data"] = moments.data
         elif sp.issparse(moments.data):
             moments.cache["wide data"] = SparseWide(*live_columns(moments))
         elif moments.n_samples * moments.n_features <= LARGEST_COPY:
@@ -68,6 +68,11 @@ def samples_for_graph(moments: Moments, unit: float = 1.0) -> NDArray[np.float64
     if sp.issparse(moments.data):
         return sparse_samples(moments, unit)
     return np.asarray(moments.centred_data.astype(np.float64) / unit)
+
+
+def by_products(moments: Moments) -> bool:
+    """Whether only products with the samples can be had, as on a cluster or from a large file."""
+    return hasattr(moments.data, "transposed_times")
 
 
 def is_wide(moments: Moments) -> bool:

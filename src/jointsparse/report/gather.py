@@ -275,7 +275,7 @@ class Fitted:
 
 def worth_of(report: SelectionReport | None) -> Worth | None:
     """Return the shares that a report on a selection tells first."""
-    return None if report is None else Worth(*report.worth, held_out=report.held_out)
+    return None if report is None else Worth(*report.headline, held_out=report.held_out)
 
 
 def shown_names(names: Sequence[Any]) -> list[str]:

@@ -44,7 +44,7 @@ def solve_samples_on_cone(
     lam: float,
     eta: float,
     *,
-    spectrum: Callable[[], Spectrum],
+    spectrum: Callable[[], Spectrum] | None,
     free_mean: bool = False,
     tol: float = 1e-4,
     max_iter: int = 1000,
@@ -57,8 +57,9 @@ def solve_samples_on_cone(
         X, centred.
     lam, eta : float
         Penalties in the units of the data; lam positive, eta at least 0.
-    spectrum : callable
-        Returns the eigendecomposition of XᵀX; called only where p × p matrices are used.
+    spectrum : callable or None
+        Returns the eigendecomposition of XᵀX; called only where p × p matrices are used. None where
+        the data are known by products alone, so that there are no such matrices.
     free_mean : bool
         Whether v is free.
     tol, max_iter : float, int
@@ -71,7 +72,7 @@ def solve_samples_on_cone(
     """
     n, p = data.shape
     wide = data if hasattr(data, "transposed_times") else None
-    if not reweighting_pays(n, p, eta):
+    if spectrum is not None and not reweighting_pays(n, p, eta):
         dense = double(data if wide is None else wide.dense())
         return solve_samples(
             dense, spectrum(), lam, eta, free_mean=free_mean, tol=tol, max_iter=max_iter

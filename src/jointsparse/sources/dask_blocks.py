@@ -106,7 +106,8 @@ def frame_type(frame: Any) -> np.dtype[Any]:
             if len(wrong) > 1
             else f"column {named} of the Dask DataFrame is not numeric; drop or encode it"
         )
-    return np.result_type(*(found for found in types if found is not None))
+    numbers = [found for found in types if found is not None]
+    return np.result_type(*numbers) if numbers else np.dtype(np.float64)  # where none were kept
 
 
 def frame_blocks(frame: Any) -> list[Any]:

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.io.errors import counted, listed, shown
+from jointsparse.io.errors import listed, shown
+from jointsparse.text import counted
 
 _LONGEST = 40  # characters of the name of a type; some list what they hold
 # What to do about a column, by what the name of its type begins with.

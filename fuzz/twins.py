@@ -1,0 +1,313 @@
+r"""A fit to any container of a table must be that to the dense array of its numbers, its twin.
+
+Three questions, the next one only where the one before is answered by no:
+
+1. *The same?* Scores, components and objective agree to ``ROUNDING`` of their size, and the kept
+   features and the ranking are the same. Sums in another order cost a few units of 1e-16; the
+   iterations in between multiply that, on tables of ordinary condition by less than a million.
+   Samples in single precision stay so in the memory of methods that look at each of them, which
+   costs units of 6e-8 in place of 1e-16: ``SINGLE_ROUNDING``.
+2. *The same limit?* Samples that are not in memory have solvers of their own, and two solvers that
+   stop at the same tolerance stop at different points. Where both prove how far they may be from
+   the optimum, the objectives may differ by the two gaps and no more. Both are solved again to
+   ``TIGHT``; the scores there may differ by ``GROWTH`` times the root of the gaps, since near an
+   optimum the objective grows with the square of the distance. Other kept features are a tie only
+   where the twin, solved to tolerances between the two, does not agree with itself about them.
+3. *Does the twin have a tie?* The twin is fitted again, to numbers changed by their own rounding:
+
+   .. math:: x_{ij}\,(1 + 2u\,\xi_{ij}) + \max(n, p)\,u\,|x_{ij} - \mu_j|\,\zeta_{ij},
+             \qquad \xi, \zeta \in [-1, 1],
+
+   u = 1.1e-16 (6e-8 for single precision), which is what a sum of so many terms in any order
+   may have added. Nothing but what changes with it is free: a number may differ ``SAMPLED`` times
+   as much as it did among these twins; the rank of a feature must be one that it had among them,
+   or as far from those as they are apart, unless it changed places with equal scores only; the kept
+   features must explain as much as those of one of them, by a regression made for the purpose. What
+   the changed twins agree on, the container has to agree on too.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from fuzz.refusals import kind_of
+
+ROUNDING = 1e-8
+SINGLE_ROUNDING = 3e-5
+TIGHT = 1e-6  # relative gap of a solver when only its limit counts
+TIGHT_LIMIT = 5000  # iterations for that
+GROWTH = 10.0
+SAMPLED = 10.0  # the largest difference among some twins is not the largest there is
+MOST_TWINS = 48
+PATIENCE = 4.0  # seconds of processor time for them
+SAME, SAME_LIMIT, TIED, REFUSED = "fitted", "same limit", "tied", "refused"
+
+
+@dataclass
+class Answer:
+    """What is compared of a fit.
+
+    Attributes
+    ----------
+    scores, ranking, support : ndarray of shape (n_features,)
+        Of the features.
+    objective : float
+        Where the solver stopped.
+    components : ndarray of shape (n_components, n_features) or None
+        Where the method has any.
+    gap : float or None
+        Proved bound on how far the objective is from the optimum, as a share of it.
+    refused : str or None
+        What a refusal was about; all else is empty then.
+    words : str
+        Its sentence.
+    """
+
+    scores: np.ndarray
+    ranking: np.ndarray
+    support: np.ndarray
+    objective: float
+    components: np.ndarray | None = None
+    gap: float | None = None
+    refused: str | None = None
+    words: str = ""
+
+    @classmethod
+    def of(cls, fitted: Any) -> Answer:
+        """Return the answer of a fitted estimator, or of a selector around one."""
+        inner = getattr(fitted, "estimator_", fitted)
+        return cls(
+            fitted.feature_scores_,
+            fitted.ranking_,
+            fitted.get_support(),
+            inner.objective_,
+            getattr(inner, "components_", None),
+            getattr(inner, "duality_gap_", None),
+        )
+
+    @classmethod
+    def refusal(cls, kind: str, words: str) -> Answer:
+        """Return the answer of an estimator that refuses."""
+        nothing = np.empty(0)
+        return cls(nothing, nothing, nothing, np.nan, refused=kind, words=words)
+
+
+Fit = Callable[[Any], Answer]  # of an unfitted estimator, to what a container holds
+
+
+def fit_quietly(estimator: Any, samples: Any, y: Any = None) -> Any:
+    """Return the fitted estimator; what does not converge is compared all the same."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return clone(estimator).fit(samples, y)
+
+
+def answer(estimator: Any, samples: Any, y: Any = None) -> Answer:
+    """Return the answer of an estimator, also where that is a refusal that is documented."""
+    try:
+        return Answer.of(fit_quietly(estimator, samples, y))
+    except ValueError as error:
+        kind = kind_of(error, estimator)
+        if kind is None:
+            raise
+        return Answer.refusal(kind, str(error))
+
+
+def verdict(
+    estimator: Any,
+    fit: Fit,
+    values: np.ndarray,
+    y: Any = None,
+    *,
+    single: bool = False,
+    may_not_fit: bool = False,
+    found: Answer | None = None,
+) -> str:
+    """Compare a fit with that of the twin: "fitted", "same limit", "tied", "refused", or a fault.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted, nor will it be.
+    fit : callable
+        Fits an estimator to what the container holds.
+    values : ndarray of shape (n_samples, n_features)
+        The twin: the same numbers in double precision.
+    y : array-like or None
+        Classes.
+    single : bool
+        Whether the container holds them in single precision.
+    may_not_fit : bool
+        Whether the container allows so little memory that a refusal is right.
+    found : Answer or None
+        What ``fit(estimator)`` returns, where it is known already.
+    """
+    found = fit(estimator) if found is None else found
+    if may_not_fit and found.refused == "memory":
+        return REFUSED
+    expected = answer(estimator, values, y)
+    rounding = SINGLE_ROUNDING if single else ROUNDING
+    if found.refused and found.refused == expected.refused:
+        return REFUSED
+    faults = list(differences(found, expected, rounding))
+    if not faults:
+        return SAME
+    if found.gap is not None and expected.gap is not None:
+        beyond = list(_beyond_the_gaps(found, expected))
+        outcome = "" if beyond else _limit(estimator, fit, lambda one: answer(one, values, y))
+        if outcome:
+            return outcome
+        faults += beyond
+    if _is_tied(found, expected, values, lambda X: answer(estimator, X, y), single=single):
+        return TIED
+    return "; ".join(faults)
+
+
+def differences(found: Answer, expected: Answer, rounding: float) -> Iterator[str]:
+    """Say in what an answer differs from that of the twin by more than rounding."""
+    if found.refused or expected.refused:
+        yield f"{_in_short(found)} where the twin was {_in_short(expected)}"
+        return
+    for name, distance in distances(found, expected).items():
+        if not distance <= rounding:
+            yield f"{name} differ by {distance:.1e}"
+    if not np.array_equal(found.support, expected.support):
+        kept, wanted = np.flatnonzero(found.support), np.flatnonzero(expected.support)
+        yield f"kept {kept.tolist()} where the twin keeps {wanted.tolist()}"
+    elif not np.array_equal(found.ranking, expected.ranking):
+        yield f"ranking {found.ranking.tolist()} where the twin has {expected.ranking.tolist()}"
+
+
+def distances(found: Answer, expected: Answer) -> dict[str, float]:
+    """Return how far the numbers of two answers are apart, in their own size."""
+    apart = {
+        "scores": _relative(found.scores, expected.scores),
+        "objectives": _relative(np.array(found.objective), np.array(expected.objective)),
+    }
+    if expected.components is not None and found.components is not None:
+        apart["components"] = _relative(found.components, expected.components)
+    return apart
+
+
+def _relative(found: np.ndarray, expected: np.ndarray) -> float:
+    if found.shape != expected.shape:
+        return np.inf
+    size = float(np.max(np.abs(expected), initial=0.0))
+    apart = float(np.max(np.abs(found - expected), initial=0.0))
+    return 0.0 if apart == 0 else apart / size if size > 0 else np.inf
+
+
+def _in_short(one: Answer) -> str:
+    return f"refused ({one.words})" if one.refused else "fitted"
+
+
+def _beyond_the_gaps(found: Answer, expected: Answer) -> Iterator[str]:
+    proved = _gaps(found, expected)
+    apart = abs(found.objective - expected.objective)
+    if apart > proved + ROUNDING * abs(expected.objective):
+        yield f"objectives differ by {apart:.3e}, their proved gaps add up to {proved:.3e}"
+
+
+def _gaps(one: Answer, other: Answer) -> float:
+    return sum((each.gap or 0.0) * abs(each.objective) for each in (one, other))
+
+
+def _limit(estimator: Any, fit: Fit, fit_twin: Fit) -> str:
+    """Compare what the solvers find when they go on: "same limit", "tied", or "" for neither."""
+    known = estimator.get_params()
+    if "tol" not in known or "max_iter" not in known:
+        return ""
+    limit = clone(estimator).set_params(tol=min(TIGHT, estimator.tol), max_iter=TIGHT_LIMIT)
+    there, twin = fit(limit), fit_twin(limit)
+    if list(_beyond_the_gaps(there, twin)):
+        return ""
+    near = ROUNDING + GROWTH * (_gaps(there, twin) / abs(twin.objective or 1.0)) ** 0.5
+    if any(distance > near for distance in distances(there, twin).values()):
+        return ""
+    if np.array_equal(there.ranking, twin.ranking) and np.array_equal(there.support, twin.support):
+        return SAME_LIMIT
+    between = np.geomspace(estimator.tol, limit.tol, 4)
+    sets = {tuple(fit_twin(clone(limit).set_params(tol=tol)).ranking) for tol in between}
+    return TIED if len(sets) > 1 else ""
+
+
+def _is_tied(
+    found: Answer, expected: Answer, values: np.ndarray, fit: Callable[..., Answer], *, single: bool
+) -> bool:
+    """Whether the twin gives answers like this one when its numbers are changed by rounding."""
+    if not np.all(np.isfinite(values)):
+        return False
+    rng = np.random.default_rng(0)
+    others: list[Answer] = []
+    since = time.process_time()
+    for count in range(1, MOST_TWINS + 1):
+        others.append(fit(rounded_otherwise(values, rng, single=single)))
+        if count in (3, 6, 12, 24, 48) and _like_one_of(found, expected, others, values, single):
+            return True
+        if time.process_time() - since > PATIENCE:
+            break
+    return _like_one_of(found, expected, others, values, single)
+
+
+def rounded_otherwise(
+    values: np.ndarray, rng: np.random.Generator, *, single: bool = False
+) -> np.ndarray:
+    """Return numbers that rounding does not tell from these; constant columns stay so."""
+    unit = float(np.finfo(np.float32 if single else np.float64).eps) / 2
+    one, other = rng.uniform(-1, 1, (2, *values.shape))
+    with np.errstate(all="ignore"):
+        deviations = np.abs(values - values.mean(axis=0))
+        changed = values * (1 + 2 * unit * one) + max(values.shape) * unit * deviations * other
+    return np.where(np.ptp(values, axis=0) == 0, values, changed)
+
+
+def _like_one_of(
+    found: Answer, expected: Answer, others: list[Answer], values: np.ndarray, single: bool
+) -> bool:
+    if found.refused:
+        return any(other.refused == found.refused for other in others)
+    fitted = [other for other in (expected, *others) if not other.refused]
+    if not fitted:
+        return False
+    middle = fitted[0]
+    rounding = SINGLE_ROUNDING if single else ROUNDING
+    for name, distance in distances(found, middle).items():
+        among = max((distances(other, middle)[name] for other in fitted[1:]), default=0.0)
+        if not distance <= rounding + SAMPLED * among:
+            return False
+    ranks = np.array([other.ranking for other in fitted])
+    first, last = ranks.min(axis=0), ranks.max(axis=0)
+    elsewhere = np.abs(found.ranking - (first + last) / 2) > 1.5 * (last - first)
+    if np.any(elsewhere & _out_of_order(found, middle, rounding)):
+        return False
+    if any(np.array_equal(found.support, other.support) for other in fitted):
+        return True
+    worth = [explained(values, other.support) for other in fitted]
+    slack = rounding + (max(worth) - min(worth))
+    return len(set(worth)) > 1 and bool(explained(values, found.support) >= min(worth) - slack)
+
+
+def _out_of_order(found: Answer, expected: Answer, rounding: float) -> np.ndarray:
+    """Return which features changed places with one whose score is not the same to rounding."""
+    places = np.sign(found.ranking[:, None] - found.ranking)
+    changed = places != np.sign(expected.ranking[:, None] - expected.ranking)
+    scores = expected.scores
+    alike = np.abs(scores[:, None] - scores) <= rounding * np.max(scores, initial=0.0)
+    return np.any(changed & ~alike, axis=1)
+
+
+def explained(values: np.ndarray, support: np.ndarray) -> float:
+    """Return the share of the variance of all features that a regression on some explains."""
+    centred = values - values.mean(axis=0)
+    size = np.max(np.abs(centred), initial=0.0)
+    centred = centred / (size if size > 0 else 1.0)
+    fitted = centred[:, support] @ np.linalg.lstsq(centred[:, support], centred, rcond=None)[0]
+    total = np.sum(centred**2)
+    return float(1 - np.sum((centred - fitted) ** 2) / total) if total > 0 else 1.0

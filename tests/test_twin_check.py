@@ -1,0 +1,165 @@
+"""The check that compares a container with its twin finds what is wrong, and excuses only ties."""
+
+import numpy as np
+import pytest
+
+from fuzz.containers import CONTAINERS, same_content
+from fuzz.twins import (
+    REFUSED,
+    SAME,
+    SAME_LIMIT,
+    TIED,
+    Answer,
+    answer,
+    explained,
+    rounded_otherwise,
+    verdict,
+)
+from jointsparse import SPCA, SPCAPSD, GreedySelector, LaplacianScore
+
+
+def table(n=40, p=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2)) @ rng.standard_normal((2, p))
+    return X + 0.5 * rng.standard_normal((n, p))
+
+
+def changed(**wrong):
+    """Return a fit whose answer has some parts replaced, by a function of the right ones."""
+
+    def fit(estimator, X):
+        right = answer(estimator, X)
+        for name, change in wrong.items():
+            setattr(right, name, change(getattr(right, name)))
+        return right
+
+    return fit
+
+
+def swapped(values):
+    """Return the same with what belongs to the first two features exchanged."""
+    return values[[1, 0, *range(2, len(values))]]
+
+
+WRONG = [
+    ({"scores": lambda scores: scores * (1 + 1e-6)}, "scores differ by 1.0e-06"),
+    ({"objective": lambda objective: objective + 1e-3}, "objectives differ"),
+    ({"support": np.logical_not}, "kept"),
+    ({"ranking": swapped}, "ranking"),
+]
+WRONG_COMPONENTS = [
+    ({"components": lambda components: -components}, "components differ by 2.0e"),
+    ({"components": lambda components: components[:1]}, "components differ by inf"),
+]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "wrong", "words"),
+    [
+        *((LaplacianScore(n_features_to_select=3), *case) for case in WRONG),
+        *((SPCA(), *case) for case in WRONG + WRONG_COMPONENTS),
+    ],
+)
+def test_a_wrong_answer_is_a_fault(estimator, wrong, words):
+    X = table()
+    fit = changed(**wrong)
+    assert verdict(estimator, lambda one: answer(one, X), X) == SAME
+    assert words in verdict(estimator, lambda one: fit(one, X), X)
+
+
+def test_the_other_of_two_equal_columns_is_a_tie_and_another_column_is_none():
+    X = table()
+    selector = LaplacianScore(n_features_to_select=1, rule="norm")
+    best = X[:, answer(selector, X).support]
+    X = np.column_stack([best, best, X[:, ~answer(selector, X).support]])
+    assert answer(selector, X).support[:2].sum() == 1
+    tied = changed(ranking=swapped, support=swapped)
+    assert verdict(selector, lambda one: tied(one, X), X) == TIED
+    other = changed(**dict.fromkeys(("ranking", "support"), lambda one: one[::-1]))
+    assert "kept" in verdict(selector, lambda one: other(one, X), X)
+
+
+def test_what_every_twin_decides_alike_is_no_tie():
+    X = table()
+    X = np.column_stack([X[:, 2], X[:, 2], X[:, [0, 1, 3]]])
+    selector = GreedySelector(n_features_to_select=2)  # of equal columns, it keeps the first
+    assert answer(selector, X).support[:2].tolist() == [True, False]
+    other = changed(scores=swapped, ranking=swapped, support=swapped)
+    assert "kept" in verdict(selector, lambda one: other(one, X), X)
+
+
+def test_two_solvers_stop_within_their_gaps_and_meet():
+    X = table(p=9)
+    # The same model by another algorithm, which stops elsewhere.
+    estimator = SPCAPSD(alpha=0.3, eta=0.2)
+
+    def split(one):
+        return answer(one.set_params(solver="splitting"), X)
+
+    def elsewhere(one):
+        return answer(one.set_params(alpha=0.31), X)
+
+    assert verdict(estimator, lambda one: split(one.__class__(**one.get_params())), X) in (
+        SAME,
+        SAME_LIMIT,
+    )
+    found = verdict(estimator, lambda one: elsewhere(one.__class__(**one.get_params())), X)
+    assert "their proved gaps add up to" in found
+
+
+def test_refusals_are_those_of_the_twin():
+    X = table()
+    selector = GreedySelector()
+
+    def refusing(kind):
+        return lambda _: Answer.refusal(kind, "a sentence")
+
+    assert "refused (a sentence) where the twin was fitted" in verdict(
+        selector, refusing("constant"), X
+    )
+    assert verdict(selector, refusing("memory"), X, may_not_fit=True) == REFUSED
+    assert "refused" in verdict(selector, refusing("memory"), X)
+    X[0, 0] = np.nan
+    assert verdict(selector, refusing("not finite"), X) == REFUSED
+    assert "fitted where the twin was refused" in verdict(
+        selector, lambda one: answer(one, table()), X
+    )
+
+
+def test_an_error_that_is_not_documented_is_raised():
+    with pytest.raises(ValueError, match=r"bytes/strings|not numeric|text"):
+        answer(GreedySelector(), np.array([["a", "b"], ["c", "d"]]))
+
+
+def test_rounding_changes_numbers_by_their_rounding_and_constant_columns_not_at_all():
+    X = table()
+    X[:, 3] = 7.0
+    X[:, 4] += 1e8
+    other = rounded_otherwise(X, np.random.default_rng(0))
+    np.testing.assert_array_equal(other[:, 3], X[:, 3])
+    units = np.finfo(float).eps / 2
+    most = 2 * units * np.abs(X) + 40 * units * np.abs(X - X.mean(axis=0))
+    assert np.all(np.abs(other - X) <= most + units * np.abs(X))
+    assert np.mean(other[:, :3] != X[:, :3]) > 0.9
+
+
+def test_what_a_set_explains():
+    X = table()
+    assert explained(X, np.ones(6, bool)) == pytest.approx(1)
+    assert explained(X, np.zeros(6, bool)) == 0
+    model = GreedySelector(n_features_to_select=2).fit(X)
+    assert explained(X, model.support_) == pytest.approx(model.selection_curve_[-1])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int16", "uint8", "bool"])
+@pytest.mark.parametrize("name", [name for name in CONTAINERS if "repeated" in name])
+def test_repeated_entries_add_up_to_the_table(name, dtype, tmp_path):
+    X = np.round(table() * 3)
+    X = np.abs(X).astype(dtype) if dtype == "uint8" else X.astype(dtype)
+    held = CONTAINERS[name].make(X, tmp_path)
+    assert held.nnz > np.count_nonzero(X)
+    before = held.copy()
+    np.testing.assert_array_equal(held.astype(np.float64).toarray(), X)
+    assert same_content(before, held)
+    held.sum_duplicates()
+    assert held.format == "coo" or not same_content(before, held)
