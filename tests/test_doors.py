@@ -267,6 +267,21 @@ def test_masked_blocks_of_a_dask_array_are_missing_values():
     )
 
 
+def test_no_other_door_is_opened():
+    """What checks samples in its own way would miss what the door knows."""
+    package = Path(jointsparse.__file__).parent
+    found = set()
+    for file in package.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if re.search(
+            r"from sklearn\.utils.* import .*\b(check_array|check_X_y|validate_data)", text
+        ):
+            found.add(file.relative_to(package).as_posix())
+    # Two that take components and masks of features, and one that has the columns compared.
+    known = {"metrics/loadings.py", "metrics/stability.py", "methods/samples.py"}
+    assert found == {"sources/door.py", *known}
+
+
 # --- masked arrays and other arrays ------------------------------------------------------------
 
 
