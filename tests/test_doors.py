@@ -14,6 +14,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import jointsparse
@@ -264,6 +267,21 @@ def test_masked_blocks_of_a_dask_array_are_missing_values():
     )
 
 
+def test_no_other_door_is_opened():
+    """What checks samples in its own way would miss what the door knows."""
+    package = Path(jointsparse.__file__).parent
+    found = set()
+    for file in package.rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if re.search(
+            r"from sklearn\.utils.* import .*\b(check_array|check_X_y|validate_data)", text
+        ):
+            found.add(file.relative_to(package).as_posix())
+    # Two that take components and masks of features, and one that has the columns compared.
+    known = {"metrics/loadings.py", "metrics/stability.py", "methods/samples.py"}
+    assert found == {"sources/door.py", *known}
+
+
 # --- masked arrays and other arrays ------------------------------------------------------------
 
 
@@ -469,6 +487,39 @@ def test_tables_of_pandas_keep_the_types_of_the_kept_columns():
     model = SPCAPSD(n_features_to_select=3).fit(frame).set_output(transform="pandas")
     kept = model.transform(frame)
     pd.testing.assert_frame_equal(kept, frame.loc[:, model.support_])
+
+
+def test_methods_of_others_get_what_they_know():
+    """scikit-learn knows neither AnnData objects nor where their names are."""
+    pipeline = make_pipeline(StandardScaler(), PCA(n_components=2))
+    for method in (PCA(n_components=2), pipeline):
+        twin = SelectFeatures(method, n_features_to_select=2).fit(FRAME)
+        for X in (Annotated(DENSE), pa.table(FRAME), np.ma.masked_array(DENSE)):
+            found = SelectFeatures(method, n_features_to_select=2).fit(X)
+            np.testing.assert_array_equal(found.support_, twin.support_)
+            assert found.selection_report(X).r2 == pytest.approx(twin.selection_report(FRAME).r2)
+
+
+def test_sparse_arrays_of_other_packages():
+    class Sparse:
+        """What an array of the package sparse has."""
+
+        shape, ndim, dtype = DENSE.shape, 2, DENSE.dtype
+
+        def to_scipy_sparse(self):
+            return in_pieces("array", "coo")
+
+    np.testing.assert_allclose(
+        SPCAPSD().fit(Sparse()).feature_scores_, SPCAPSD().fit(DENSE).feature_scores_, rtol=1e-9
+    )
+
+
+def test_sparse_tensors_are_refused():
+    torch = pytest.importorskip("torch")
+    for tensor in (torch.as_tensor(DENSE).to_sparse(), torch.as_tensor(DENSE).to_sparse_csr()):
+        for use in (SPCAPSD().fit, Moments.from_data, SPCAPSD().fit(DENSE).transform):
+            with pytest.raises(ValueError, match=r"X is a sparse tensor.*pass X.to_dense\(\)"):
+                use(tensor)
 
 
 def test_tools_take_the_same_containers():

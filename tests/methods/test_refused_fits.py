@@ -96,7 +96,7 @@ def test_refused_parameters(name):
             model.set_params(**{parameter: before})
 
 
-@pytest.mark.parametrize("stage", ["_solve", "_record", "_rank", "_keep", "_remember", "_gram"])
+@pytest.mark.parametrize("stage", ["_solve", "_record", "_rank", "_make_set", "_remember", "_gram"])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
 def test_solvers_that_fail_or_are_interrupted(stage, error, monkeypatch):
     reached = []

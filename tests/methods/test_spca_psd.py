@@ -378,7 +378,8 @@ def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(mon
         model.fit(X)
     advised = float(re.search(r"use eta=([\d.e+-]+) or more", str(raised.value))[1])
     assert advised > 1e-3 * unit
-    convex_wide.check_memory(DenseWide(X - X.mean(axis=0)), advised * model.eta_ / (1e-3 * unit))
+    used = model.emptying_penalty(Moments.from_data(X))[1]["eta"]
+    convex_wide.check_memory(DenseWide(X - X.mean(axis=0)), advised * used / (1e-3 * unit))
 
 
 def test_advice_on_an_empty_model_of_many_features(monkeypatch):

@@ -21,6 +21,7 @@ from jointsparse.methods.samples import ColumnSelector, valid_samples
 from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import projection_target
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.frames import is_frame
 
 
 class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEstimator):
@@ -109,7 +110,7 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
                 return self.fit_moments(moments_to_fit(as_source(X), self))
             checked = valid_samples(self, X, fitting=True)
             self._check_wanted(self.n_features_in_)
-            X = self._for_method(X)
+            X = self._for_method(X, checked)
             self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
             method, values = self._method_and_its_data(X, checked)
             return self._select(method, Moments.from_data(values), y)
@@ -162,19 +163,24 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
             method = method[-1]
         if isinstance(method, MomentsEstimator) and y is None:
             return _as_model(method.fit_moments(moments), moments)
-        data = self._for_method(moments.data)
+        data = self._for_method(moments.data, moments.data)
         outcome = None if y is None else np.asarray(y)[rows]
         return _as_model(method.fit(data, outcome), moments)
 
     def _data_for_report(self, X: Any) -> Any:
         if is_streamed(X):
             return super()._data_for_report(X)
-        return self._method_and_its_data(self._for_method(X), super()._data_for_report(X))[1]
+        checked = super()._data_for_report(X)
+        return self._method_and_its_data(self._for_method(X, checked), checked)[1]
 
-    def _for_method(self, X: Any) -> Any:
-        """Return the samples for the method: on the host where it is not one of this library."""
-        foreign = not isinstance(self.estimator, MomentsEstimator)
-        return to_host(X) if foreign and is_device_array(X) else X
+    def _for_method(self, X: Any, checked: Any) -> Any:
+        """Return the samples for the method, which need not be one of this library.
+
+        Such a method has its tensors on the host and knows data frames, but no other container.
+        """
+        if isinstance(self.estimator, MomentsEstimator) or is_frame(X):
+            return X
+        return to_host(checked) if is_device_array(checked) else checked
 
     def _method_and_its_data(self, X: Any, checked: Any) -> tuple[Any, Any]:
         """Return what has the components, and the data that it saw."""

@@ -27,6 +27,7 @@ from jointsparse.report.findings import (
 from jointsparse.selection_report import SelectionReport, selection_report
 from jointsparse.solvers.columns import feature_columns
 from jointsparse.solvers.greedy import select_greedily
+from jointsparse.sources import is_streamed
 from jointsparse.sources.door import as_samples
 from jointsparse.text import cut_middle, visible
 
@@ -70,7 +71,8 @@ class Fitted:
         self.selector = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
         inner = getattr(self.selector, "estimator_", self.selector)
         self.model = inner.steps[-1][1] if hasattr(inner, "steps") else inner
-        self.values = X if X is None or hasattr(X, "shape") else np.asarray(X)
+        known = X is None or hasattr(X, "shape") or is_streamed(X)
+        self.values = X if known else as_samples(X).values
         if X is not None and self.selector is not estimator and len(estimator.steps) > 1:
             self.values = estimator[:-1].transform(X)
         self.scores = _scores(self.selector)

@@ -140,6 +140,8 @@ def _bare(X: Any) -> Any:
     if is_frame(X):
         check_frame(X)
         X = bare_frame(X)
+    if hasattr(X, "to_scipy_sparse"):  # of the package sparse
+        X = X.to_scipy_sparse()
     return canonical(X) if sp.issparse(X) else without_mask(X)
 
 
