@@ -3,6 +3,7 @@
 import ast
 import itertools
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from test_cli_edges import comparison, result
 
 import jointsparse
 from jointsparse.cli import compare
-from jointsparse.cli.errors import told
+from jointsparse.cli.errors import told, warnings_in_options
 from jointsparse.cli.words import in_options
 from jointsparse.io import Table, write_table
 from jointsparse.methods import registry
@@ -150,6 +151,30 @@ def test_a_class_of_two_methods_is_the_one_at_work():
 def test_an_option_is_not_said_twice():
     assert str(told(ValueError("rule='x' is none"), about="--rule: ")) == "--rule x is none"
     assert str(told(ValueError("odd"), about="--rule: ")) == "--rule: odd"
+
+
+def test_a_warning_that_nobody_collects_is_one_line_in_options(capsys):
+    with warnings_in_options():
+        for _ in range(2):
+            warnings.warn("CSPCA did not converge:\nraise max_iter", UserWarning, stacklevel=2)
+        warnings.warn("fit() will change", DeprecationWarning, stacklevel=2)
+    said = capsys.readouterr().err
+    assert said == "jointsparse: warning: cspca-psd did not converge: raise --param max_iter\n"
+
+
+@pytest.mark.slow  # a process of its own: here, warnings are collected by who runs the tests
+def test_points_that_are_tried_do_not_warn(tables):
+    import subprocess
+    import sys
+
+    options = ["--method", "udfs", "--choose", "rank", "--clusters", "3", "--quiet"]
+    done = subprocess.run(
+        [sys.executable, "-m", "jointsparse", "select", str(tables / "tall.csv"), *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert INTERNAL.search(done.stderr) is None, done.stderr
 
 
 def test_an_error_that_knows_its_options_is_believed():

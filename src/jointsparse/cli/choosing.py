@@ -30,6 +30,7 @@ def chosen(
         if clusters is not None:
             raise CommandError("--clusters is for --choose; a method's own is --param n_clusters=C")
         return estimator, []
+    import warnings
     from contextlib import nullcontext
 
     from sklearn.base import clone
@@ -47,7 +48,8 @@ def chosen(
         )
     bar = nullcontext() if quiet else solver_progress(error_console(), None)
     try:
-        with bar:
+        with bar, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of points that are tried; the fit has its own
             found = choose_parameters(
                 estimator,
                 values,

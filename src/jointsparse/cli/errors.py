@@ -2,18 +2,23 @@
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import typer
 from typer.core import TyperGroup
 
-from jointsparse.cli.console import print_error
+from jointsparse.cli.console import print_error, print_warning
 from jointsparse.cli.start import status_of, stopped
 
 USAGE_STATUS = 2
 LOOP = "is a link that leads back to itself"
 PIPE_STATUS = 141  # as shells give for SIGPIPE
+
+# For developers; a person at the command line cannot act on them.
+SILENT_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 # The parser's own errors (unknown option, value of the wrong type). Typer exports only this
 # subclass, from a place that differs between versions.
@@ -51,6 +56,24 @@ def told(
     return CommandError(f"{about}{sentence}")
 
 
+@contextmanager
+def warnings_in_options() -> Iterator[None]:
+    """Print each warning that nobody collects once, as one line in the words of options."""
+    seen = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        from jointsparse.cli.words import in_options
+
+        text = in_options(str(message))
+        if text not in seen and not issubclass(category, SILENT_WARNINGS):
+            seen.add(text)
+            print_warning(text)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
 class OneSentenceGroup(TyperGroup):
     """Command group that turns errors of use into one line on stderr and an exit status.
 
@@ -62,7 +85,8 @@ class OneSentenceGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; report what the user can fix."""
         try:
-            return super().invoke(ctx)
+            with warnings_in_options():
+                return super().invoke(ctx)
         except CommandError as error:
             print_error(str(error))
             raise typer.Exit(USAGE_STATUS) from error

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from jointsparse.cli.arguments import name_of, parameters_of, quoted
 from jointsparse.cli.console import error_console
-from jointsparse.cli.errors import CommandError, told
+from jointsparse.cli.errors import SILENT_WARNINGS, CommandError, told
 from jointsparse.cli.progress import solver_progress
 from jointsparse.text import counted
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from jointsparse.selection_report import SelectionReport
 
 BUNDLED_NAME = "breast cancer (bundled)"
-
-# For developers; a person at the command line cannot act on them.
-_SILENT_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 
 class Scale(StrEnum):
@@ -230,7 +227,7 @@ def collect_warnings(estimator: Any) -> Iterator[list[str]]:
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for category in _SILENT_WARNINGS:
+        for category in SILENT_WARNINGS:
             warnings.simplefilter("ignore", category)
         yield messages
     texts = (in_options(str(warning.message), name_of(estimator)) for warning in caught)
