@@ -29,6 +29,7 @@ from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.greedy import (
     DETERMINED,
+    TIE,
     GreedyPath,
     Projection,
     Target,
@@ -145,10 +146,21 @@ class Choice:
 def by_score(scores: FloatArray, variances: FloatArray) -> IntArray:
     """Return the features with the highest score first.
 
-    Among equal scores (the zeros) more variance comes first, so that constant features come last,
-    and then the order of the columns.
+    Among equal scores (the zeros, those of repeated columns) more variance comes first, so that
+    constant features come last, and then the order of the columns; what differs by rounding only
+    is equal.
     """
-    return np.lexsort((-variances, -scores))
+    return np.lexsort((_steps(-variances), _steps(-scores)))
+
+
+def _steps(values: FloatArray) -> IntArray:
+    """Number values from the lowest on; those that rounding may have told apart get one number."""
+    order = np.argsort(values, kind="stable")
+    ascending = values[order]
+    sizes = np.maximum(np.abs(ascending[1:]), np.abs(ascending[:-1]))
+    steps = np.zeros(values.size, dtype=np.int64)
+    steps[order[1:]] = np.cumsum(np.diff(ascending) > TIE * sizes)
+    return steps
 
 
 @dataclass(frozen=True)
@@ -315,7 +327,7 @@ def _then(path: GreedyPath, order: IntArray) -> IntArray:
     taken = np.zeros(order.size, dtype=bool)
     taken[path.picks] = True
     rest = order[~taken[order]]
-    return np.concatenate([path.picks, rest[np.argsort(-path.left[rest], kind="stable")]])
+    return np.concatenate([path.picks, rest[np.argsort(_steps(-path.left[rest]), kind="stable")]])
 
 
 def about_choice(choice: Choice, wanted: Wanted) -> str:
