@@ -163,7 +163,7 @@ def print_selection(console: Console, selection: Selection, top: int | None, ver
         unrelated = set() if related is None else {names[j] for j in (~related).nonzero()[0]}
         represented = _represented(rows, unrelated)
         console.print(_ranking_table(console.width, shown, represented, glyphs))
-    if len(rows) > len(shown):
+    if shown and len(rows) > len(shown):
         console.print(Text(_rest_line(rows[len(shown) :], len(rows), glyphs), "dim"))
     if verbose:
         console.print(_diagnostics(selection))
