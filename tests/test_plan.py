@@ -195,7 +195,9 @@ def test_a_set_from_a_wide_file_is_judged_as_in_memory(tmp_path):
     here = selection_report(Moments.from_data(X), np.flatnonzero(found.support_))
     for report in (found.selection_report_, found.selection_report(source)):
         assert report.r2 == pytest.approx(here.r2, abs=1e-9)
-        np.testing.assert_allclose(report.worth, here.worth, atol=1e-9)
+        assert report.r2_held_out == pytest.approx(here.r2_held_out, abs=1e-9)
+        assert report.pca_r2_held_out == pytest.approx(here.pca_r2_held_out, abs=1e-9)
+        np.testing.assert_allclose(report.random_r2_held_out, here.random_r2_held_out, atol=1e-9)
 
 
 def test_counting_rows_of_text_where_the_scatter_matrix_does_not_fit(tmp_path):
