@@ -259,7 +259,8 @@ def test_filling_in_blocks_where_nothing_or_everything_is_missing(tmp_path):
     pq.write_table(pa.table({f"c{j}": X[:, j] for j in range(3)}), target)
 
     def taken_in():
-        return streaming._taken_in(open_source(target), Reading.MOMENTS, Scale.NONE, Impute.MEAN)
+        how = streaming.Preparation(scale=Scale.NONE, impute=Impute.MEAN)
+        return streaming._taken_in(open_source(target), Reading.MOMENTS, how)
 
     table, found = taken_in()
     assert table.filling is None

@@ -216,9 +216,9 @@ def whole_table(source: "Source", how: Preparation) -> "Table | None":
     """
     from jointsparse.io.budget import enough, size_in_words
 
-    what = "medians need"
+    why = "medians need all samples at once"
     if how.transform is Transform.RANK:
-        what, instead = "ranks need", "use --transform log1p"
+        why, instead = "ranks need all samples at once", "use --transform log1p"
     elif how.scale is Scale.ROBUST:
         instead = "use --scale standard"
     elif how.impute is Impute.MEDIAN:
@@ -229,7 +229,7 @@ def whole_table(source: "Source", how: Preparation) -> "Table | None":
     if needed > source.budget:
         raise CommandError(
             f"{source.name} needs {size_in_words(needed)} when read as a whole, and "
-            f"{size_in_words(source.budget)} may be used; {what} all samples at once: "
+            f"{size_in_words(source.budget)} may be used; {why}: "
             f"{instead}, or allow more with --memory {enough(needed)}"
         )
     return _read_whole(source, how.impute)

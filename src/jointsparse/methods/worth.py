@@ -46,6 +46,8 @@ class SelectionWorth:
 
     support_: NDArray[np.bool_]
     selection_report_: SelectionReport
+    # Samples or moments, their parts and labels, and gross values where not all samples are kept.
+    _remembered: tuple[Any, Cut | None, Any, Extremes | None]
 
     if not TYPE_CHECKING:
 
@@ -182,9 +184,9 @@ class SelectionWorth:
         else:
             samples = _some_rows(moments.data)
             if samples is not None:
-                complete = samples.shape[0] == moments.n_samples
                 self._remembered = (samples, cut, y, None)
-                if not complete:  # gross values are few: some of the samples do not tell
+                if samples.shape[0] < moments.n_samples:
+                    # Gross values are few: some of the samples do not tell.
                     self._remembered = (samples, None, None, extreme_values(moments))
 
     def __getstate__(self) -> dict[str, Any]:
