@@ -148,7 +148,7 @@ def by_score(scores: FloatArray, variances: FloatArray) -> IntArray:
 
 
 def _steps(values: FloatArray) -> IntArray:
-    """Number values from the lowest on; those that rounding may have told apart get one number."""
+    """Return numbers that rise with the values; one for those that rounding may have told apart."""
     order = np.argsort(values, kind="stable")
     ascending = values[order]
     sizes = np.maximum(np.abs(ascending[1:]), np.abs(ascending[:-1]))
