@@ -154,6 +154,11 @@ def _faults(estimator: Any, held: Any, values: np.ndarray) -> Iterator[str]:
     gap = getattr(estimator, "duality_gap_", 0.0)
     if not gap >= -1e-12:
         yield f"gap {gap}"
+    if not np.all(np.isfinite(list(estimator.diagnostics_.values()))):
+        yield "a diagnostic is not finite"
+    known = estimator.diagnostics_.get("optimality", 0.0)
+    if estimator.converged_ and known > estimator.diagnostics_.get("optimality_bound", np.inf):
+        yield f"converged with an optimality of {known:.1e}"
     if not np.isfinite(estimator.objective_):
         yield f"objective {estimator.objective_}"
     curve = getattr(estimator, "selection_curve_", np.empty(0))

@@ -201,7 +201,7 @@ class TestBundledTable:
     def test_the_rule_as_published_is_worth_less_than_chance_and_says_so(self):
         result = invoke("select", "--rule", "norm", "--features", 5)
         assert "they explain 40." in result.stdout.splitlines()[-1]
-        assert result.stderr.startswith("jointsparse: warning: SPCAPSD: the kept features are wor")
+        assert result.stderr.startswith("jointsparse: warning: spca-psd: the kept features are w")
         greedy = invoke("select", "--features", 5)
         assert greedy.stderr == ""
 
@@ -214,7 +214,8 @@ class TestBundledTable:
         assert record["iterations"] >= 1
         assert record["worth"]["r2"] >= 0.9
         assert_refused(
-            invoke("select", "--method", "spca", "--param", "n_components=zero"), "n_components"
+            invoke("select", "--method", "spca", "--param", "n_components=zero"),
+            "--components zero",
         )
 
     def test_support(self):
@@ -320,10 +321,12 @@ class TestTables:
         assert len(table) == 15
         assert max(map(cell_len, table)) <= 45
 
-    def test_top_never_shows_less_than_ten(self):
-        lines = invoke("select", "--top", 1).stdout.splitlines()
-        assert sum(line.strip()[:1].isdigit() for line in lines) == 10
-        assert any("20 more features" in line for line in lines)
+    @pytest.mark.parametrize("top", [1, 3])
+    def test_top_shows_as_many_rows_as_it_says(self, top):
+        lines = invoke("select", "--top", top).stdout.splitlines()
+        assert sum(line.strip()[:1].isdigit() for line in lines) == top
+        assert any(f"{30 - top} more features" in line for line in lines)
+        assert_refused(invoke("select", "--top", 0), "--top")
 
     def test_empty_support_is_said_plainly(self, variance, table, tmp_path):
         result = select(table, "--param", "behaviour=empty")
@@ -402,7 +405,7 @@ class TestRefusals:
             (["--features", "-2"], ["at least 1"]),
             (["--features", "1.5"], ["between 0 and 1"]),
             (["--features", "none"], ["--features"]),
-            (["--features", "plenty"], ["n_features_to_select"]),
+            (["--features", "plenty"], ["--features plenty is neither"]),
             (["--features", "31"], ["31", "30"]),
             (["--r2", "0"], ["--r2"]),
             (["--r2", "90"], ["--r2", "between 0 and 1"]),
@@ -473,17 +476,20 @@ class TestRefusals:
         assert_refused(result, "alpha must be between 0 and 1.")
         assert files_beside(table) == ["data.csv"]
 
-    def test_failure_of_the_second_file_names_the_first(self, variance, table, monkeypatch):
+    def test_where_the_second_file_fails_the_first_does_not_appear(
+        self, variance, table, monkeypatch
+    ):
         def fail(*_):
             raise OSError("disk full")
 
         monkeypatch.setattr("jointsparse.io.write_table", fail)
         result = select(table, "--ranking", table.parent / "r.csv", "--output", "o.csv")
-        assert_refused(result, "disk full", "r.csv was written before")
+        assert_refused(result, "disk full")
+        assert not (table.parent / "r.csv").exists()
 
     def test_parameter_of_the_wrong_type(self, variance, table):
         assert_refused(
-            select(table, "--param", "behaviour=none"), "behaviour=None", "default is ''"
+            select(table, "--param", "behaviour=none"), "--param behaviour=None", "default is ''"
         )
 
     def test_bugs_keep_their_traceback(self, variance, table):
@@ -509,7 +515,8 @@ class TestInterruptions:
         monkeypatch.setattr("jointsparse.io.write_table", interrupt)
         result = select(table, "--ranking", table.parent / "r.csv", "--output", "o.csv")
         assert result.exit_code == 130
-        assert "r.csv was written" in result.stderr
+        assert "nothing was written" in result.stderr
+        assert not (table.parent / "r.csv").exists()
         result = select(table, "--output", "o.csv")
         assert "nothing was written" in result.stderr
 
@@ -520,7 +527,7 @@ class TestWarnings:
             warnings.simplefilter("error")
             result = select(table, "--param", "behaviour=warn", "--json")
         assert result.exit_code == 0
-        assert result.stderr == "jointsparse: warning: max_iter reached, increase it\n"
+        assert result.stderr == "jointsparse: warning: --param max_iter reached, increase it\n"
         assert len(json.loads(result.stdout)["warnings"]) == 1
 
     def test_the_solver_that_stops_early_says_so(self):

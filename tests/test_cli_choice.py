@@ -39,6 +39,18 @@ def changed(folder, name, **changes):
 # transform
 
 
+@pytest.mark.parametrize("options", [[], ["--scaled"], ["--partial"]])
+def test_a_model_that_keeps_nothing_is_told(folder, tmp_path, options):
+    """Not a table of no columns: scikit-learn's transform gives that, with a warning."""
+    model = load_model(folder / "model.skops")
+    model[-1].support_[:] = False
+    save_model(model, tmp_path / "empty.skops")
+    out = tmp_path / "out.csv"
+    arguments = ("transform", tmp_path / "empty.skops", folder / "table.csv", "--output", out)
+    assert_refused(invoke(*arguments, *options), "keeps no feature", "nothing to write")
+    assert not out.exists()
+
+
 def test_transform_writes_what_select_wrote(folder, tmp_path):
     out = tmp_path / "out.csv"
     result = invoke(
@@ -316,6 +328,8 @@ def test_path_as_json(tmp_path):
 
 
 def test_path_refuses():
-    assert_refused(invoke("path", "--method", "greedy"), "regularization_path", "GreedySelector")
+    assert_refused(
+        invoke("path", "--method", "greedy"), "greedy has no penalty", "one for spca-psd"
+    )
     assert_refused(invoke("path", "--smallest", "2"), "--smallest")
     assert_refused(invoke("path", "--param", "eta=7"), "eta=7")

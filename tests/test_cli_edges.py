@@ -23,7 +23,9 @@ from jointsparse.cli.fitting import Impute, Scale
 from jointsparse.cli.main import app
 from jointsparse.cli.transform import applied
 from jointsparse.experiments import Claim, Outcome
-from jointsparse.io import Table, write_table
+from jointsparse.io import Table, read_table, write_table
+from jointsparse.methods.plan import Reading
+from jointsparse.model_selection import Comparison, MethodResult
 
 
 def samples(n=40, p=6, seed=0):
@@ -98,7 +100,7 @@ def test_models_of_arrays_of_components_and_broken_ones(tmp_path):
 
 def result(name="greedy", error="", warnings=()):
     nothing = (float("nan"),) * 2
-    return SimpleNamespace(
+    return MethodResult(
         name=name,
         kept=() if error else (0, 2),
         r2=nothing if error else (0.5, 0.1),
@@ -111,11 +113,9 @@ def result(name="greedy", error="", warnings=()):
 
 
 def comparison(*results):
-    return SimpleNamespace(
+    return Comparison(
         results=results,
         feature_names=("a", "b", "c"),
-        votes=np.array([1, 0, 1]),
-        jaccard=np.eye(len(results)),
         n_samples=9,
         n_features=3,
         n_kept=2,
@@ -224,12 +224,16 @@ def test_an_array_without_names_in_blocks(array, tmp_path):
 
 
 def test_what_fits_is_not_read_in_blocks(array, tmp_path):
-    budget = {"label": None, "drop_text": False}
-    assert streaming.open_if_large(str(array), memory="10MB", **budget) is None
-    assert streaming.open_if_large(str(array), memory="40kB", **budget) is not None
-    assert streaming.open_if_large(str(tmp_path / "nowhere"), memory=None, **budget) is None
+    def opened(path, memory):
+        return streaming.open_if_large(
+            str(path), GreedySelector(), label=None, drop_text=False, memory=memory
+        )
+
+    assert opened(array, "10MB") is None
+    assert opened(array, "40kB") is not None
+    assert opened(tmp_path / "nowhere", None) is None
     with pytest.raises(CommandError, match="--memory"):
-        streaming.open_if_large(str(array), memory="much", **budget)
+        opened(array, "much")
 
 
 @pytest.mark.parametrize(
@@ -242,30 +246,35 @@ def test_what_fits_is_not_read_in_blocks(array, tmp_path):
 def test_blocks_without_anything_to_select(values, words, tmp_path):
     np.save(tmp_path / "flat.npy", values)
     source = open_source(tmp_path / "flat.npy")
-    with pytest.raises(CommandError, match=words):
-        streaming.take_in(
-            source, GreedySelector(n_features_to_select=1), Scale.NONE, None, show_progress=False
-        )
+    for reading in Reading:
+        with pytest.raises(CommandError, match=words):
+            streaming.take_in(source, reading, Scale.NONE, None, show_progress=False)
 
 
 def test_filling_in_blocks_where_nothing_or_everything_is_missing(tmp_path):
     X = samples(50, 3)
     target = tmp_path / "t.parquet"
     pq.write_table(pa.table({f"c{j}": X[:, j] for j in range(3)}), target)
-    notes = []
-    found, means = streaming._moments(open_source(target), Impute.MEAN, notes)
-    assert means is None
-    assert notes == []
+
+    def taken_in():
+        return streaming._taken_in(open_source(target), Reading.MOMENTS, Scale.NONE, Impute.MEAN)
+
+    table, found = taken_in()
+    assert table.filling is None
+    assert len(table.notes) == 1
+    assert table.notes[0].startswith("read twice")
     np.testing.assert_allclose(found.scatter, Moments.from_data(X).scatter)
     X[:, 1] = np.nan
     pq.write_table(pa.table({f"c{j}": X[:, j] for j in range(3)}), target)
     with pytest.raises(ValueError, match=r"1 column without a single value \(c1\)"):
-        streaming._moments(open_source(target), Impute.MEAN, notes)
+        taken_in()
 
 
-def test_a_table_too_large_for_its_memory_is_refused(table):
+def test_a_table_too_large_for_its_memory_is_refused(table, tmp_path):
+    whole = tmp_path / "table.npz"  # a format that is not read in blocks
+    write_table(whole, read_table(table))
     assert_refused(
-        invoke("select", table, "--memory", "8kB", "--features", 2),
+        invoke("select", whole, "--memory", "8kB", "--features", 2),
         "a fit to 40 samples × 6 features needs",
         "8 kB may be used",
     )
@@ -276,11 +285,9 @@ def test_a_table_too_large_for_its_memory_is_refused(table):
 
 def test_reports_beside_what_would_be_replaced(table, tmp_path):
     page = tmp_path / "page.html"
-    with pytest.raises(CommandError, match="would replace the data"):
-        reporting.check_report(page, [None, page], None)
-    reporting.check_report(None, [page], None)
-    with pytest.raises(CommandError, match="give --report too"):
-        reporting.check_report(None, [], (2, 3))
+    page.touch()
+    assert_refused(invoke("select", page, "--report", page), "--report", "would replace the data")
+    assert_refused(invoke("select", table, "--image-shape", "2x3"), "give --report too")
     assert_refused(
         invoke("select", table, "--features", 2, "--output", tmp_path / "m.csv", "--save", table),
     )

@@ -165,8 +165,11 @@ def test_scale_none_is_possible_and_robust_is_not(big):
     ("options", "words"),
     [
         (["--memory", "much"], "--memory: 'much' is not an amount of memory"),
-        (["--memory", "2kB"], "need 512 bytes for the scatter matrix and"),
-        (["--memory", LITTLE, "--method", "rne"], "RNE needs all samples at once: allow more"),
+        (["--memory", "2kB"], "has 8 columns, whose scatter matrices need"),
+        (
+            ["--memory", LITTLE, "--method", "rne"],
+            "and rne needs them all at once; allow more with --memory",
+        ),
         (["--memory", LITTLE, "--features", "9"], "cannot keep 9 features: the table has 8"),
         (["--memory", LITTLE, "--output", "out.npz"], "cannot be written in blocks"),
     ],

@@ -23,8 +23,10 @@ from jointsparse.model_selection import parameters, stability_selection
 from jointsparse.model_selection.comparison import _selector
 from jointsparse.report import comparison, payload, pictures, words
 from jointsparse.sources import as_source
-from jointsparse.sources.filling import fill_block, filled_with_means
-from jointsparse.sources.in_memory import ArraySource, ChunkedSource
+from jointsparse.sources.columnwise import fill_block
+from jointsparse.sources.filling import filled_with_means
+from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.stored import ChunkedSource
 from jointsparse.sources.sums import NotFiniteError, check_finite, mean_of, sparse_sums
 from jointsparse.sources.writing import write_source
 

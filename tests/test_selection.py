@@ -1,5 +1,3 @@
-import warnings
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,17 +7,17 @@ from sklearn.datasets import load_digits
 
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, GreedySelector, Moments
 from jointsparse.methods.selector import Selector
-from jointsparse.selection import Wanted, by_score, choose_features, wanted_features
+from jointsparse.selection import Rule, Wanted, by_score, choose_features, wanted_features
 from jointsparse.solvers.solution import Solution
 
 DIGITS = load_digits().data
 
 
 def blocks_of_copies(seed=0, n=80):
-    """Four signals; 10, 5, 3 and 1 noisy copies of each: 19 features."""
+    """Four signals; 9, 5, 3 and 2 noisy copies of each: 19 features."""
     rng = np.random.default_rng(seed)
     signals = rng.standard_normal((n, 4)) * [2.0, 1.8, 1.6, 1.5]
-    return signals[:, np.repeat(range(4), [10, 5, 3, 1])] + 0.1 * rng.standard_normal((n, 19))
+    return signals[:, np.repeat(range(4), [9, 5, 3, 2])] + 0.1 * rng.standard_normal((n, 19))
 
 
 def r2_of(X, features):
@@ -35,7 +33,7 @@ def r2_of(X, features):
         (np.int64(3), Wanted(count=3)),
         (0.25, Wanted(count=5)),
         (1.0, Wanted(count=20)),
-        ("auto", Wanted(r2=0.9)),
+        ("auto", Wanted(auto=True)),
         ("r2>=0.75", Wanted(r2=0.75)),
         (" R2 >= .5 ", Wanted(r2=0.5)),
         ("r2>=1", Wanted(r2=1.0)),
@@ -56,8 +54,12 @@ def test_how_many_is_refused(value):
 
 def test_greedy_keeps_one_of_each_and_norm_keeps_copies():
     X = blocks_of_copies()
-    groups = np.repeat(range(4), [10, 5, 3, 1])
-    for selector in (SPCAPSD(), GreedySelector(), GreedySelector(n_components=4)):
+    groups = np.repeat(range(4), [9, 5, 3, 2])
+    for selector in (
+        SPCAPSD(),
+        GreedySelector(target="reconstruction"),
+        GreedySelector(n_components=4),
+    ):
         kept = selector.set_params(n_features_to_select=4).fit(X).get_support()
         assert sorted(groups[kept]) == [0, 1, 2, 3]
     norm = SPCAPSD(n_features_to_select=4, rule="norm").fit(X)
@@ -96,16 +98,10 @@ def test_a_target_r2_gives_the_smallest_prefix_that_reaches_it(seed, r2):
 @pytest.mark.parametrize("shape", [(30, 12), (8, 20)])
 def test_all_of_the_variance_can_be_asked_for(shape):
     X = np.random.default_rng(0).standard_normal(shape)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(UserWarning, match="no structure beyond noise: the") as caught:
         selector = GreedySelector(n_features_to_select="r2>=1").fit(X)
+    assert len(caught) == 1
     assert selector.support_.sum() == min(shape[0] - 1, shape[1])
-
-
-def test_auto_is_a_target_of_ninety_percent():
-    a, b = GreedySelector().fit(DIGITS), GreedySelector(n_features_to_select="r2>=0.9").fit(DIGITS)
-    np.testing.assert_array_equal(a.ranking_, b.ranking_)
-    np.testing.assert_array_equal(a.support_, b.support_)
 
 
 def test_support_is_ordered_by_score_and_has_no_curve():
@@ -130,18 +126,18 @@ class ScoresOnly(Selector):
 
 def test_methods_with_scores_only_avoid_copies_too():
     X = blocks_of_copies()
-    groups = np.repeat(range(4), [10, 5, 3, 1])
+    groups = np.repeat(range(4), [9, 5, 3, 2])
     selector = ScoresOnly(n_features_to_select=4).fit(X)
     assert selector.rule == "greedy"
     assert sorted(groups[selector.get_support()]) == [0, 1, 2, 3]
     # A score decides between equal gains, and zero rules a feature out.
     scores = np.ones(19)
-    scores[:9] = 0
-    assert groups[9] == 0
+    scores[:8] = 0
+    assert groups[8] == 0
     kept = ScoresOnly(n_features_to_select=4, scores=scores).fit(X).get_support()
-    assert kept[9]
-    assert not kept[:9].any()
-    assert ScoresOnly().fit(X).selection_curve_[-1] >= 0.9
+    assert kept[8]
+    assert not kept[:8].any()
+    assert ScoresOnly(n_features_to_select="r2>=0.9").fit(X).selection_curve_[-1] >= 0.9
 
 
 def test_zero_scores_are_kept_last():
@@ -155,11 +151,12 @@ def test_zero_scores_are_kept_last():
     np.testing.assert_allclose(selector.selection_curve_, expected)
     with pytest.warns(UserWarning, match="no feature has a nonzero score"):
         selector = ScoresOnly(n_features_to_select=2, scores=np.zeros(19)).fit(X)
-    best = np.argsort(-X.var(axis=0))[:2]
-    assert set(np.flatnonzero(selector.support_)) == set(best)
-    assert selector.selection_curve_[-1] == pytest.approx(r2_of(X, best))
+    # Nothing is known about the features: those that account for most are kept.
+    groups = np.repeat(range(4), [9, 5, 3, 2])
+    assert set(groups[selector.support_]) == {0, 1}
+    assert selector.selection_curve_[-1] == pytest.approx(r2_of(X, selector.support_))
     with pytest.warns(UserWarning, match="the 3 features with a nonzero score explain .* not the"):
-        selector = ScoresOnly(scores=scores).fit(X)
+        selector = ScoresOnly(scores=scores, n_features_to_select="r2>=0.9").fit(X)
     assert selector.support_.sum() == 3
 
 
@@ -180,7 +177,7 @@ def test_a_target_that_is_explained_is_followed_by_all_features():
     X = blocks_of_copies()
     moments = Moments.from_data(X)
     choice = choose_features(
-        moments, np.ones(19), Wanted(count=5), target=lambda rows: rows[:, [18]]
+        moments, np.ones(19), Wanted(count=5), Rule(target=lambda rows: rows[:, [18]])
     )
     assert choice.order[0] == 18
     assert choice.curve[-1] > 0.95
@@ -198,15 +195,6 @@ def test_all_inputs_select_alike(rule):
     np.testing.assert_array_equal(
         wide.fit(dense.T).ranking_[:4], wide.fit(sp.csc_array(dense.T)).ranking_[:4]
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["colon", "isolet"])
-def test_auto_on_real_data(benchmark_data, name):
-    X = benchmark_data(name)
-    selector = GreedySelector().fit(X)
-    kept = np.argsort(selector.ranking_)[: selector.support_.sum()]
-    assert r2_of(X, kept) >= 0.9 > r2_of(X, kept[:-1])
 
 
 def test_scores_that_rounding_tells_apart_are_ranked_as_equal():

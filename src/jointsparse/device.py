@@ -83,6 +83,11 @@ def checked_samples(X: Array, *, n_features: int | None = None, min_samples: int
     """
     if is_torch_array(X):
         X = X.detach() if X.requires_grad else X  # the same object where possible
+        if "strided" not in str(X.layout):
+            raise ValueError(
+                "X is a sparse tensor, which is not supported: pass X.to_dense(), or a sparse "
+                "matrix of SciPy"
+            )
     if X.ndim != 2:
         raise ValueError(
             f"X must have two dimensions, samples × features; its shape is {_shape(X)}"
@@ -117,8 +122,9 @@ def _check_numbers(X: Array) -> None:
     bad = xp.nonzero(~xp.isfinite(X))
     if bad[0].shape[0]:
         raise ValueError(
-            f"X has {bad[0].shape[0]} values that are NaN or infinite, the first in row "
-            f"{int(bad[0][0])}, column {int(bad[1][0])}; replace them, or leave these rows out"
+            f"X contains NaN or infinity, {bad[0].shape[0]} times, the first in row "
+            f"{int(bad[0][0])}, column {int(bad[1][0])} (counted from 0); replace them, or leave "
+            "these rows out"
         )
 
 

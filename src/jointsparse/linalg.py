@@ -237,6 +237,16 @@ def unit_columns(matrix: Array) -> Array:
     return matrix / xp.where(noise, xp.ones_like(norms), norms)
 
 
+def columns_near_one(matrix: NDArray[Any]) -> NDArray[Any]:
+    """Return every column times the power of two that brings its largest entry to 1/2 … 1.
+
+    No digit changes, and sums of squares neither underflow nor overflow, however much the scales
+    of the columns differ.
+    """
+    exponents = np.frexp(np.max(np.abs(matrix), axis=0, initial=0.0))[1]
+    return np.ldexp(matrix, -exponents)
+
+
 def column_products(left: Array, right: Array) -> Array:
     """Inner product of every column of one matrix with the same column of another."""
     if type(left) is np.ndarray:

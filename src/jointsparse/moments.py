@@ -8,23 +8,27 @@ whole nor changed. All sums are accumulated in float64 whatever the type of the 
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
-from jointsparse.io.budget import size_in_words
-from jointsparse.io.errors import shown, table_error
+from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, without_offsets
+from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source
+from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.sources.opening import column_names
+from jointsparse.sources.refusals import bytes_for_moments as bytes_for_moments
+from jointsparse.sources.refusals import check_memory
+from jointsparse.sources.refusals import not_finite as not_finite
 from jointsparse.sources.sums import (
     NotFiniteError,
     Sums,
@@ -56,14 +60,22 @@ class Moments:
     mean : ndarray of shape (n_features,)
         Mean μ.
     scatter : ndarray of shape (n_features, n_features) or None
-        Scatter matrix S (n - 1 times the covariance matrix); None computes it from ``data`` when
-        it is first asked for.
+        Scatter matrix S (n - 1 times the covariance matrix), refused where it can be none; None
+        computes it from ``data`` when it is first asked for.
     feature_names : sequence of str or None
         Names of the columns, where the data had any.
     data : ndarray or sparse matrix of shape (n_samples, n_features) or None
         The samples themselves, where they are at hand. Kept as a reference, not copied.
     halves : tuple of two Moments or None
         Moments of two random halves of samples that are not at hand, by which to judge a selection.
+
+    Attributes
+    ----------
+    dtype : numpy.dtype
+        Type in which methods keep what they learn, as scikit-learn's do: float32 where the samples
+        are, float64 otherwise. Mean and scatter matrix are float64 in any case.
+    repair_change : float
+        How far ``repair`` moved the scatter matrix, as a share of its Frobenius norm; otherwise 0.
 
     Examples
     --------
@@ -80,7 +92,7 @@ class Moments:
         self,
         n_samples: int,
         mean: FloatArray,
-        scatter: FloatArray | None = None,
+        scatter: FloatArray | Checked | None = None,
         feature_names: Any = None,
         *,
         data: Any = None,
@@ -88,14 +100,36 @@ class Moments:
     ) -> None:
         if scatter is None and data is None:
             raise ValueError("moments need a scatter matrix or samples to compute it from")
+        if scatter is not None and not isinstance(scatter, Checked):
+            scatter = checked_scatter(np.asarray(scatter), n_samples)
         self.n_samples = n_samples
         self.mean = mean
         self.feature_names = feature_names
         self.halves = halves
+        self.dtype = _kept_type(getattr(data, "dtype", None))
         self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
-        self._scatter = scatter
+        self.labels: Any = None  # classes of the samples, for the methods that want them
+        known = scatter or (None, 0.0)
+        self._scatter: FloatArray | None = known[0]
+        self.repair_change = known[1]
         self._data = data
         self._device = DeviceMoments(data) if is_device_array(data) else None
+
+    def with_labels(self, labels: Any) -> Moments:
+        """Return the same moments with other classes of the samples; nothing is copied.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_samples,) or None
+            Class of each sample.
+
+        Returns
+        -------
+        Moments
+        """
+        other = copy.copy(self)
+        other.labels = labels
+        return other
 
     @property
     def native(self) -> Any:
@@ -274,32 +308,41 @@ class Moments:
             raise table_error(source.name, "has no rows.")
         whole = sum(halves[1:], start=halves[0])
         one, other = (_of_sums(half, source.feature_names) for half in halves)
-        return cls(whole.n, whole.mean, whole.complete(), source.feature_names, halves=(one, other))
+        names = source.feature_names
+        scatter = Checked(whole.complete())
+        moments = cls(whole.n, whole.mean, scatter, names, halves=(one, other))
+        moments.dtype = _kept_type(source.dtype)
+        return moments
 
     @classmethod
-    def from_scatter(cls, scatter: Any, n_samples: int, feature_names: Any = None) -> Self:
+    def from_scatter(
+        cls, scatter: Any, n_samples: int, feature_names: Any = None, *, repair: str | None = None
+    ) -> Self:
         """Take a scatter, covariance or correlation matrix as it is (mean zero).
 
         Every relative penalty is free of the scale of the matrix; absolute penalties refer to the
         matrix given here.
+
+        Parameters
+        ----------
+        scatter : array-like or data frame of shape (n_features, n_features)
+            Symmetric, without a negative eigenvalue.
+        n_samples : int
+            How many samples it was computed from.
+        feature_names : sequence of str or None
+            Names of the features; those of the data frame by default.
+        repair : {None, "nearest"}
+            What to do about negative eigenvalues that are more than rounding (matrices of
+            pairwise correlations and rounded ones often have some): refuse the matrix, or take the
+            nearest one without them in the Frobenius norm, of a correlation matrix the nearest
+            with a unit diagonal. ``repair_change`` tells how far that is.
         """
-        names = column_names(scatter) if feature_names is None else feature_names
-        matrix = check_array(scatter, dtype=np.float64)
-        if matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(
-                f"a scatter matrix is square; got {matrix.shape[0]} rows and "
-                f"{matrix.shape[1]} columns"
-            )
-        size = float(np.max(np.abs(matrix)))
-        asymmetry = float(np.max(np.abs(matrix - matrix.T)))
-        if asymmetry > 1e-8 * size:
-            raise ValueError(
-                f"a scatter matrix is symmetric; two mirrored entries differ by {asymmetry:.3g}"
-            )
-        negative = float(np.min(np.diagonal(matrix)))
-        if negative < 0:
-            raise ValueError(f"a scatter matrix has no negative diagonal entry; got {negative:.3g}")
-        return cls(n_samples, np.zeros(matrix.shape[0]), (matrix + matrix.T) / 2, names)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r} is not a whole number of at least 1")
+        matrix, names = as_samples(scatter, sparse=False)
+        names = names if feature_names is None else feature_names
+        found = checked_scatter(matrix, int(n_samples), repair)
+        return cls(int(n_samples), np.zeros(len(matrix)), found, names)
 
     def __add__(self, other: Moments) -> Moments:
         if self.n_features != other.n_features:
@@ -316,8 +359,10 @@ class Moments:
         halves = None
         if self.halves and other.halves:
             halves = (self.halves[0] + other.halves[0], self.halves[1] + other.halves[1])
-        scatter = self.scatter + other.scatter + between
-        return Moments(n, mean, scatter, self.feature_names, halves=halves)
+        scatter = Checked(self.scatter + other.scatter + between)
+        total = Moments(n, mean, scatter, self.feature_names, halves=halves)
+        total.dtype = np.result_type(self.dtype, other.dtype)
+        return total
 
     def partial_fit(self, X: Any) -> Self:
         """Add more samples, in place.
@@ -336,7 +381,8 @@ class Moments:
         total = known + Moments.from_source(source, offset=self.n_samples)
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
-        self.cache.clear()
+        self.dtype = total.dtype
+        self.cache, self.labels = {}, None  # not emptied: moments with other labels share it
         cached_properties = ("variances", "spectrum", "thin_spectrum", "centred_data")
         for cached in (*cached_properties, "_mean_seems_small"):
             self.__dict__.pop(cached, None)
@@ -344,13 +390,16 @@ class Moments:
 
     def scaled(self, factors: FloatArray) -> Moments:
         """Return the moments of the features multiplied by factors; no sample is read again."""
+        if not np.all(np.isfinite(factors)):
+            raise ValueError("factors has a value that is missing or infinite")
         halves = None
         if self.halves:
             halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
+        scatter = self._scatter
         return Moments(
             self.n_samples,
             self.mean * factors,
-            None if self._scatter is None else self._scatter * factors * factors[:, None],
+            None if scatter is None else Checked(scatter * factors * factors[:, None]),
             self.feature_names,
             data=_times(self._data, factors),
             halves=halves,
@@ -428,6 +477,12 @@ def _size(means: FloatArray, total: float) -> float:
     return max(float(np.max(means, initial=0.0)), float(np.sqrt(total)))
 
 
+def _kept_type(dtype: Any) -> np.dtype[Any]:
+    """Return float32 for samples of that type, on whatever device; float64 for all others."""
+    single = str(getattr(dtype, "name", dtype)).rpartition(".")[2] == "float32"
+    return np.dtype(np.float32 if single else np.float64)
+
+
 def _times(data: Any, factors: FloatArray) -> Any:
     """Return samples with their features multiplied by factors."""
     if data is None:
@@ -438,31 +493,4 @@ def _times(data: Any, factors: FloatArray) -> Any:
 
 
 def _of_sums(sums: Sums, feature_names: Any) -> Moments:
-    return Moments(sums.n, sums.mean, sums.complete(), feature_names)
-
-
-def check_memory(source: Source) -> None:
-    """Refuse, before anything is read, a scatter matrix that does not fit in the memory."""
-    needed = bytes_for_moments(source.n_features)
-    if needed > source.budget:
-        raise table_error(
-            source.name,
-            f"has {source.n_features} columns, whose scatter matrices need "
-            f"{size_in_words(needed)}, more than the {size_in_words(source.budget)} that may be "
-            "used: read fewer columns, or allow more memory.",
-        )
-
-
-def bytes_for_moments(n_features: int) -> int:
-    """Return the size of the scatter matrices of all samples and of two halves of them."""
-    return 3 * 8 * n_features**2
-
-
-def not_finite(source: Source, error: NotFiniteError) -> ValueError:
-    """Say in which column and row of a source a value is missing or infinite."""
-    where = f"column {shown(source.column_name(error.column))}, data row {error.row + 1}"
-    if np.isnan(error.value):
-        return table_error(
-            source.name, f"has a missing value in {where}; fill it, for example by --impute mean."
-        )
-    return table_error(source.name, f"holds the infinite value {error.value} in {where}.")
+    return Moments(sums.n, sums.mean, Checked(sums.complete()), feature_names)

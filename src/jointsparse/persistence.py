@@ -12,12 +12,14 @@ import io
 import json
 import os
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
 from jointsparse.io import atomic_path
+from jointsparse.io.archive import packed, unpacked
 from jointsparse.io.budget import available_memory, size_in_words
 from jointsparse.io.errors import listed
 from jointsparse.methods import registry
@@ -121,7 +123,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         raise ModelError(f"{path} was not loaded: it is {what}")
     # A file made to do harm can fail in any way; whatever it is, the model is not loaded.
     try:
-        _check_parts(path, content)
+        content = _plain(path, content)
         foreign = _foreign(skops.io.get_untrusted_types(data=content))
     except ModelError:
         raise
@@ -138,21 +140,34 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     return model
 
 
-def _check_parts(path: Path, content: bytes) -> None:
-    """Refuse a model whose parts, each as often as it is referred to, are more than the memory."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        sizes = {info.filename: info.file_size for info in archive.infolist()}
-        total = _PARSED * sizes[_SCHEMA]
-        _check_size(path, total)
-        waiting = [json.loads(archive.read(_SCHEMA))]
+def _plain(path: Path, content: bytes) -> bytes:
+    """Return the same model in an archive that is not packed: reading it inflates nothing.
+
+    Refused are parts that are not as long as they say, and parts that, each as often as it is
+    referred to, are more than the memory.
+    """
+    parts = unpacked(content, partial(_check_size, path))
+    size = sum(map(len, parts.values()))
+
+    def check_more(more: int) -> None:
+        _check_size(path, size + more)
+
+    for name, part in parts.items():
+        if zipfile.is_zipfile(io.BytesIO(part)):  # a sparse matrix, which is an archive itself
+            parts[name] = packed(unpacked(part, check_more))
+            size += len(parts[name])
+    total = _PARSED * len(parts[_SCHEMA])
+    _check_size(path, total)
+    waiting = [json.loads(parts[_SCHEMA])]
     while waiting:  # not by recursion: the file says how deep it is
         part = waiting.pop()
         if isinstance(part, dict):
-            total += sizes.get(str(part.get("file")), 0)
+            total += len(parts.get(str(part.get("file")), b""))
             waiting.extend(part.values())
         elif isinstance(part, list):
             waiting.extend(part)
     _check_size(path, total)
+    return packed(parts)
 
 
 def _check_size(path: Path, size: int) -> None:
@@ -184,9 +199,10 @@ def _trusted() -> list[str]:
     from jointsparse.methods.kernel_fssl import KernelFSSL
     from jointsparse.methods.select_features import SelectFeatures
     from jointsparse.selection_report import SelectionReport, StandIns
+    from jointsparse.trials import Worth
 
     estimators = {f"{m.module}.{m.class_name}" for m in registry.methods().values()}
-    kept = {KernelFSSL, SelectFeatures, SelectionReport, StandIns}
+    kept = {KernelFSSL, SelectFeatures, SelectionReport, StandIns, Worth}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
     others = {f"{kind.__module__}.{kind.__qualname__}" for kind in kept | plain}
     return sorted(estimators | others)

@@ -3,17 +3,19 @@ r"""From a fitted model to a set of features: how many, and which.
 A model gives every feature a score. Keeping the highest scores keeps copies: features that share a
 component all score high. The rules here build a *set*, one feature after the other:
 
-* ``"greedy"``: the feature that explains most of the model's target beyond those already kept.
+* ``"greedy"``: the feature that accounts for most of the model's target beyond those already kept.
 * ``"residual"``: the highest score × share of the feature's own variance that is still unexplained.
 * ``"norm"``: the highest scores, as published; redundancy plays no part.
 
-What a set is worth is measured by R², the share of the variance of *all* features that a linear
-regression on the kept ones explains.
+Features that share nothing with the others (:func:`~jointsparse.feature_significance`) are left for
+last by the first two: each of them is a direction of its own, which no set of others replaces and
+which stands in for nothing.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -37,9 +39,12 @@ from jointsparse.solvers.greedy import (
 )
 from jointsparse.solvers.inverse_root import inverse_root_times
 from jointsparse.solvers.sparse_columns import SparseColumns
+from jointsparse.text import counted
 
 RULES = ("greedy", "residual", "norm")
-AUTO_R2 = 0.9  # share of the variance that "auto" wants explained
+NOISE_WEIGHT = 3.0  # of the noise in a feature's length; 1 … 3 did alike on 16 tables, 0 worse
+NEAR = 0.01  # gains that differ by less are equal: on 13 tables that cost nothing, nor did 0.03
+TRIAL_SHARE = 0.99  # share of the target at which picking in a part of the samples stops
 SMALL_EIGENVALUE = (
     1e-6  # of the largest: directions below are noise, and whitening would blow it up
 )
@@ -54,22 +59,23 @@ def is_number(value: Any, kind: type = Real) -> bool:
 
 @dataclass(frozen=True)
 class Wanted:
-    """How many features to keep: a number, or enough for an R², or the model's support."""
+    """How many features to keep: a number, enough for an R², the model's support, or "auto"."""
 
     count: int | None = None
     r2: float | None = None
+    auto: bool = False
 
     @property
     def support(self) -> bool:
         """Whether the nonzero scores themselves decide."""
-        return self.count is None and self.r2 is None
+        return self.count is None and self.r2 is None and not self.auto
 
 
 def wanted_features(value: Any, n_features: int) -> Wanted:
     """Read ``n_features_to_select``, or say what it can be."""
     if isinstance(value, str):
         if value == "auto":
-            return Wanted(r2=AUTO_R2)
+            return Wanted(auto=True)
         if value == "support":
             return Wanted()
         target = _R2.fullmatch(value.strip())
@@ -86,8 +92,8 @@ def wanted_features(value: Any, n_features: int) -> Wanted:
         return Wanted(count=max(1, round(float(value) * n_features)))
     raise ValueError(
         f"n_features_to_select={value!r} is neither a number of features, nor a share between "
-        "0 and 1, nor a share of the variance to explain such as 'r2>=0.9', nor 'auto' (the same "
-        "as 'r2>=0.9'), nor 'support'"
+        "0 and 1, nor a share of this table's variance, such as 'r2>=0.9', nor 'auto' "
+        "(as many as new samples call for), nor 'support'"
     )
 
 
@@ -157,20 +163,61 @@ def _steps(values: FloatArray) -> IntArray:
     return steps
 
 
+@dataclass(frozen=True)
+class Rule:
+    """How a set is made.
+
+    Attributes
+    ----------
+    name : {"greedy", "residual", "norm"}
+        See the top of this file.
+    target : callable, ndarray or None
+        What the greedy rule accounts for (see :func:`select_greedily`); None is all features alike.
+        Where the target is accounted for completely, what is left of all features follows; where
+        that is too, another round among the features left over.
+    weigh : bool
+        Multiply the gains of the greedy rule by the scores: for methods that have scores but no
+        model of the data.
+    significant : ndarray of bool of shape (n_features,) or None
+        Features that share something with others; the rest come after them, but not by "norm".
+    noise : ndarray of shape (n_features,) or None
+        Noise in the sum of squares of each feature, as a share of the total variance.
+    target_share : float
+        Share of the target at which to stop.
+    tol : float
+        Share of its variance below which a feature counts as determined by the others.
+    """
+
+    name: str = "greedy"
+    target: Target | None = None
+    weigh: bool = False
+    significant: NDArray[np.bool_] | None = None
+    noise: FloatArray | None = None
+    target_share: float = np.inf
+    tol: float = DETERMINED
+
+    def limits(self, scores: FloatArray, r2: float) -> dict[str, Any]:
+        """Return what the greedy kernel is to be told."""
+        limits: dict[str, Any] = {"tol": self.tol, "r2": r2, "criterion": "gain"}
+        if self.name == "residual":
+            limits["criterion"] = "residual"
+        else:
+            limits |= {"noise": self.noise, "target_share": self.target_share}
+            limits["near"] = 0.0 if self.noise is None else NEAR
+        if (self.name == "residual" or self.weigh) and scores.any():
+            limits["weights"] = scores / scores.max()
+        return limits
+
+
 def choose_features(
-    moments: Moments,
-    scores: FloatArray,
-    wanted: Wanted,
-    *,
-    rule: str = "greedy",
-    target: Target | None = None,
-    weigh: bool = False,
-    tol: float = DETERMINED,
+    moments: Moments, scores: FloatArray, wanted: Wanted, rule: Rule | None = None
 ) -> Choice:
     """Make a set of features out of a model.
 
-    Only features with a nonzero score are picked; where more are asked for, those with the largest
-    variance follow. With "support" the model has made the set itself, and its scores order it.
+    Features with a nonzero score are picked, those that share something with others first; where
+    more are asked for, those with the largest variance follow. Of a model without any nonzero score
+    all features may be picked, by what they account for. With "support" the model has made the set
+    itself, and its scores order it.
 
     Parameters
     ----------
@@ -179,42 +226,59 @@ def choose_features(
     scores : ndarray of shape (n_features,)
         The model's scores; at least 0.
     wanted : Wanted
-        How many.
-    rule : {"greedy", "residual", "norm"}
-        How the set is made.
-    target : callable, ndarray or None
-        What the greedy rule explains (see :func:`select_greedily`); None is all features alike.
-        Where the target is explained completely, what is left of all features follows; where that
-        is explained completely too, another round among the features left over.
-    weigh : bool
-        Multiply the gains of the greedy rule by the scores: for methods that have scores but no
-        reconstruction of their own.
-    tol : float
-        Share of its variance below which a feature counts as determined by the others.
+        How many; not "auto".
+    rule : Rule or None
+        How the set is made; None is the greedy rule for all features alike.
     """
+    rule = rule or Rule()
     order = by_score(scores, moments.variances)
     nonzero = scores > 0
     available = int(nonzero.sum())
-    if wanted.support or (available == 0 and wanted.count is None):
-        return Choice(order, available, available=available)
+    if wanted.support or wanted.count == 0 or (available == 0 and wanted.count is None):
+        return Choice(order, 0 if wanted.count == 0 else available, available=available)
     columns = feature_columns(moments)
-    count = available if wanted.count is None else min(wanted.count, available)
-    limits: dict[str, Any] = {"tol": tol, "r2": np.inf if wanted.r2 is None else wanted.r2}
+    eligible = nonzero if available else moments.variances > 0
+    count = int(eligible.sum())
+    if wanted.count is not None:
+        count = min(wanted.count, count)
+    r2 = np.inf if wanted.r2 is None else wanted.r2
     path = None
-    if rule != "norm" and count > 0:
-        limits["criterion"] = "gain" if rule == "greedy" else "residual"
-        if rule == "residual" or weigh:
-            limits["weights"] = scores / scores.max()
-        path = _in_rounds(columns, count, nonzero, target, limits)
+    if rule.name != "norm" and count > 0:
+        tiers = [eligible]
+        if rule.significant is not None and (rule.significant & eligible).any():
+            tiers.insert(0, rule.significant & eligible)
+        path = _in_tiers(columns, count, tiers, rule.target, rule.limits(scores, r2))
         order = _then(path, order)
-    if path is not None and wanted.count in (None, path.picks.size):
-        return Choice(order, path.picks.size, path.curve, path, available)
+    if path is not None and path.picks.size:
+        stopped = path.picks.size < count and not path.exhausted  # enough of the target
+        if wanted.count in (None, path.picks.size) or stopped:
+            return Choice(order, path.picks.size, path.curve, path, available)
+    # None is picked where what all of them explain is lost in rounding beside the other features.
     # In an order that is known: the scores as published, or more features than have a score.
     given = order[: wanted.count or available]
     known = select_greedily(
-        columns, n_picks=given.size, criterion="residual", given=given, tol=tol, r2=limits["r2"]
+        columns, n_picks=given.size, criterion="residual", given=given, tol=rule.tol, r2=r2
     )
     return Choice(order, known.picks.size, known.curve, path, available)
+
+
+def _in_tiers(
+    columns: Columns,
+    count: int,
+    tiers: list[NDArray[np.bool_]],
+    target: Target | None,
+    limits: dict[str, Any],
+) -> GreedyPath:
+    """Pick among the first candidates, then go on among the next, up to a count."""
+    path = None
+    for tier in tiers:
+        most = min(count, int(tier.sum()))
+        if path is None:
+            path = _in_rounds(columns, most, tier, target, limits)
+        elif path.picks.size < most and path.curve[-1] < limits["r2"]:
+            path = _in_rounds(columns, most, tier, target, limits, given=path.picks)
+    assert path is not None
+    return replace(path, exhausted=path.exhausted and path.picks.size < count)
 
 
 def _in_rounds(
@@ -223,13 +287,16 @@ def _in_rounds(
     candidates: NDArray[np.bool_],
     target: Target | None,
     limits: dict[str, Any],
+    given: Iterable[int] = (),
 ) -> GreedyPath:
     """Pick greedily, and once more among the rest where the picks determine all of it.
 
     With few samples a small set determines every feature *of these samples*. The next round takes
     the best of those left over: they repeat the first, which averages out noise in new samples.
     """
-    path = select_greedily(columns, n_picks=count, target=target, candidates=candidates, **limits)
+    path = select_greedily(
+        columns, n_picks=count, target=target, candidates=candidates, given=given, **limits
+    )
     if path.exhausted and target is not None:
         rest = select_greedily(
             columns, n_picks=count, candidates=candidates, given=path.picks, **limits
@@ -266,15 +333,26 @@ def _then(path: GreedyPath, order: IntArray) -> IntArray:
 def about_choice(choice: Choice, wanted: Wanted) -> str:
     """Return what the user should know about a set; nothing where it is as it was asked for."""
     curve, available = choice.curve, choice.available
+    one = available == 1
     if wanted.r2 is not None and curve is not None and curve[-1] < wanted.r2 - 1e-8:
+        kept = "it is kept" if one else "all of them are kept"
+        if choice.n_kept < available:  # some are determined by others
+            rest = available - choice.n_kept
+            kept = (
+                f"{choice.n_kept} of them {'is' if choice.n_kept == 1 else 'are'} kept, to which "
+            )
+            kept += f"the other {'one adds' if rest == 1 else f'{rest} add'} nothing"
         return (
-            f"the {available} features with a nonzero score explain {curve[-1]:.1%} of the "
-            f"variance, not the {wanted.r2:.0%} asked for; all of them are kept"
+            f"the {counted(available, 'feature') if not one else 'one feature'} with a nonzero "
+            f"score {'explains' if one else 'explain'} {curve[-1]:.1%} of the variance, not the "
+            f"{wanted.r2:.0%} asked for; {kept}"
         )
     if wanted.count is not None and wanted.count > available:
+        rest = wanted.count - available
         return (
-            f"only {available} features have a nonzero score; the other "
-            f"{wanted.count - available} kept are those with the largest variance"
+            f"only {counted(available, 'feature')} {'has' if one else 'have'} a nonzero score; the "
+            f"other {'one' if rest == 1 else rest} kept {'is that' if rest == 1 else 'are those'} "
+            "with the largest variance"
         )
     return ""
 

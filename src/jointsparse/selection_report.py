@@ -1,15 +1,19 @@
 r"""What a set of features is worth, and which of them stands in for a feature that was dropped.
 
-Worth is R², the share of the variance of *all* features that a linear regression on the kept ones
-explains. Held out: the samples are cut into two halves at random (always the same way); the
-regression is fitted on one half and judged on the other, then the other way round. Beside it stand
-what as many principal components explain, the best that any linear method could do on the samples
-it was fitted to, and what random sets of the same size explain: the least that a selection must do.
+Three numbers, each with one meaning wherever it is shown:
+
+* what the kept features **predict** of the dropped ones in new samples: the selection is repeated
+  in parts of the samples, and each part judges what was found without it
+  (:mod:`jointsparse.trials`).
+  Beside it stand random sets of the same size, as many principal components, and what all other
+  features together predict;
+* what they **account for** in this table: R² of all features on the kept ones, in the samples that
+  they were chosen on;
+* what they **make up**: their own share of the total variance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +23,13 @@ from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import to_host
 from jointsparse.linalg import array_namespace, blocks, eigh
 from jointsparse.moments import Moments
+from jointsparse.significance import feature_significance
 from jointsparse.solvers.columns import Columns, feature_columns
-from jointsparse.solvers.held_out import RCOND, folds_of_halves, held_out_folds
+from jointsparse.solvers.held_out import RCOND
+from jointsparse.trials import N_RANDOM, Cut, Trials, Worth
+from jointsparse.verdict import rows_of, verdict_of
 
-N_RANDOM = 10  # random sets of the same size
 N_STAND_INS = 3
-MOST_ROWS = 4096  # samples of each half; more would not change the first two digits
 
 
 @dataclass(frozen=True)
@@ -60,110 +65,153 @@ class StandIns:
 
 @dataclass(frozen=True)
 class SelectionReport:
-    """What a set of features is worth; all figures are shares of the total variance.
+    """What a set of features is worth.
 
     Attributes
     ----------
     n_kept, n_features : int
         Size of the set and number of all features.
+    n_patterns : int
+        Independent patterns in the table: directions above the noise.
+    more_patterns : bool
+        Whether counting stopped before the noise was reached: then there are more.
+    n_significant : int
+        Features that share something with others.
+    worth : Worth or None
+        What is predicted in new samples; None where nothing was kept or could be held out.
+    why_not : str
+        Why nothing could be held out.
     r2, pca_r2 : float
-        What the kept features, and as many principal components, explain of all samples.
-    r2_held_out, pca_r2_held_out : float
-        The same, judged on samples that were held out of the regression (not of the selection);
-        NaN where there were fewer than four samples, or only moments without those of two halves.
-    random_r2_held_out, random_r2 : ndarray of shape (10,)
-        What random sets of the same size explain, held out and of all samples.
+        Share of all features, in this table, that the kept ones and as many principal components
+        account for.
+    random_r2 : ndarray of shape (20,)
+        What random sets of the same size account for in this table.
+    own_share : float
+        Share of the total variance that the kept features themselves make up.
     pca_curve : ndarray of shape (n_kept,)
-        R² of the first principal component, the first two, ….
+        What the first principal component, the first two, … account for.
     stand_ins : StandIns
-        For each dropped feature, the kept ones that explain it.
+        For each dropped feature, the kept ones that predict it.
     """
 
     n_kept: int
     n_features: int
+    n_patterns: int
+    more_patterns: bool
+    n_significant: int
+    worth: Worth | None
+    why_not: str
     r2: float
     pca_r2: float
-    r2_held_out: float
-    pca_r2_held_out: float
-    random_r2_held_out: FloatArray
     random_r2: FloatArray
+    own_share: float
     pca_curve: FloatArray
     stand_ins: StandIns
 
     @property
     def held_out(self) -> bool:
         """Whether there were samples to hold out."""
-        return not np.isnan(self.r2_held_out)
+        return self.worth is not None
 
     @property
-    def worth(self) -> tuple[float, float, float, float]:
-        """R² of the set and of PCA, mean and spread of random sets: held out where possible."""
-        random = self.random_r2_held_out if self.held_out else self.random_r2
-        pair = (self.r2_held_out, self.pca_r2_held_out) if self.held_out else (self.r2, self.pca_r2)
-        return (*pair, float(np.mean(random)), float(np.std(random, ddof=1)))
+    def r2_held_out(self) -> float:
+        """Share of the dropped features that the kept ones predict; NaN if unknown."""
+        return float("nan") if self.worth is None else self.worth.r2
 
     @property
-    def below_random(self) -> bool:
-        """Whether random sets are better, by more than two standard errors of their mean."""
-        own, _, mean, spread = self.worth
-        return bool(own < mean - 2 * spread / np.sqrt(self.random_r2.size) - 1e-9)
+    def pca_r2_held_out(self) -> float:
+        """What as many principal components, made of all features, give of the dropped ones."""
+        return float("nan") if self.worth is None else self.worth.pca
+
+    @property
+    def random_r2_held_out(self) -> FloatArray:
+        """What random sets of the same size predict, in the same folds."""
+        return np.full(N_RANDOM, np.nan) if self.worth is None else self.worth.random
+
+    @property
+    def ceiling(self) -> float:
+        """What all other significant features together predict of the dropped ones."""
+        return float("nan") if self.worth is None else self.worth.ceiling
+
+    @property
+    def coverage(self) -> float:
+        """Share of what can be predicted that the kept features carry."""
+        return float("nan") if self.worth is None else self.worth.coverage
+
+    @property
+    def headline(self) -> tuple[float, float, float, float]:
+        """Share of the set and of PCA, mean and spread of random sets: in new samples, if known."""
+        if self.worth is None:
+            own, pca, random = self.r2, self.pca_r2, self.random_r2
+        else:
+            own, pca, random = self.worth.r2, self.worth.pca, self.worth.random
+        return own, pca, float(np.mean(random)), float(np.std(random, ddof=1))
+
+    @property
+    def beaten_by(self) -> int:
+        """How many of the twenty random sets predict as much in new samples."""
+        if self.worth is None:
+            return 0
+        return int(np.count_nonzero(self.worth.random >= self.worth.r2 - 1e-9))
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one sentence, with its numbers."""
+        return verdict_of(self)
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """What is shown of the report as a table: a name for each number."""
+        return rows_of(self)
 
     def _repr_html_(self) -> str:
-        """Show the shares as a small table in a notebook."""
-        own, pca, mean, spread = self.worth
-        rows = {
-            f"{self.n_kept} kept features": f"{own:.1%}",
-            f"{self.n_kept} principal components": f"{pca:.1%}",
-            f"{self.n_kept} random features": f"{mean:.1%} ± {spread:.1%}",
-        }
-        where = "held-out samples" if self.held_out else "these samples"
-        body = "".join(f"<tr><th>{name}</th><td>{share}</td></tr>" for name, share in rows.items())
-        return (
-            f"<table><caption>Variance of all {self.n_features} features explained, on {where}"
-            f"</caption><tbody>{body}</tbody></table>"
-        )
+        """Show the verdict and its numbers in a notebook."""
+        body = "".join(f"<tr><th>{n}</th><td>{v}</td></tr>" for n, v in self.rows.items())
+        return f"<p>{self.verdict}</p><table><tbody>{body}</tbody></table>"
 
     def __str__(self) -> str:
-        own, pca, mean, spread = self.worth
-        where = "of held-out samples" if self.held_out else "of the samples"
-        return (
-            f"{self.n_kept} of {self.n_features} features explain {own:.1%} of the variance "
-            f"{where}; {self.n_kept} principal components {pca:.1%}; {self.n_kept} random "
-            f"features {mean:.1%} ± {spread:.1%}"
-        )
+        return self.verdict
 
 
-def selection_report(moments: Moments, kept: Any) -> SelectionReport:
+def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> SelectionReport:
     """Measure what a set of features is worth.
 
     Parameters
     ----------
     moments : Moments
-        The data; held-out figures need the samples in it, or the moments of two halves.
+        The data.
     kept : ndarray of int
-        The kept features, at least one.
+        The kept features; may be none.
+    cut : Cut or None
+        The samples in parts, with what was picked without each part; None where there is nothing to
+        hold out.
     """
     kept = np.asarray(kept, dtype=np.int64)
+    found = feature_significance(moments)
     varying = np.flatnonzero(moments.variances > 0)
     rng = np.random.default_rng(0)
     size = min(kept.size, varying.size)
-    random = [rng.choice(varying, size, replace=False) for _ in range(N_RANDOM)]
-    sets = [kept, *random]
     columns = feature_columns(moments)
-    own, *others = (_explained(columns, features) for features in sets)
+    own, *others = (
+        _explained(columns, features)
+        for features in [kept, *(rng.choice(varying, size, replace=False) for _ in range(N_RANDOM))]
+    )
     pca_curve = _pca_curve(columns, kept.size)
-    held_out = np.full(len(sets) + 1, np.nan)
-    if moments.n_samples >= 4 and (moments.has_samples or moments.halves):
-        held_out = _held_out(moments, sets)
+    worth = None
+    if cut is not None and cut.picked and kept.size:
+        worth = Trials(moments, cut).worth(kept.size)
     return SelectionReport(
         n_kept=kept.size,
         n_features=moments.n_features,
+        n_patterns=found.n_significant,
+        more_patterns=found.limited,
+        n_significant=int(found.significant.sum()),
+        worth=worth,
+        why_not="there are no samples to hold out" if cut is None else cut.why_not,
         r2=own,
-        pca_r2=float(pca_curve[-1]),
-        r2_held_out=float(held_out[0]),
-        pca_r2_held_out=float(held_out[-1]),
-        random_r2_held_out=held_out[1:-1],
+        pca_r2=float(pca_curve[-1]) if kept.size else 0.0,
         random_r2=np.array(others),
+        own_share=float(moments.variances[kept].sum() / moments.total_variance),
         pca_curve=pca_curve,
         stand_ins=_stand_ins(columns, kept),
     )
@@ -192,28 +240,6 @@ def _pca_curve(columns: Columns, count: int) -> FloatArray:
     curve = np.ones(count)
     curve[: values.size] = np.minimum(np.cumsum(values), 1.0)
     return curve
-
-
-def _halves(n_samples: int) -> tuple[IntArray, IntArray]:
-    order = np.random.default_rng(0).permutation(n_samples)[: 2 * MOST_ROWS]
-    middle = order.size // 2
-    return np.sort(order[:middle]), np.sort(order[middle:])
-
-
-def _held_out(moments: Moments, sets: Sequence[IntArray]) -> FloatArray:
-    """Return R² of each set of features, and of as many principal components as the first has."""
-    missed, total = np.zeros(len(sets) + 1), 0.0
-    folds = (
-        held_out_folds(moments, *_halves(moments.n_samples))
-        if moments.has_samples
-        else folds_of_halves(moments)
-    )
-    for fold in folds:
-        missed += [*(fold.missed(features) for features in sets), fold.missed_by_pca(sets[0].size)]
-        total += fold.total
-    if total <= 0:
-        return np.full(missed.size, np.nan)
-    return 1 - missed / total
 
 
 def _stand_ins(columns: Columns, kept: IntArray) -> StandIns:

@@ -1,4 +1,4 @@
-"""Names as text that can be shown: nothing hidden in them, not too long."""
+"""Names as text that can be shown: nothing hidden in them, not too long; numbers with nouns."""
 
 from __future__ import annotations
 
@@ -41,3 +41,32 @@ def cut_middle(text: str, most: int) -> str:
         return text
     tail = (most - 1) // 2
     return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def counted(number: int | str, noun: str) -> str:
+    """Return number and noun, in the plural unless the number is one.
+
+    Examples
+    --------
+    >>> from jointsparse.text import counted
+    >>> counted(1, "feature"), counted(30, "feature"), counted("about 900", "sample")
+    ('1 feature', '30 features', 'about 900 samples')
+    """
+    return f"{number} {noun}{'' if str(number) == '1' else 's'}"
+
+
+def percent(share: float, *, bare: bool = False) -> str:
+    """Return a share in percent: whole above 1 %, one digit below; nothing is less than 0 %.
+
+    A share below 0 means that something predicts worse than the mean does, which for a reader is
+    nothing. ``bare`` leaves the sign out.
+
+    Examples
+    --------
+    >>> from jointsparse.text import percent
+    >>> percent(0.364), percent(0.0042), percent(-0.2), percent(0.9996)
+    ('36 %', '0.4 %', '0 %', '100 %')
+    """
+    share = max(share, 0.0)
+    digits = f"{100 * share:.1f}" if 0.0005 <= share < 0.0095 else f"{100 * share:.0f}"
+    return digits if bare else f"{digits} %"

@@ -18,8 +18,6 @@ from pyarrow import parquet
 from jointsparse import GreedySelector
 from jointsparse.experiments import Store, Task, store
 from jointsparse.io import Table, TableError, read_table, write_table
-from jointsparse.io import atomic as atomic_module
-from jointsparse.io.atomic import PREFIX, atomic_path
 from jointsparse.sources import open_source
 
 FULL = 20_000  # bytes of a file before the disk is full
@@ -209,32 +207,6 @@ def test_a_file_that_changes_while_it_is_read_as_a_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "read_matrix", slow)
     with pytest.raises(TableError, match="changed while it was read; run again"):
         read_table(path)
-
-
-def test_what_a_killed_program_left_is_deleted(tmp_path):
-    """But not what a program that still runs is writing, and nothing of anybody else's."""
-    left, young, foreign = (tmp_path / name for name in (f"{PREFIX}1.csv", f"{PREFIX}2.csv", ".x"))
-    for path in (left, young, foreign):
-        path.write_text("half")
-    os.utime(left, (0, 0))
-    os.utime(foreign, (0, 0))
-    with atomic_path(tmp_path / "a.csv") as writing:
-        os.utime(writing, (0, 0))
-        with atomic_path(tmp_path / "b.csv") as other:
-            other.write_text("b")
-        assert writing.exists()
-        writing.write_text("a")
-    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "b.csv", young.name, ".x"}
-
-
-def test_without_locks_nothing_is_deleted(tmp_path, monkeypatch):
-    monkeypatch.setattr(atomic_module, "fcntl", None)
-    left = tmp_path / f"{PREFIX}1.csv"
-    left.write_text("half")
-    os.utime(left, (0, 0))
-    with atomic_path(tmp_path / "a.csv") as temporary:
-        temporary.write_text("a")
-    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", left.name}
 
 
 @pytest.fixture

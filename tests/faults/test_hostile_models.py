@@ -4,7 +4,10 @@ import io
 import json
 import os
 import pickle
+import struct
+import tracemalloc
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
@@ -100,6 +103,101 @@ def test_one_array_that_is_named_often(model, monkeypatch):
     write(model, parts)
     monkeypatch.setattr(persistence, "available_memory", lambda: 5 * 10**8)
     refused(model, "takes 2.", "GB of memory, and 500 MB are free")
+
+
+def lying(path, parts, name, tail, says=None):
+    """Write an archive one of whose members goes on after the size that it says to have."""
+    write(path, {**parts, name: parts[name] + tail})
+    content = bytearray(path.read_bytes())
+    size = len(parts[name]) if says is None else says
+    with zipfile.ZipFile(path) as archive:
+        for entry in archive.infolist():
+            if entry.filename == name:
+                local = entry.header_offset
+    central = content.index(name.encode(), archive.start_dir) - 46
+    for at, first in ((local, 14), (central, 16)):
+        crc = zlib.crc32(parts[name])  # of what the size lets through: that passes as right
+        content[at + first : at + first + 4] = struct.pack("<I", crc)
+        content[at + first + 8 : at + first + 12] = struct.pack("<I", size)
+    path.write_bytes(content)
+
+
+def peak_of(path):
+    tracemalloc.start()
+    try:
+        refused(path, "damaged")
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["schema.json", "array"])
+def test_a_part_that_lies_about_its_size(model, name):
+    """A few kilobytes that inflate to 64 megabytes, and say to be a hundred bytes."""
+    parts = parts_of(model)
+    name = name if name in parts else next(part for part in parts if part.endswith(".npy"))
+    lying(model, parts, name, bytes(2**26))
+    assert model.stat().st_size < 10**6
+    assert peak_of(model) < 10**7
+
+
+def test_a_part_that_says_to_be_longer_than_it_is(model):
+    parts = parts_of(model)
+    name = next(part for part in parts if part.endswith(".npy"))
+    lying(model, parts, name, b"", says=10**6)
+    refused(model, "damaged", "not the 1000000 bytes it says")
+    lying(model, parts, name, b"", says=2**32 - 2)
+    refused(model)
+
+
+def test_a_bomb_in_an_archive_within_the_model(tmp_path):
+    """A sparse matrix is an archive itself."""
+    from scipy import sparse
+
+    from jointsparse import persistence
+
+    model = GreedySelector(n_features_to_select=2).fit(np.eye(4) + np.arange(4))
+    model.kept_ = sparse.csr_array(np.eye(3))
+    path = tmp_path / "model.skops"
+    save_model(model, path)
+    np.testing.assert_array_equal(load_model(path).kept_.toarray(), np.eye(3))
+    parts = parts_of(path)
+    name = next(part for part in parts if part.endswith(".npz"))
+    inner = tmp_path / "inner.npz"
+    inner.write_bytes(parts[name])
+    inside = parts_of(inner)
+    lying(inner, inside, "data.npy", bytes(2**26))
+    write(path, {**parts, name: inner.read_bytes()})
+    assert peak_of(path) < 10**7
+    write(inner, {**inside, "data.npy": inside["data.npy"] + bytes(2**26)})
+    write(path, {**parts, name: inner.read_bytes()})
+    usual = persistence.available_memory
+    try:
+        persistence.available_memory = lambda: 5 * 10**7
+        refused(path, "of memory, and 50 MB are free")
+    finally:
+        persistence.available_memory = usual
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_parts_packed_in_other_ways(model, packing):
+    parts = parts_of(model)
+    with zipfile.ZipFile(model, "w", packing) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    refused(model, "packed in an unusual way")
+
+
+def test_an_encrypted_part(model):
+    content = bytearray(model.read_bytes())
+    content[content.index(b"PK\1\2") + 8] |= 1
+    model.write_bytes(content)
+    refused(model, "encrypted")
+
+
+def test_packed_models_are_read(model):
+    write(model, parts_of(model))
+    assert load_model(model).get_support().sum() == 2
 
 
 def test_a_deep_schema(model):

@@ -14,8 +14,10 @@ import pytest
 from programs import python
 from pyarrow import ipc, parquet
 
+from jointsparse import SPCAPSD
 from jointsparse.io import Table, TableError, read_table, write_table
 from jointsparse.sources import open_source
+from jointsparse.sources.in_memory import ArraySource
 
 SECONDS = 10.0
 
@@ -262,6 +264,74 @@ def test_rows_without_a_byte(tmp_path):
     refused(path, "1000000000000 rows of 1 column take 16 TB")
     with pytest.raises(TableError, match="without a single value"):
         open_source(path)
+
+
+COLUMNS = {name: np.random.default_rng(0).normal(size=1000) for name in "abc"}
+
+
+@pytest.mark.parametrize("rows", [999, 1001])
+def test_parquet_that_says_to_have_other_rows(tmp_path, rows):
+    """More rows than there are were once read as whatever was in memory."""
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table(COLUMNS), path, compression="none", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    footer = len(content) - 8 - struct.unpack("<I", content[-8:-4])[0]
+
+    def written(number):  # a field of 64 bits, as Thrift packs it
+        return bytes([0x16, (2 * number) & 0x7F | 0x80, 2 * number >> 7])
+
+    at = content.index(written(1000), footer)
+    content[at : at + 3] = written(rows)
+    path.write_bytes(content)
+    assert parquet.read_metadata(path).num_rows == rows
+    for read in (
+        lambda source: source.read(),
+        lambda source: list(source.blocks(entries=300)),
+        lambda source: source.read_columns(np.array([0, 2])),
+        lambda source: SPCAPSD().fit(source),
+    ):
+        with pytest.raises(
+            TableError, match=rf"damaged: it says to have {rows} rows, and has 1000"
+        ):
+            read(open_source(path))
+
+
+@pytest.mark.parametrize("rows", [1100, 10**6, -1, 2**62])
+@pytest.mark.parametrize("text", [False, True])
+def test_an_arrow_file_whose_columns_are_shorter_than_it_says(tmp_path, rows, text):
+    """Arrow would read what lies in memory behind them, or end the process."""
+    path = tmp_path / "a.arrow"
+    columns = COLUMNS | ({"t": [f"text {number}" for number in range(1000)]} if text else {})
+    table = pa.table(columns)
+    with ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(struct.pack("<q", 1000), struct.pack("<q", rows)))
+    refused(path, drop_text=True)
+    with pytest.raises(TableError):
+        open_source(path, drop_text=True).read()
+
+
+def test_text_of_an_arrow_file_that_begins_outside_of_it(tmp_path):
+    path = tmp_path / "a.arrow"
+    table = pa.table({"a": np.arange(1000.0), "t": ["x"] * 1000})
+    with ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    offsets = np.arange(1001, dtype=np.int32)
+    wild = offsets.copy()
+    wild[500] = 2**30
+    content = path.read_bytes()
+    assert content.count(offsets.tobytes()) == 1
+    path.write_bytes(content.replace(offsets.tobytes(), wild.tobytes()))
+    refused(path, "damaged", label="t")
+
+
+def test_a_source_that_says_to_have_more_rows_than_it_has():
+    source = ArraySource(np.eye(4)).map(lambda block: block, 4)
+    for rows in (3, 5):
+        source.n_samples = rows
+        with pytest.raises(ValueError, match=f"says to have {rows} rows, and has 4"):
+            source.read()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")

@@ -132,7 +132,7 @@ def test_wide_data_form_nothing_p_by_p():
 def test_what_goes_wrong_is_told():
     with pytest.warns(ConvergenceWarning, match="iteration limit .* Raise max_iter"):
         DictionarySPCA(max_iter=1).fit(DIGITS)
-    with pytest.warns(UserWarning, match="the data have rank 1: only 1 components are fitted"):
+    with pytest.warns(UserWarning, match="the data have rank 1: no more components"):
         assert DictionarySPCA().fit(np.outer(np.arange(5.0), [1, 2, 3])).n_components_ == 1
 
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from jointsparse import FSSL, Moments
+from jointsparse import FSSL, Moments, regularization_path
 from jointsparse.metrics import explained_variance
 from jointsparse.solvers.subspace_norms import norm_of
 
@@ -133,6 +133,47 @@ def test_pca_graph_tends_to_the_principal_components():
     cosines = np.abs(np.sum(model.components_ * vectors, axis=1))
     np.testing.assert_allclose(cosines, 1, atol=1e-4)
     assert 0 < FSSL(graph="pca", mu=3).fit(X).get_support().sum() < 30
+
+
+def test_other_classes_of_the_same_moments_give_other_targets():
+    moments = Moments.from_data(X)
+    other = np.roll(NAMES, 7)
+    expected = FSSL(graph="lda", mu=4).fit(X, other)
+    FSSL(graph="lda", mu=4).fit_moments(moments, NAMES)
+    model = FSSL(graph="lda", mu=4).fit_moments(moments, other)
+    np.testing.assert_array_equal(model.targets_, expected.targets_)
+    np.testing.assert_array_equal(model.coefficients_, expected.coefficients_)
+    # Classes belong to the call they were given in.
+    assert FSSL().fit_moments(moments).graph_ == "lpp"
+    with pytest.raises(ValueError, match="needs the classes"):
+        FSSL(graph="lda").fit_moments(moments)
+    # Those that came with the samples stay with their moments, and can be replaced.
+    labelled = FSSL().moments_of(X, NAMES)
+    assert FSSL(mu=4).fit_moments(labelled).graph_ == "lda"
+    again = FSSL(mu=4).fit_moments(labelled, other)
+    np.testing.assert_array_equal(again.targets_, expected.targets_)
+    scatter = Moments.from_scatter(X.T @ X, n_samples=len(X))
+    with pytest.raises(ValueError, match="needs the samples themselves"):
+        FSSL(graph="lda").fit_moments(scatter, NAMES)
+
+
+def test_moments_with_other_classes_do_not_share_what_is_added_later():
+    moments = Moments.from_data(X[:200])
+    labelled = moments.with_labels(NAMES[:200])
+    moments.partial_fit(X[200:])
+    first = FSSL(graph="lda").fit_moments(labelled)
+    assert moments.labels is None
+    FSSL(graph="pca").fit_moments(moments)
+    np.testing.assert_array_equal(first.mean_, X[:200].mean(axis=0))
+    whole = FSSL(graph="pca").fit(X)
+    model = FSSL(graph="pca").fit_moments(moments)
+    np.testing.assert_allclose(model.objective_, whole.objective_)
+
+
+def test_a_path_of_moments_heeds_the_classes():
+    path = regularization_path(FSSL(), Moments.from_data(X), NAMES, alphas=[0.5, 0.1])
+    same = regularization_path(FSSL(), X, NAMES, alphas=[0.5, 0.1])
+    np.testing.assert_array_equal(path.feature_scores, same.feature_scores)
 
 
 def test_moments_are_enough_for_the_pca_graph_only():

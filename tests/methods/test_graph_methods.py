@@ -37,6 +37,25 @@ def planted(seed=0, n=60, p=12):
     return X
 
 
+@pytest.mark.parametrize("sizes", [(-20, 20), (-90, 90), (-63, 100), (-150, 140)])
+def test_columns_of_very_different_size(sizes):
+    X = planted(p=6)
+    wild = X * np.logspace(*sizes, 6)
+    # It standardises, so that the sizes do not matter at all.
+    same = quiet(SOGFS(n_clusters=3), X).feature_scores_
+    np.testing.assert_allclose(quiet(SOGFS(n_clusters=3), wild).feature_scores_, same, atol=1e-9)
+    # Directions that hardly vary cost nothing: all but the largest feature.
+    udfs = quiet(UDFS(), wild)
+    np.testing.assert_allclose(udfs.feature_scores_, [1, 1, 1, 1, 1, 0], atol=1e-6)
+    assert np.isfinite(udfs.objective_)
+    # The graph is that of the largest feature, and each score is free of its own unit.
+    plain = X * np.array([1, 1, 1, 1, 1, 1e9])
+    expected = LaplacianScore().fit(plain).laplacian_scores_
+    for container in (np.asarray, sp.csr_array):
+        found = LaplacianScore().fit(container(wild)).laplacian_scores_
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_laplacian_score_worked_example():
     model = LaplacianScore(n_neighbors=2, rule="norm").fit(WORKED)
     known = [3 / 52, 24 / 545, 60 / 41, 8 / 7]

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris, make_circles
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jointsparse import FSSL, KernelFSSL
@@ -33,6 +34,13 @@ def test_circles_that_no_line_separates():
     assert 0 < len(model.landmarks_) < 30
     assert model.duality_gap_ <= 1e-6
     np.testing.assert_array_equal(model.landmark_samples_, CIRCLES[train][model.landmarks_])
+
+
+def test_scale_is_that_of_scikit_learn():
+    X, y = load_iris(return_X_y=True)
+    model = KernelFSSL().fit(X, y)
+    assert model.gamma_ == SVC(gamma="scale").fit(X, y)._gamma  # 1 / (n_features * X.var())
+    assert model.gamma_ == pytest.approx(0.0642, abs=1e-4)
 
 
 def test_it_is_fssl_on_the_columns_of_the_kernel():

@@ -114,6 +114,9 @@ def test_fitted_attributes():
     assert model.alpha_ == pytest.approx(1 / np.sqrt(80))
     assert len(model.gap_history_) == len(model.history_) == model.n_iter_
     assert model.gap_history_[-1] == model.duality_gap_
+    assert np.all(np.isfinite(model.history_))  # before the first look it is that of (0, X)
+    centred = X - np.median(X, axis=0)
+    assert model.history_[0] == pytest.approx(model.alpha_ * np.abs(centred).sum())
     value = np.linalg.svd(model.low_rank_ - np.median(X, axis=0), compute_uv=False).sum()
     value += model.alpha_ * np.abs(model.sparse_).sum()
     assert model.objective_ == pytest.approx(value)

@@ -14,7 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from jointsparse import SPCA, SPCAPSD, SelectFeatures
+from jointsparse import SPCA, SPCAPSD, SelectFeatures, selection
+from jointsparse.methods import choosing
 
 DATA = load_breast_cancer(as_frame=True)
 X = StandardScaler().fit_transform(DATA.data)
@@ -25,7 +26,9 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_it_explains_the_component_scores():
+def test_it_explains_the_component_scores(monkeypatch):
+    monkeypatch.setattr(choosing, "NOISE_WEIGHT", 0.0)
+    monkeypatch.setattr(selection, "NEAR", 0.0)
     selector = SelectFeatures(PCA(3), n_features_to_select=5).fit(X)
     picks, _ = greedy_by_refit(X, PCA(3).fit(X).components_, 5)
     assert np.argsort(selector.ranking_)[:5].tolist() == picks

@@ -190,7 +190,7 @@ def test_what_goes_wrong_is_told():
     assert np.isfinite(model.transform(X)).all()
     with pytest.warns(ConvergenceWarning, match="iteration limit .* Raise max_iter"):
         SPCA(max_iter=1).fit(X)
-    with pytest.warns(UserWarning, match="the data have rank 1: only 1 components are fitted"):
+    with pytest.warns(UserWarning, match="the data have rank 1: no more components"):
         assert SPCA().fit(np.outer(np.arange(5.0), [1, 2, 3])).n_components_ == 1
     with pytest.warns(UserWarning, match=r"not the \[1\] asked for: equal features"):
         SPCA(n_components=1, n_nonzero=1, ridge="inf").fit(np.outer(np.arange(5.0), [1, 2, 2]))

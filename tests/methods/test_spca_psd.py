@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from jointsparse import SPCAPSD, Moments
 from jointsparse.methods import wide_samples
+from jointsparse.significance import noise_edge
 from jointsparse.solvers import convex_wide
 from jointsparse.solvers.wide_data import DenseWide
 
@@ -38,8 +39,8 @@ def test_fitted_attributes():
 
 
 @pytest.mark.parametrize("rule", ["greedy", "residual", "norm"])
-def test_auto_keeps_the_fewest_that_explain_ninety_percent(rule):
-    selector = SPCAPSD(rule=rule).fit(X)
+def test_a_share_of_the_variance_keeps_the_fewest_that_account_for_it(rule):
+    selector = SPCAPSD(rule=rule, n_features_to_select="r2>=0.9").fit(X)
     curve = selector.selection_curve_
     assert len(curve) == selector.support_.sum()
     assert curve[-1] >= 0.9 > curve[-2]
@@ -83,9 +84,21 @@ def test_penalty_scales_agree_with_the_oracle(scale):
 
 
 def test_auto_is_relative_on_every_scale():
+    edge = noise_edge(Moments.from_data(X))
+    largest = np.linalg.eigvalsh(X.T @ X)[-1]
+    share = max(edge.edge / largest, 0.01)
     a = SPCAPSD(penalty_scale="absolute").fit(X)
-    b = SPCAPSD(alpha=0.1, eta=0.03).fit(X)
-    assert (a.alpha_, a.eta_) == (b.alpha_, b.eta_)
+    b = SPCAPSD(alpha=0.02, eta=share).fit(X)
+    assert a.eta_ == pytest.approx(2 * share * largest)
+    assert (a.alpha_, a.eta_) == pytest.approx((b.alpha_, b.eta_))
+    c, d = SPCAPSD(eta=0.03).fit(X), SPCAPSD(eta=0.03, alpha=0.1).fit(X)
+    assert c.alpha_ == d.alpha_
+    noise = np.random.default_rng(0).standard_normal((50, 10))
+    with pytest.warns(UserWarning, match="no structure beyond noise"):
+        e = SPCAPSD().fit(noise)
+    with pytest.warns(UserWarning, match="no structure beyond noise"):
+        f = SPCAPSD(alpha=0.1, eta=0.03).fit(noise)
+    assert (e.alpha_, e.eta_) == (f.alpha_, f.eta_)
 
 
 @pytest.mark.parametrize("clusters", [2, 4, 200])
@@ -365,7 +378,8 @@ def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(mon
         model.fit(X)
     advised = float(re.search(r"use eta=([\d.e+-]+) or more", str(raised.value))[1])
     assert advised > 1e-3 * unit
-    convex_wide.check_memory(DenseWide(X - X.mean(axis=0)), advised * model.eta_ / (1e-3 * unit))
+    used = model.emptying_penalty(Moments.from_data(X))[1]["eta"]
+    convex_wide.check_memory(DenseWide(X - X.mean(axis=0)), advised * used / (1e-3 * unit))
 
 
 def test_advice_on_an_empty_model_of_many_features(monkeypatch):

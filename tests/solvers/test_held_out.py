@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import PCA
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 
 from jointsparse import Moments, linalg
 from jointsparse.solvers import held_out, sparse_columns
@@ -31,35 +31,47 @@ def ridge_by_leaving_out(X, Y):
     X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
     best = (np.inf, None)
     top = np.linalg.norm(X, 2) ** 2
-    for ridge in top * np.geomspace(1e-6, 1e2, 17):
+    for ridge in top * np.geomspace(1e-3, 1e2, 11):
         hat = X @ np.linalg.solve(X.T @ X + ridge * np.eye(X.shape[1]), X.T)
         freedom = len(X) - 1 - np.trace(hat)
         best = min(best, (np.sum((Y - hat @ Y) ** 2) / freedom**2, ridge))
     return best[1]
 
 
+@pytest.mark.parametrize("some", [False, True], ids=["all", "some"])
 @pytest.mark.parametrize("data", [WIDE, TALL], ids=["wide", "tall"])
 @pytest.mark.parametrize("features", [[4], [1, 7, 3], [0, 1, 2, 3, 4, 5]])
-def test_missed_is_the_error_of_a_ridge_regression(data, features):
+def test_dropped_features_are_judged_by_a_ridge_regression(data, features, some):
     half = len(data) // 2
-    one, other = np.arange(half), np.arange(half, len(data))
+    parts = [np.arange(half, len(data)), np.arange(half)]
+    p = data.shape[1]
+    inside = np.ones(p, dtype=bool)
+    if some:
+        inside[[1, 6, 8]] = False  # one of them is kept in two of the three cases
+    dropped = np.setdiff1d(np.flatnonzero(inside), features)
+    outside = np.setdiff1d(np.flatnonzero(~inside), features)
     unit = np.sum((data - data.mean(axis=0)) ** 2)
-    for fold, train, test in zip(
-        held_out_folds(Moments.from_data(data), one, other),
-        (one, other),
-        (other, one),
-        strict=True,
-    ):
+    folds = cross_validation_folds(Moments.from_data(data), parts, [inside, inside])
+    for fold, train, test in zip(folds, parts[::-1], parts, strict=True):
         # Regressors at unit length over both halves, around the mean of the training half.
-        inside = data[:, features] - data[train][:, features].mean(axis=0)
-        inside = inside / np.linalg.norm(inside, axis=0)
-        ridge = ridge_by_leaving_out(inside[train], data[train])
-        model = Ridge(alpha=ridge, solver="svd").fit(inside[train], data[train])
-        missed = np.sum((data[test] - model.predict(inside[test])) ** 2) / unit
-        total = np.sum((data[test] - data[train].mean(axis=0)) ** 2) / unit
-        assert fold.missed(np.array(features)) == pytest.approx(missed)
-        assert fold.total == pytest.approx(total)
-        assert fold.r2(np.array(features)) == pytest.approx(1 - missed / total)
+        around = data - data[train].mean(axis=0)
+        known = around[:, features] / np.linalg.norm(around[:, features], axis=0)
+        ridge = ridge_by_leaving_out(known[train], data[train][:, dropped])
+        model = Ridge(alpha=ridge, solver="svd").fit(known[train], data[train][:, dropped])
+        predicted = model.predict(known[test]).reshape(len(test), -1)
+        missed = np.sum((data[test][:, dropped] - predicted) ** 2) / unit
+        judged = fold.judge(np.array(features))
+        squares = np.sum(around[test] ** 2, axis=0) / unit
+        assert judged.missed_inside == pytest.approx(missed)
+        assert judged.total_inside == pytest.approx(squares[dropped].sum())
+        assert judged.missed == pytest.approx(missed + squares[outside].sum())
+        assert judged.total == pytest.approx(squares[dropped].sum() + squares[outside].sum())
+        assert fold.r2(np.array(features)) == pytest.approx(1 - judged.missed / judged.total)
+        # without a ridge, plain least squares
+        line = LinearRegression().fit(known[train], data[train][:, dropped])
+        predicted = line.predict(known[test]).reshape(len(test), -1)
+        missed = np.sum((data[test][:, dropped] - predicted) ** 2) / unit
+        assert fold.judge(np.array(features), ridge=False).missed_inside == pytest.approx(missed)
 
 
 @pytest.mark.parametrize("data", [WIDE, TALL, sp.csr_array(SPARSE)], ids=["wide", "tall", "sparse"])
@@ -67,50 +79,78 @@ def test_missed_is_the_error_of_a_ridge_regression(data, features):
 def test_principal_components_are_those_of_the_training_samples(data, count):
     dense = data.toarray() if sp.issparse(data) else data
     parts = np.array_split(RNG.permutation(len(dense)), 3)
-    unit = np.sum((dense - dense.mean(axis=0)) ** 2)
     for fold, test in zip(
         cross_validation_folds(Moments.from_data(data), parts), parts, strict=True
     ):
         train = np.setdiff1d(np.arange(len(dense)), test)
         pca = PCA(count).fit(dense[train])
         rest = dense[test] - pca.inverse_transform(pca.transform(dense[test]))
-        missed = np.sum(rest**2) / unit
-        total = np.sum((dense[test] - dense[train].mean(axis=0)) ** 2) / unit
-        assert fold.missed_by_pca(count) == pytest.approx(missed)
-        assert fold.r2_of_pca(count) == pytest.approx(1 - missed / total)
+        around = dense[test] - dense[train].mean(axis=0)
+        assert fold.r2_of_pca(count) == pytest.approx(1 - np.sum(rest**2) / np.sum(around**2))
+        others = np.setdiff1d(np.arange(dense.shape[1]), [2, 5])
+        share = 1 - np.sum(rest[:, others] ** 2) / np.sum(around[:, others] ** 2)
+        assert fold.r2_of_pca(count, np.array([2, 5])) == pytest.approx(share)
 
 
 def test_few_components_of_many_samples_are_found_alone(monkeypatch):
     parts = np.array_split(np.arange(14), 2)
     fold = cross_validation_folds(Moments.from_data(WIDE), parts)[0]
-    expected = fold.missed_by_pca(2)
+    expected = fold.r2_of_pca(2)
     monkeypatch.setattr(held_out, "MANY_ROWS", 3)
     monkeypatch.setattr(held_out, "FEW", 2)
     calls = []
     pairs = held_out.leading_pairs
     monkeypatch.setattr(held_out, "leading_pairs", lambda *a: calls.append(1) or pairs(*a))
-    assert fold.missed_by_pca(2) == pytest.approx(expected)
+    assert fold.r2_of_pca(2) == pytest.approx(expected)
     assert calls
-    assert fold.missed_by_pca(6) >= -1e-12  # more than half of them: all at once
+    assert fold.r2_of_pca(6) <= 1 + 1e-12  # more than half of them: all at once
     assert len(calls) == 1
 
 
-def test_features_without_spread_and_none_at_all_explain_nothing():
+@pytest.mark.parametrize("data", [WIDE, TALL, sp.csr_array(SPARSE)], ids=["wide", "tall", "sparse"])
+def test_the_ceiling_is_a_ridge_regression_of_each_feature_on_all_others(data):
+    dense = data.toarray() if sp.issparse(data) else data
+    inside = np.ones(dense.shape[1], dtype=bool)
+    inside[[0, 4]] = False
+    among = np.flatnonzero(inside)
+    parts = np.array_split(np.arange(len(dense)), 2)
+    unit = np.sum((dense - dense.mean(axis=0)) ** 2)
+    asked = among[[5, 0, 2]]
+    folds = cross_validation_folds(Moments.from_data(data), parts, [inside, inside])
+    for fold, test in zip(folds, parts, strict=True):
+        train = np.setdiff1d(np.arange(len(dense)), test)
+        found = fold.leave_one_out(asked)
+        around = dense - dense[train].mean(axis=0)
+        top = np.linalg.norm(around[train][:, among], 2) ** 2
+        for row, share in enumerate(held_out.CEILING_RIDGES):
+            for column, feature in enumerate(asked):
+                others = np.setdiff1d(among, feature)
+                model = Ridge(alpha=share * top, fit_intercept=False, solver="svd")
+                model.fit(around[train][:, others], around[train][:, feature])
+                error = around[test][:, feature] - model.predict(around[test][:, others])
+                assert found[row, column] == pytest.approx(np.sum(error**2) / unit, rel=1e-8)
+
+
+def test_features_without_spread_and_none_at_all_predict_nothing():
     for data in (WIDE.copy(), TALL.copy()):
         data[:, 2] = 3.0
         half = len(data) // 2
         fold, _ = held_out_folds(
             Moments.from_data(data), np.arange(half), np.arange(half, len(data))
         )
-        assert fold.missed(np.array([2])) == pytest.approx(fold.total)
-        assert fold.missed(np.array([2, 5])) == pytest.approx(fold.missed(np.array([5])))
+        assert fold.r2(np.array([2])) == pytest.approx(0, abs=1e-12)
+        assert fold.r2(np.array([], dtype=np.int64)) == 0
+        both, one = fold.judge(np.array([2, 5])), fold.judge(np.array([5]))
+        assert both.missed == pytest.approx(one.missed)
+        everything = fold.judge(np.arange(data.shape[1]))
+        assert (everything.r2, everything.r2_inside) == (0, 0)  # nothing is dropped
 
 
 def test_the_ridge_is_large_for_noise_and_small_for_signal():
     values = np.array([4.0, 2.0, 1.0])
-    assert choose_ridge(values, np.array([4.0, 2.0, 1.0]), 7.0, 20) == pytest.approx(4e-6)
+    assert choose_ridge(values, np.array([4.0, 2.0, 1.0]), 7.0, 20) == pytest.approx(4e-3)
     assert choose_ridge(values, np.array([0.05, 0.05, 0.05]), 2.0, 20) == pytest.approx(400)
-    assert choose_ridge(np.zeros(0), np.zeros(0), 1.0, 5) == pytest.approx(1e-6)
+    assert choose_ridge(np.zeros(0), np.zeros(0), 1.0, 5) == pytest.approx(1e-3)
 
 
 def columns_of_each_kind():

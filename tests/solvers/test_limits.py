@@ -372,7 +372,8 @@ def test_extrapolation_of_leverages():
 def test_passes_begin_with_the_eigenvectors():
     S = np.diag([3.0, 2.0, 1.0])
     for penalty, change in ((0.0, 0.0), (0.5, 1.0)):
-        space, value, measure = next(reweighted_passes(DenseForm(-S), 1, penalty, 1.0))
+        at = next(reweighted_passes(DenseForm(-S), 1, penalty, 1.0))
+        space, value, measure = at.space, at.objective, at.measure
         np.testing.assert_allclose(space.leverages, [1, 0, 0], atol=1e-12)
         assert value == pytest.approx(-3 + penalty * (1 + 2e-5), rel=1e-9)
         assert measure == change

@@ -68,7 +68,7 @@ def test_features_that_stay_zero_are_not_looked_at(monkeypatch):
             patch.setattr(procrustes_spaces, "MOST", 0.0)
             every = solve_alternating(gram, start, SparsePenalty(np.inf, l1), **options)
         assert some.n_iter == every.n_iter
-        assert looked < every.n_iter / 2
+        assert looked - 1 < every.n_iter / 2  # one more pass tells whether the end is optimal
         np.testing.assert_allclose(some.loadings, every.loadings, atol=1e-12)
         np.testing.assert_allclose(some.state[0], every.state[0], atol=1e-10)
         assert some.objective == pytest.approx(every.objective, rel=1e-12)

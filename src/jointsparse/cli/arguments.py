@@ -1,20 +1,17 @@
-"""From the words of the command line to an unfitted estimator and checked file names."""
+"""From the words of the command line to an unfitted estimator."""
 
 import difflib
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from jointsparse.cli.console import shorten_middle
-from jointsparse.cli.errors import CommandError
+from jointsparse.cli.errors import CommandError, told
 from jointsparse.methods import registry
 from jointsparse.methods.registry import Method
 
 _FEATURE_COUNT = "n_features_to_select"
 _RULE = "rule"
 _COMPONENTS = "n_components"
-_TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
 
 
@@ -83,7 +80,13 @@ def build_estimator(
         own = {name: wanted.pop(name) for name in (_FEATURE_COUNT, _RULE) if name in wanted}
         return SelectFeatures(method.make(**wanted), **own)
     except (TypeError, ValueError) as error:
-        raise CommandError(str(error)) from error
+        raise told(error, method=method.name) from error
+
+
+def name_of(estimator: Any) -> str | None:
+    """Return what the command line calls the method of an estimator."""
+    method = registry.method_of(getattr(estimator, "estimator", estimator))
+    return None if method is None else method.name
 
 
 def default_parameters(method: Method) -> dict[str, Any]:
@@ -157,41 +160,6 @@ def parse_features(text: str) -> int | float | str:
     if isinstance(value, float) and not 0 < value < 1:
         raise CommandError(f"--features: {text} is neither a whole number nor between 0 and 1")
     return value
-
-
-def check_outputs(table: Path | None, ranking: Path | None, data: str | None) -> None:
-    """Make sure, before any work, that the results will have a place to go.
-
-    Parameters
-    ----------
-    table, ranking : Path or None
-        Where the reduced table and the ranking shall go.
-    data : str or None
-        Name of the input, which must not be overwritten.
-    """
-    from jointsparse.io import TableError, check_writable_format
-
-    taken = {Path(data).resolve()} if data is not None else set()
-    if ranking is not None and not ranking.name.lower().removesuffix(".gz").endswith(
-        _TEXT_SUFFIXES
-    ):
-        raise CommandError(f"--ranking writes text, so {ranking} must end in .csv, .tsv or .txt")
-    for path in (path for path in (table, ranking) if path is not None):
-        try:
-            check_writable_format(path)
-        except TableError as error:
-            raise CommandError(str(error)) from error
-        if path.resolve() in taken:
-            raise CommandError(f"{path} would replace the data or another result")
-        taken.add(path.resolve())
-        _check_permission(path)
-
-
-def _check_permission(path: Path) -> None:
-    # A new file needs a writable folder; so does replacing one atomically.
-    for place in (path, path.parent):
-        if place.exists() and not os.access(place, os.W_OK):
-            raise CommandError(f"{path} cannot be written: {place} is read-only")
 
 
 def quoted(text: str) -> str:

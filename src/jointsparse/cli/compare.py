@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +23,7 @@ from jointsparse.cli.console import (
     print_json,
     print_warning,
 )
-from jointsparse.cli.errors import CommandError
+from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale
 from jointsparse.cli.options import (
     DataArgument,
@@ -34,10 +34,10 @@ from jointsparse.cli.options import (
     QuietOption,
     ScaleOption,
 )
-from jointsparse.cli.outputs import check_result_paths, save_figure
-from jointsparse.cli.reporting import check_page_target
+from jointsparse.cli.outputs import Kind, Output, check_outputs, save_figure
+from jointsparse.cli.together import appear_together, telling
 from jointsparse.methods import registry
-from jointsparse.text import visible
+from jointsparse.text import counted, visible
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
@@ -47,7 +47,7 @@ HELP = "Run several methods side by side: what each keeps, what it is worth, how
 QUICK = ("greedy", "spca-psd", "spca", "jspca", "spcafs", "laplacian-score")
 SCORES = {"accuracy": "ACC", "nmi": "NMI", "ari": "ARI"}
 _NAME_LENGTH = 18
-_WIDE = 110  # columns of a terminal on which there is room for the spreads too
+_OVERLAP_CELLS = 7  # of a number in the table of overlaps, with the gap beside it
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,14 @@ def compare(options: CompareOptions) -> None:
     count = None if options.features is None else parse_features(options.features)
     if isinstance(count, str):
         raise CommandError(f"--features: compare takes a count or a share, not {count}")
-    check_result_paths(options.output, options.figure, options.data)
-    if options.report is not None:
-        check_page_target(options.report, "--report")
+    check_outputs(
+        [
+            Output("--output", options.output, Kind.TEXT),
+            Output("--figure", options.figure, Kind.FIGURE),
+            Output("--report", options.report, Kind.PAGE),
+        ],
+        [options.data],
+    )
     table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
     values, scaling = fitting.scale_columns(table.values, options.scale)
     wanted = _count(count, table, values)
@@ -129,21 +134,38 @@ def compare(options: CompareOptions) -> None:
                 on_progress=on_progress,
             )
     except ValueError as error:
-        raise CommandError(str(error)) from error
+        raise told(error) from error
+    found = _in_options(found)
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):
             print_warning(f"{result.name}: {message}")
-    written = _write(found, options.output, options.figure)
-    if options.report is not None:
-        _write_report(options.report, found, fitting.data_name(options.data), scaling)
-        written.append(options.report)
-    if options.as_json:
-        print_json(as_record(found, table, fitting.data_name(options.data), options.scale))
-    elif not options.quiet:
-        console = output_console()
-        _print(console, found, table, fitting.data_name(options.data), scaling)
-        for path in written:
-            console.print(Text(f"wrote {path}"), soft_wrap=True)
+    with appear_together() as written:
+        _write(found, options.output, options.figure)
+        if options.report is not None:
+            _write_report(options.report, found, fitting.data_name(options.data), scaling)
+    with telling(written):
+        if options.as_json:
+            print_json(as_record(found, table, fitting.data_name(options.data), options.scale))
+        elif not options.quiet:
+            console = output_console()
+            _print(console, found, table, fitting.data_name(options.data), scaling)
+            for path in written:
+                console.print(Text(f"wrote {path}"), soft_wrap=True)
+
+
+def _in_options(found: "Comparison") -> "Comparison":
+    """Return the comparison with what the methods said in the words of the command line."""
+    from jointsparse.cli.words import in_options
+
+    results = (
+        replace(
+            result,
+            warnings=tuple(in_options(text, result.name) for text in result.warnings),
+            error=in_options(result.error, result.name),
+        )
+        for result in found.results
+    )
+    return replace(found, results=tuple(results))
 
 
 def _names(text: str) -> list[str]:
@@ -164,10 +186,9 @@ def _count(wanted: int | float | None, table: "Table", values: Any) -> int:
         try:
             return int(GreedySelector().fit(values).get_support().sum())
         except ValueError as error:
-            raise CommandError(str(error)) from error
+            raise told(error) from error
     count = wanted if isinstance(wanted, int) else max(1, round(wanted * n_features))
-    if count > n_features:
-        raise CommandError(f"cannot keep {count} features: the table has {n_features}")
+    fitting.check_count(count, n_features)
     return int(count)
 
 
@@ -186,37 +207,31 @@ def _progress(console: Console, quiet: bool) -> Iterator[Callable[[str, int, int
             )
 
 
-def _write(found: "Comparison", output: Path | None, figure: Path | None) -> list[Path]:
-    from jointsparse.io import TableError, write_rows
+def _write(found: "Comparison", output: Path | None, figure: Path | None) -> None:
+    from jointsparse.io import write_rows
 
-    written = []
-    try:
-        if output is not None:
-            write_rows(output, *_rows(found))
-            written.append(output)
-        if figure is not None:
-            from jointsparse.plotting import ComparisonDisplay
+    if output is not None:
+        write_rows(output, *_rows(found))
+    if figure is not None:
+        from jointsparse.plotting import ComparisonDisplay
 
-            save_figure(figure, lambda: ComparisonDisplay.from_comparison(found).figure_)
-            written.append(figure)
-    except (TableError, OSError) as error:
-        raise CommandError(str(error)) from error
-    return written
+        save_figure(figure, lambda: ComparisonDisplay.from_comparison(found).figure_)
 
 
 def _write_report(path: Path, found: "Comparison", data: str, scaling: str) -> None:
+    from jointsparse.report.comparison import save_comparison
+
+    title = f"Methods side by side: {data}"
+    save_comparison(path, found, title=title, scaling=scaling, made=made())
+
+
+def made() -> str:
+    """Say by what, and when, a page was made."""
     from datetime import UTC, datetime
 
     from jointsparse import __version__
-    from jointsparse.io import TableError
-    from jointsparse.report.comparison import save_comparison
 
-    made = f"Made by jointsparse compare {__version__} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
-    title = f"Methods side by side: {data}"
-    try:
-        save_comparison(path, found, title=title, scaling=scaling, made=made)
-    except (TableError, OSError) as error:
-        raise CommandError(str(error)) from error
+    return f"Made by jointsparse compare {__version__} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
 
 
 def _rows(found: "Comparison") -> tuple[list[str], list[list[Any]]]:
@@ -299,7 +314,8 @@ def _score_record(scores: dict[str, tuple[float, float]] | None) -> dict[str, An
 def _print(console: Console, found: "Comparison", table: "Table", data: str, scaling: str) -> None:
     glyphs = Glyphs.for_console(console)
     parts = (
-        f"{found.n_samples} samples {glyphs.times} {found.n_features} features",
+        f"{counted(found.n_samples, 'sample')} {glyphs.times} "
+        f"{counted(found.n_features, 'feature')}",
         f"{found.n_kept} kept by each method",
         scaling,
     )
@@ -307,15 +323,22 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     console.print(heading, soft_wrap=True)
     for note in table.notes:
         console.print(Text(f"note: {visible(note)}", "dim"))
-    console.print(_table(found, glyphs, console.width >= _WIDE))
+    shown = _table(found, glyphs, wide=True)
+    endless = console.options.update(width=1000, max_width=1000)
+    if console.measure(shown, options=endless).maximum > console.width:  # no room for the spreads
+        shown = _table(found, glyphs, wide=False)
+    console.print(shown)
     if len(found.results) > 1:
         console.print(Text("overlap of the selections (Jaccard index)", "bold"))
-        console.print(_overlap_table(found, glyphs))
+        for part in _overlap_tables(found, console.width):
+            console.print(part)
+    kept = int((found.votes > 0).sum())
     shared = int((found.votes == sum(bool(result.kept) for result in found.results)).sum())
     console.print(
         Text(
-            f"{shared} of the {int((found.votes > 0).sum())} features that any method keeps are "
-            f"kept by all; measured on {found.n_subsamples} halves of the samples"
+            f"{shared} of the {counted(kept, 'feature')} that any method keeps "
+            f"{'is' if shared == 1 else 'are'} kept by all; measured on {found.n_subsamples} "
+            "halves of the samples"
         ),
         soft_wrap=True,
     )
@@ -324,11 +347,12 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
 def _table(found: "Comparison", glyphs: Glyphs, wide: bool) -> RichTable:
     labelled = found.scores_of_all is not None
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("method", no_wrap=True, style="bold")
+    table.add_column("method", no_wrap=wide, overflow="fold", style="bold")
     titles = [f"held-out {glyphs.r_squared}, %", "stability"]
     titles += ["95 % interval"] * wide + ["seconds"] + list(SCORES.values()) * labelled
     for title in titles:
-        table.add_column(title, justify="right", no_wrap=True)
+        # Where even this is too wide, titles take several lines: nothing is cut off.
+        table.add_column(title, justify="right", no_wrap=wide, overflow="fold")
     for result in found.results:
         if result.error:
             table.add_row(Text(result.name), Text("failed", "yellow"))
@@ -365,14 +389,19 @@ def _score_cells(
     return [Text(_percent(scores[name], glyphs, wide)) for name in SCORES]
 
 
-def _overlap_table(found: "Comparison", glyphs: Glyphs) -> RichTable:
-    """Return the matrix; columns are numbered, so that many methods fit on a terminal."""
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("method", no_wrap=True, style="bold")
-    for number in range(1, len(found.results) + 1):
-        table.add_column(str(number), justify="right", no_wrap=True)
-    for number, (result, row) in enumerate(zip(found.results, found.jaccard, strict=True), start=1):
-        cells = ("" if math.isnan(value) else f"{value:.2f}" for value in row)
-        table.add_row(str(number), Text(result.name[:_NAME_LENGTH]), *map(Text, cells))
-    return table
+def _overlap_tables(found: "Comparison", width: int) -> Iterator[RichTable]:
+    """Yield the matrix; columns are numbered, and in several tables where one has no room."""
+    names = [result.name[:_NAME_LENGTH] for result in found.results]
+    room = width - max(map(len, names)) - 2 * _OVERLAP_CELLS
+    most = max(1, room // _OVERLAP_CELLS)
+    for first in range(0, len(names), most):
+        numbers = range(first, min(first + most, len(names)))
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("", justify="right", no_wrap=True)
+        table.add_column("method", no_wrap=True, style="bold")
+        for number in numbers:
+            table.add_column(str(number + 1), justify="right", no_wrap=True)
+        for number, (name, row) in enumerate(zip(names, found.jaccard, strict=True), start=1):
+            cells = ("" if math.isnan(row[j]) else f"{row[j]:.2f}" for j in numbers)
+            table.add_row(str(number), Text(name), *map(Text, cells))
+        yield table

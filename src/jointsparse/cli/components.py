@@ -8,7 +8,7 @@ from rich.text import Text
 
 from jointsparse.cli.console import Glyphs
 from jointsparse.cli.fitting import Selection
-from jointsparse.text import visible
+from jointsparse.text import counted, visible
 
 _MOST_COMPONENTS = 10
 _STRONGEST = 6  # loadings of a component that are printed
@@ -49,7 +49,7 @@ def print_components(console: Console, selection: Selection) -> None:
             glyphs.separator,
             f"{record['explained_variance']:.1%} of the variance",
             glyphs.separator,
-            f"{record['n_nonzero']} loadings",
+            f"{counted(record['n_nonzero'], 'loading')}",
         )
         console.print(heading, soft_wrap=True)
         console.print(Padding(Text(", ".join(parts) or "empty"), (0, 0, 0, 2)))

@@ -23,8 +23,6 @@ PROGRAM = "jointsparse"
 class Glyphs:
     """Characters for drawing, in Unicode or in ASCII."""
 
-    full_block: str
-    part_blocks: str  # from one eighth to seven eighths; may be empty
     tick: str
     ellipsis: str
     times: str
@@ -39,8 +37,8 @@ class Glyphs:
         return UNICODE_GLYPHS if console.encoding.lower().startswith("utf") else ASCII_GLYPHS
 
 
-UNICODE_GLYPHS = Glyphs("█", "▏▎▍▌▋▊▉", "✔", "…", "×", " · ", "→", "R²", "±")
-ASCII_GLYPHS = Glyphs("#", "", "x", "...", "x", " | ", "->", "R2", "+-")
+UNICODE_GLYPHS = Glyphs("✔", "…", "×", " · ", "→", "R²", "±")
+ASCII_GLYPHS = Glyphs("x", "...", "x", " | ", "->", "R2", "+-")
 
 
 def output_console() -> Console:
@@ -128,14 +126,3 @@ def _first_cells(text: str, width: int) -> str:
         if taken > width:
             return text[:position]
     return text
-
-
-def bar(share: float, width: int, glyphs: Glyphs) -> str:
-    """Draw a share between 0 and 1 as a bar of at most ``width`` characters."""
-    if not share > 0:
-        return ""
-    steps = len(glyphs.part_blocks) + 1
-    # Anything above zero stays visible: exact zeros are the ones without a bar.
-    units = max(round(min(share, 1.0) * width * steps), 1)
-    whole, part = divmod(units, steps)
-    return glyphs.full_block * whole + (glyphs.part_blocks[part - 1] if part else "")

@@ -2,17 +2,23 @@
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import typer
 from typer.core import TyperGroup
 
-from jointsparse.cli.console import print_error
+from jointsparse.cli.console import print_error, print_warning
 from jointsparse.cli.start import status_of, stopped
 
 USAGE_STATUS = 2
+LOOP = "is a link that leads back to itself"
 PIPE_STATUS = 141  # as shells give for SIGPIPE
+
+# For developers; a person at the command line cannot act on them.
+SILENT_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 # The parser's own errors (unknown option, value of the wrong type). Typer exports only this
 # subclass, from a place that differs between versions.
@@ -21,6 +27,51 @@ _UsageError = cast(type[Exception], typer.BadParameter.__base__)
 
 class CommandError(Exception):
     """The user can fix this; the message is one sentence and needs no traceback."""
+
+
+def told(
+    error: Exception, *, about: str = "", method: str | None = None, **options: str
+) -> CommandError:
+    """Return an error of the library as one sentence in the words of the command line.
+
+    An error that knows the sentence itself has it in ``cure_option``.
+
+    Parameters
+    ----------
+    error : Exception
+        What the library raised, and the user can fix.
+    about : str
+        What the sentence begins with, such as the option it is about.
+    method : str or None
+        Name of the method that was at work.
+    **options
+        Parameters that have an option in this command only.
+    """
+    from jointsparse.cli.words import in_options
+
+    known: str | None = getattr(error, "cure_option", None)
+    sentence = in_options(str(error), method, options) if known is None else known
+    if sentence.startswith(about.rstrip(": ")):
+        about = ""  # it begins with the option anyway
+    return CommandError(f"{about}{sentence}")
+
+
+@contextmanager
+def warnings_in_options() -> Iterator[None]:
+    """Print each warning that nobody collects once, as one line in the words of options."""
+    seen = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        from jointsparse.cli.words import in_options
+
+        text = in_options(str(message))
+        if text not in seen and not issubclass(category, SILENT_WARNINGS):
+            seen.add(text)
+            print_warning(text)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 class OneSentenceGroup(TyperGroup):
@@ -34,7 +85,8 @@ class OneSentenceGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; report what the user can fix."""
         try:
-            return super().invoke(ctx)
+            with warnings_in_options():
+                return super().invoke(ctx)
         except CommandError as error:
             print_error(str(error))
             raise typer.Exit(USAGE_STATUS) from error
@@ -51,6 +103,12 @@ class OneSentenceGroup(TyperGroup):
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             print_error(f"stopped: {where}{error.strerror or error}")
+            raise typer.Exit(USAGE_STATUS) from error
+        except RuntimeError as error:
+            # What Python before 3.13 says of a path that it cannot follow to its end.
+            if not str(error).startswith("Symlink loop"):
+                raise
+            print_error(f"stopped: {str(error).removeprefix('Symlink loop from ')} {LOOP}")
             raise typer.Exit(USAGE_STATUS) from error
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:

@@ -9,10 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from jointsparse.cli.arguments import parameters_of, quoted
+from jointsparse.cli.arguments import name_of, parameters_of, quoted
 from jointsparse.cli.console import error_console
-from jointsparse.cli.errors import CommandError
+from jointsparse.cli.errors import SILENT_WARNINGS, CommandError, told
 from jointsparse.cli.progress import solver_progress
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from jointsparse.selection_report import SelectionReport
 
 BUNDLED_NAME = "breast cancer (bundled)"
-
-# For developers; a person at the command line cannot act on them.
-_SILENT_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 
 class Scale(StrEnum):
@@ -112,7 +110,7 @@ def load_table(
                 Path(data), label=label, drop_text=drop_text, impute=filling, memory=memory
             )
     except (TableError, OSError) as error:
-        raise CommandError(str(error)) from error
+        raise told(error) from error
     from jointsparse.datasets import load_breast_cancer_table
 
     table = load_breast_cancer_table()
@@ -124,11 +122,15 @@ def load_table(
 def check_table(table: "Table", estimator: Any) -> None:
     """Refuse tables in which what was asked for cannot be selected."""
     n_features = table.values.shape[1]
-    count = parameters_of(estimator).get("n_features_to_select")
-    if isinstance(count, int) and not isinstance(count, bool) and count > n_features:
-        raise CommandError(f"cannot keep {count} features: the table has {n_features}")
+    check_count(parameters_of(estimator).get("n_features_to_select"), n_features)
     if not _any_column_varies(table.values):
         raise CommandError("every column is constant, so there is nothing to select")
+
+
+def check_count(count: Any, n_features: int) -> None:
+    """Refuse more features than there are; what is not a count says nothing."""
+    if isinstance(count, int) and not isinstance(count, bool) and count > n_features:
+        raise CommandError(f"cannot keep {counted(count, 'feature')}: the table has {n_features}")
 
 
 def _any_column_varies(values: Any) -> bool:
@@ -182,25 +184,26 @@ def fit(
     target = tol if isinstance(tol, float) else None
     bar = solver_progress(error_console(), target) if show_progress else nullcontext()
     started = time.perf_counter()
-    with collect_warnings() as messages, bar:
+    with collect_warnings(estimator) as messages, bar:
         try:
             if isinstance(values, Moments):
                 estimator.fit_moments(values)
             else:
                 estimator.fit(values)
         except ValueError as error:
-            raise CommandError(str(error)) from error
+            raise told(error, method=name_of(estimator)) from error
         except TypeError as error:
             _blame_parameter(estimator, defaults, error)
             raise
     return time.perf_counter() - started, messages
 
 
-def worth(estimator: Any) -> "tuple[SelectionReport | None, list[str]]":
+def worth(estimator: Any, values: Any) -> "tuple[SelectionReport | None, list[str]]":
     """Return what the kept features are worth, and the warnings about it; None where unknown."""
-    with collect_warnings() as messages:
-        kept = estimator.get_support().any()
-        report = getattr(estimator, "selection_report_", None) if kept else None
+    with collect_warnings(estimator) as messages:
+        report = getattr(estimator, "selection_report_", None)
+        if report is None and hasattr(estimator, "selection_report"):
+            report = estimator.selection_report(values)  # of a table too large to be remembered
     return report, messages
 
 
@@ -212,20 +215,23 @@ def _blame_parameter(estimator: Any, defaults: dict[str, Any], error: TypeError)
         usual = isinstance(value, int | float) and not isinstance(default, bool | int)
         if type(value) is not type(default) and not usual:
             raise CommandError(
-                f"{name}={value!r} does not suit the method; the default is {default!r}"
+                f"--param {name}={value} does not suit the method; the default is {default!r}"
             ) from error
 
 
 @contextmanager
-def collect_warnings() -> Iterator[list[str]]:
-    """Collect each different warning once, as text."""
+def collect_warnings(estimator: Any) -> Iterator[list[str]]:
+    """Collect each different warning of an estimator once, in the words of the command line."""
+    from jointsparse.cli.words import in_options
+
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for category in _SILENT_WARNINGS:
+        for category in SILENT_WARNINGS:
             warnings.simplefilter("ignore", category)
         yield messages
-    messages.extend(dict.fromkeys(str(warning.message) for warning in caught))
+    texts = (in_options(str(warning.message), name_of(estimator)) for warning in caught)
+    messages.extend(dict.fromkeys(texts))
 
 
 def nothing_kept_message(estimator: Any) -> str:

@@ -3,6 +3,7 @@
 Everything that takes time to import is imported inside the commands, so that ``--help`` is quick.
 """
 
+import logging
 from typing import Annotated
 
 import typer
@@ -52,6 +53,8 @@ def _top_level(
     ] = False,
 ) -> None:
     """Show the help when no command is given."""
+    # That it has no folder to keep fonts in is nothing a user of this program can act on.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from jointsparse.cli import fitting
-from jointsparse.cli.arguments import build_estimator, find_method, parameters_of
+from jointsparse.cli.arguments import build_estimator, find_method, name_of, parameters_of
 from jointsparse.cli.console import (
     Glyphs,
     error_console,
@@ -22,7 +22,7 @@ from jointsparse.cli.console import (
     print_warning,
     shorten_middle,
 )
-from jointsparse.cli.errors import CommandError
+from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale
 from jointsparse.cli.options import (
     DataArgument,
@@ -33,9 +33,10 @@ from jointsparse.cli.options import (
     QuietOption,
     ScaleOption,
 )
-from jointsparse.cli.outputs import check_result_paths, save_figure
+from jointsparse.cli.outputs import Kind, Output, check_outputs, save_figure
 from jointsparse.cli.progress import solver_progress
-from jointsparse.text import visible
+from jointsparse.cli.together import appear_together, telling
+from jointsparse.text import counted, visible
 
 if TYPE_CHECKING:
     from jointsparse.model_selection import RegularizationPath
@@ -101,7 +102,13 @@ def path(options: PathOptions) -> None:
         chosen, None, options.param or [], None, components=options.components
     )
     estimator = getattr(estimator, "estimator", estimator)  # the method itself has the path
-    check_result_paths(options.output, options.figure, options.data)
+    check_outputs(
+        [
+            Output("--output", options.output, Kind.TEXT),
+            Output("--figure", options.figure, Kind.FIGURE),
+        ],
+        [options.data],
+    )
     table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
     fitting.check_table(table, estimator)
     values, scaling = fitting.scale_columns(table.values, options.scale)
@@ -109,28 +116,35 @@ def path(options: PathOptions) -> None:
     for message in warnings:
         print_warning(message)
     rows = path_rows(found, table.names)
-    written = _write(found, rows, table.names, options.output, options.figure)
-    if options.as_json:
-        print_json(
-            {
-                "data": fitting.data_name(options.data),
-                "method": chosen.name,
-                "parameters": parameters_of(estimator),
-                "scale": options.scale.value,
-                "n_samples": table.values.shape[0],
-                "n_features": table.values.shape[1],
-                "points": [dict(zip(HEADER, row, strict=True)) for row in rows],
-                "notes": table.notes,
-                "warnings": warnings,
-            }
-        )
-    elif not options.quiet:
-        console = output_console()
-        _print(
-            console, rows, table.values.shape, fitting.data_name(options.data), chosen.name, scaling
-        )
-        for place in written:
-            console.print(Text(f"wrote {place}"), soft_wrap=True)
+    with appear_together() as written:
+        _write(found, rows, table.names, options.output, options.figure)
+    with telling(written):
+        if options.as_json:
+            print_json(
+                {
+                    "data": fitting.data_name(options.data),
+                    "method": chosen.name,
+                    "parameters": parameters_of(estimator),
+                    "scale": options.scale.value,
+                    "n_samples": table.values.shape[0],
+                    "n_features": table.values.shape[1],
+                    "points": [dict(zip(HEADER, row, strict=True)) for row in rows],
+                    "notes": table.notes,
+                    "warnings": warnings,
+                }
+            )
+        elif not options.quiet:
+            console = output_console()
+            _print(
+                console,
+                rows,
+                table.values.shape,
+                fitting.data_name(options.data),
+                chosen.name,
+                scaling,
+            )
+            for place in written:
+                console.print(Text(f"wrote {place}"), soft_wrap=True)
 
 
 def _solve(
@@ -139,11 +153,11 @@ def _solve(
     from jointsparse.model_selection import regularization_path
 
     bar = nullcontext() if quiet else solver_progress(error_console(), None)
-    with fitting.collect_warnings() as messages, bar:
+    with fitting.collect_warnings(estimator) as messages, bar:
         try:
             found = regularization_path(estimator, values, n_points=points, smallest=smallest)
         except (TypeError, ValueError) as error:
-            raise CommandError(str(error)) from error
+            raise told(error, method=name_of(estimator)) from error
     return found, messages
 
 
@@ -175,22 +189,15 @@ def _write(
     names: list[str],
     output: Path | None,
     figure: Path | None,
-) -> list[Path]:
-    from jointsparse.io import TableError, write_rows
+) -> None:
+    from jointsparse.io import write_rows
 
-    written = []
-    try:
-        if output is not None:
-            write_rows(output, HEADER, [_cells(row) for row in rows])
-            written.append(output)
-        if figure is not None:
-            from jointsparse.plotting import PathDisplay
+    if output is not None:
+        write_rows(output, HEADER, [_cells(row) for row in rows])
+    if figure is not None:
+        from jointsparse.plotting import PathDisplay
 
-            save_figure(figure, lambda: PathDisplay.from_path(found, feature_names=names).figure_)
-            written.append(figure)
-    except (TableError, OSError) as error:
-        raise CommandError(str(error)) from error
-    return written
+        save_figure(figure, lambda: PathDisplay.from_path(found, feature_names=names).figure_)
 
 
 def _cells(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -208,7 +215,7 @@ def _print(
     scaling: str,
 ) -> None:
     glyphs = Glyphs.for_console(console)
-    size = f"{shape[0]} samples {glyphs.times} {shape[1]} features"
+    size = f"{counted(shape[0], 'sample')} {glyphs.times} {counted(shape[1], 'feature')}"
     separator = glyphs.separator
     heading = Text.assemble(
         (visible(data), "bold"), separator, size, separator, (method, "bold"), separator, scaling

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from jointsparse.cli.progress import SECONDS_BETWEEN_LINES
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     from jointsparse.sources import Source
@@ -53,7 +54,7 @@ def _line_printer(console: Console) -> Callable[[int], None]:
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            console.print(Text(f"reading: {seen} rows, {now - started:.0f} s"))
+            console.print(Text(f"reading: {counted(seen, 'row')}, {now - started:.0f} s"))
 
     return show
 

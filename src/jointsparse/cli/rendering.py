@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, astuple, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
 from rich.cells import cell_len
@@ -12,20 +12,19 @@ from rich.text import Text
 
 from jointsparse.cli.arguments import parameters_of
 from jointsparse.cli.components import component_records
-from jointsparse.cli.console import Glyphs, bar, shorten_middle
+from jointsparse.cli.console import Glyphs, shorten_middle
 from jointsparse.cli.fitting import Selection, nothing_kept_message
-from jointsparse.text import visible
+from jointsparse.text import counted, percent, visible
 
-if TYPE_CHECKING:
-    from jointsparse.selection_report import SelectionReport
+MOST_SHOWN = 30  # kept features that are shown where no number is asked for
+_NARROWEST = 10  # cells of names, however narrow the terminal
+# Rank, share or score, kept mark, four gaps between columns and two edges.
+_OTHER_CELLS = 4 + 10 + 4 + 4 * 3 + 2
 
-SMALLEST_TABLE = 10
-_WIDEST_BAR = 24
-_NARROWEST_BAR = 6
-# Rank, score, kept mark, R², five gaps between columns and two edges.
-_OTHER_CELLS = 4 + 10 + 4 + 6 + 5 * 3 + 2
-
-RANKING_HEADER = ("rank", "feature", "score", "kept", "r2", "stand_in", "stand_in_r2")
+RANKING_HEADER = (
+    *("rank", "feature", "score", "kept", "r2", "stand_in", "stand_in_r2"),
+    *("shared", "p_value"),
+)
 
 _DIAGNOSTICS = {
     "objective_": "objective",
@@ -41,8 +40,10 @@ _DIAGNOSTICS = {
 class Row:
     """One feature of the ranking.
 
-    ``r2`` is what the kept features down to this one explain of all; of a dropped feature,
-    ``stand_in`` is the kept one that explains it best, and ``stand_in_r2`` how much of it.
+    ``r2`` is what the kept features down to this one account for of all, in this table; of a
+    dropped feature, ``stand_in`` is the kept one that predicts it best, and ``stand_in_r2`` how
+    much of it. ``shared`` is the share of the feature that the others account for, and ``p_value``
+    how probable so much is for a feature that has nothing to do with them.
     """
 
     rank: int
@@ -52,14 +53,18 @@ class Row:
     r2: float | None = None
     stand_in: str | None = None
     stand_in_r2: float | None = None
+    shared: float | None = None
+    p_value: float | None = None
 
 
 def ranking_rows(selection: Selection) -> list[Row]:
     """Return every feature, best first."""
     scores, kept, names = selection.scores, selection.kept, selection.table.names
     r2 = dict(enumerate(selection.curve, start=1))
+    shares = getattr(selection.estimator, "feature_shares_", None)
+    pvalues = getattr(selection.estimator, "feature_pvalues_", None)
     stand_ins: dict[int, tuple[str, float]] = {}
-    if selection.report is not None:
+    if selection.report is not None and selection.report.n_kept:
         found = selection.report.stand_ins
         best = zip(found.dropped, found.kept[:, 0], found.r2[:, 0], strict=True)
         stand_ins = {int(d): (names[int(k)], float(share)) for d, k, share in best if k >= 0}
@@ -71,6 +76,7 @@ def ranking_rows(selection: Selection) -> list[Row]:
             bool(kept[column]),
             r2.get(rank) if kept[column] else None,
             *stand_ins.get(column, (None, None)),
+            *(None if known is None else float(known[column]) for known in (shares, pvalues)),
         )
         for rank, column in enumerate(selection.best_first, start=1)
     ]
@@ -98,6 +104,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "parameters": parameters_of(selection.estimator),
         "scale": selection.scale.value,
         "kept": [row.feature for row in rows if row.kept],
+        "verdict": None if selection.report is None else selection.report.verdict,
         "worth": _worth_record(selection),
         "components": component_records(selection),
         "ranking": [asdict(row) for row in rows],
@@ -116,41 +123,82 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
     report = selection.report
     if report is None:
         return None
-    _, _, mean, spread = report.worth
+    _, _, mean, spread = report.headline
     return {
+        "n_patterns": report.n_patterns,
+        "n_significant": report.n_significant,
         "r2": report.r2,
+        "own_share": report.own_share,
         "r2_held_out": report.r2_held_out,
         "pca_r2": report.pca_r2,
         "pca_r2_held_out": report.pca_r2_held_out,
         "random_r2_mean": mean,
         "random_r2_std": spread,
+        "ceiling": report.ceiling,
+        "coverage": report.coverage,
+        "beaten_by": report.beaten_by,
         "held_out": report.held_out,
+        "why_not_held_out": report.why_not,
     }
 
 
-def print_selection(console: Console, selection: Selection, top: int, verbose: bool) -> None:
-    """Print heading, ranking and outcome for a person."""
+def print_selection(console: Console, selection: Selection, top: int | None, verbose: bool) -> None:
+    """Print the answer for a person: the verdict, the kept features, how sure that is.
+
+    With a number ``top``, so many features of the ranking, kept or not; else the kept ones.
+    """
     glyphs = Glyphs.for_console(console)
     # One line each, however narrow the terminal: a pipe can then search for them.
     console.print(_heading(selection, glyphs), soft_wrap=True)
     for note in selection.notes:
         console.print(Text(f"note: {visible(note)}", "dim"))
+    console.print()
+    console.print(_verdict(selection, glyphs), soft_wrap=True)
     rows = ranking_rows(selection)
-    shown = rows[: max(top, SMALLEST_TABLE)]
-    console.print(_ranking_table(console.width, shown, glyphs, float(selection.scores.max())))
-    if len(rows) > len(shown):
+    kept = sum(row.kept for row in rows)
+    shown = rows[: min(kept, MOST_SHOWN) if top is None else top]
+    if shown:
+        related = getattr(selection.estimator, "significant_", None)
+        names = selection.table.names
+        unrelated = set() if related is None else {names[j] for j in (~related).nonzero()[0]}
+        represented = _represented(rows, unrelated)
+        console.print(_ranking_table(console.width, shown, represented, glyphs))
+    if shown and len(rows) > len(shown):
         console.print(Text(_rest_line(rows[len(shown) :], len(rows), glyphs), "dim"))
     if verbose:
         console.print(_diagnostics(selection))
-    console.print(Text(_outcome_line(selection)), soft_wrap=True)
-    console.print(_kept_line(selection), soft_wrap=True)
-    if selection.report is not None:
-        console.print(_worth_line(selection.report, glyphs), soft_wrap=True)
+    for name, text in _how_sure(selection, glyphs).items():
+        console.print(Text.assemble((f"{name:<17}", "dim"), text), soft_wrap=True)
+
+
+def _verdict(selection: Selection, glyphs: Glyphs) -> Text:
+    """Return the answer in one sentence; where nothing was judged, how many are kept."""
+    report = selection.report
+    if report is not None:
+        return Text(report.verdict.replace("±", glyphs.plus_minus), "bold")
+    n_kept, n_features = int(selection.kept.sum()), selection.kept.size
+    if n_kept == 0:
+        return Text(nothing_kept_message(selection.estimator), "bold yellow")
+    return Text(f"kept {n_kept} of {counted(n_features, 'feature')}", "bold")
+
+
+def _represented(rows: list[Row], unrelated: set[str]) -> dict[str, list[str]]:
+    """Return for each kept feature the dropped ones that it stands in for, best first.
+
+    Nothing stands in for a feature that is unrelated to all others.
+    """
+    found: dict[str, list[tuple[float, str]]] = {}
+    for row in rows:
+        if row.stand_in is None or row.feature in unrelated:
+            continue
+        if row.stand_in_r2 is not None:
+            found.setdefault(row.stand_in, []).append((-row.stand_in_r2, row.feature))
+    return {name: [feature for _, feature in sorted(pairs)] for name, pairs in found.items()}
 
 
 def _heading(selection: Selection, glyphs: Glyphs) -> Text:
     n_samples, n_features = selection.table.shape
-    shape = f"{n_samples} samples {glyphs.times} {n_features} features"
+    shape = f"{counted(n_samples, 'sample')} {glyphs.times} {counted(n_features, 'feature')}"
     separator = (glyphs.separator, "dim")
     return Text.assemble(
         (visible(selection.data), "bold"),
@@ -163,36 +211,53 @@ def _heading(selection: Selection, glyphs: Glyphs) -> Text:
     )
 
 
-def _ranking_table(width: int, rows: list[Row], glyphs: Glyphs, best: float) -> RichTable:
+def _ranking_table(
+    width: int, rows: list[Row], represented: dict[str, list[str]], glyphs: Glyphs
+) -> RichTable:
     names = [visible(row.feature) for row in rows]
-    with_r2 = any(row.r2 is not None for row in rows)
-    room = max(width - _OTHER_CELLS, SMALLEST_TABLE)
-    bar_cells = min(_WIDEST_BAR, room // 3)
-    if bar_cells < _NARROWEST_BAR:
-        bar_cells = 0
-    name_cells = min(max(map(cell_len, names)), room - bar_cells)
+    shared = all(row.shared is not None for row in rows)
+    dropped = any(not row.kept for row in rows)
+    room = max(width - _OTHER_CELLS, _NARROWEST)
+    name_cells = min(max(map(cell_len, names)), max(room // 2, _NARROWEST))
+    text_cells = room - name_cells
 
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
     table.add_column("rank", justify="right", no_wrap=True)
     table.add_column("feature", no_wrap=True)
-    if bar_cells:
-        table.add_column("", no_wrap=True, min_width=bar_cells)
-    table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("kept", justify="center", no_wrap=True)
-    if with_r2:
-        table.add_column(glyphs.r_squared, justify="right", no_wrap=True)
+    if dropped:
+        table.add_column("kept", justify="center", no_wrap=True)
+    table.add_column("shared" if shared else "score", justify="right", no_wrap=True)
+    if represented:
+        table.add_column("stands in for", no_wrap=True, overflow="ellipsis")
     for row, name in zip(rows, names, strict=True):
-        share = row.score / best if best > 0 else 0.0
-        drawn = Text(bar(share, bar_cells, glyphs), "cyan" if row.kept else "bright_black")
+        number = f"{row.score:#.4g}" if row.score else "0"
+        if row.shared is not None and shared:
+            number = percent(row.shared)
+        others = _few(represented.get(row.feature, []), text_cells, glyphs)
         table.add_row(
             Text(str(row.rank)),
-            Text(shorten_middle(name, name_cells, glyphs.ellipsis), "bold" if row.kept else ""),
-            *([drawn] if bar_cells else []),
-            Text(f"{row.score:#.4g}" if row.score else "0"),
-            Text(glyphs.tick if row.kept else "", "bold"),
-            *([Text("" if row.r2 is None else f"{row.r2:.1%}")] if with_r2 else []),
+            Text(shorten_middle(name, name_cells, glyphs.ellipsis), "bold" if row.kept else "dim"),
+            *([Text(glyphs.tick if row.kept else "", "bold")] if dropped else []),
+            Text(number),
+            *([Text(others)] if represented else []),
         )
     return table
+
+
+def _few(names: list[str], cells: int, glyphs: Glyphs) -> str:
+    """Return as many names as there is room for, and how many there are in all."""
+    if not names:
+        return ""
+    end = f" ({len(names)})" if len(names) > 1 else ""
+    shown: list[str] = []
+    for name in map(visible, names):
+        more = f", {glyphs.ellipsis}" if len(shown) + 1 < len(names) else ""
+        if shown and cell_len(", ".join([*shown, name])) + cell_len(more + end) > cells:
+            break
+        shown.append(name)
+    first = shorten_middle(shown[0], max(cells - cell_len(end) - 3, 4), glyphs.ellipsis)
+    text = ", ".join([first, *shown[1:]])
+    return f"{text}{f', {glyphs.ellipsis}' if len(shown) < len(names) else ''}{end}"
 
 
 def _rest_line(rest: list[Row], total: int, glyphs: Glyphs) -> str:
@@ -221,25 +286,32 @@ def _diagnostics(selection: Selection) -> RichTable:
     return table
 
 
-def _kept_line(selection: Selection) -> Text:
-    n_kept, n_features = int(selection.kept.sum()), selection.kept.size
-    if n_kept == 0:
-        return Text(nothing_kept_message(selection.estimator), "bold yellow")
-    curve = selection.curve
-    they = "explains" if n_kept == 1 else "explain"
-    worth = f", which {they} {curve[-1]:.1%} of the variance" if curve else ""
-    return Text(f"kept {n_kept} of {counted(n_features, 'feature')}{worth}", "bold")
+def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
+    """Say what the answer rests on: new samples, this table, the model; one line each."""
+    from jointsparse.verdict import mean_and_spread, patterns_in_words
 
-
-def _worth_line(report: "SelectionReport", glyphs: Glyphs) -> Text:
-    """Say what the kept features explain, what PCA would and what random ones would."""
-    own, pca, mean, spread = report.worth
-    where = "on held-out samples" if report.held_out else "on these samples"
-    they = "it explains" if report.n_kept == 1 else "they explain"
-    return Text(
-        f"{where} {they} {own:.1%}; PCA would explain {pca:.1%}, "
-        f"random features {mean:.1%} {glyphs.plus_minus} {spread:.1%}"
-    )
+    lines: dict[str, str] = {}
+    report = selection.report
+    if report is not None and report.worth is not None:
+        worth, count = report.worth, report.n_kept
+        random = mean_and_spread(worth.random).replace("±", glyphs.plus_minus)
+        lines["in new samples"] = (
+            f"the kept predict {percent(worth.r2)} of the others, random ones {random}, all others "
+            f"together {percent(worth.ceiling)}; {counted(count, 'principal component')} of all "
+            f"features {'gives' if count == 1 else 'give'} {percent(worth.pca)}"
+        )
+    if report is not None and report.n_kept:
+        lines["in this table"] = (
+            f"the kept account for {percent(report.r2)} of the variance and make up "
+            f"{percent(report.own_share)} of it themselves"
+        )
+    if report is not None:
+        lines["above the noise"] = (
+            f"{patterns_in_words(report)}; {report.n_significant} of "
+            f"{counted(report.n_features, 'feature')} share something with others"
+        )
+    lines["the model"] = _outcome_line(selection)
+    return lines
 
 
 def _outcome_line(selection: Selection) -> str:
@@ -250,11 +322,6 @@ def _outcome_line(selection: Selection) -> str:
     effort = f"{steps}{selection.seconds:.1f} s"
     gap = getattr(estimator, "duality_gap_", None)
     if gap is not None and math.isfinite(gap):
-        return f"certified: within {gap:.1e} of the optimum (relative duality gap), {effort}"
+        return f"solved to within {gap:.1e} of its optimum (proved), {effort}"
     reason = visible(getattr(estimator, "stopping_reason_", "")).removeprefix("stopped ")
-    return f"stopped after {effort}{': ' if reason else ''}{reason} (no certificate)"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return number and noun, in the plural unless the number is one."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"stopped after {effort}{': ' if reason else ''}{reason} (no proof)"

@@ -1,18 +1,30 @@
 """``jointsparse report``: an HTML page from the results of an earlier run."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
+from jointsparse.cli.compare import made
 from jointsparse.cli.console import output_console
-from jointsparse.cli.errors import CommandError
-from jointsparse.cli.reporting import check_page_target
+from jointsparse.cli.errors import CommandError, told
+from jointsparse.cli.outputs import Kind, Output, check_outputs
 
-HELP = "Make an HTML page of an earlier run: select --json, or the results of reproduce."
+HELP = "Make an HTML page of an earlier run: select or compare --json, or results of reproduce."
 _SQLITE = b"SQLite format 3\0"
+# What a document that somebody else wrote can lead to, however it is checked.
+_NOT_A_RECORD = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+)
 
 
 def report(
@@ -20,7 +32,8 @@ def report(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="What 'select --json' printed, in a file, or the results file of 'reproduce'.",
+            help="What 'select --json' or 'compare --json' printed, in a file, or the results file "
+            "of 'reproduce'.",
         ),
     ],
     output: Annotated[
@@ -35,33 +48,47 @@ def report(
 ) -> None:
     """Read the run, write one page."""
     target = run.with_suffix(".html") if output is None else output
-    check_page_target(target, "--output")
+    check_outputs([Output("--output", target, Kind.PAGE)], [run])
+    if run.exists() and not run.is_file():  # a pipe or a device might never end
+        raise CommandError(f"{run} cannot be read: it is not a file")
     try:
         with run.open("rb") as stream:
             start = stream.read(len(_SQLITE))
         if start == _SQLITE:
             _write_experiments(run, target)
         else:
-            _write_selection(run, target)
+            _write_record(run, target)
     except OSError as error:
         raise CommandError(f"{run} cannot be read: {error.strerror or error}") from error
     output_console().print(Text(f"wrote {target}"), soft_wrap=True)
 
 
-def _write_selection(run: Path, target: Path) -> None:
+def _write_record(run: Path, target: Path) -> None:
+    """Write the page of a JSON document of ``select`` or ``compare``."""
     from jointsparse.report import Report
+    from jointsparse.report.comparison import save_comparison
+    from jointsparse.report.comparison_record import comparison_from_record, is_comparison
     from jointsparse.report.record import findings_from_record
 
     try:
         # The byte order mark is what Windows shells put in front of a redirected output.
         record: Any = json.loads(run.read_text(encoding="utf-8-sig"))
-        findings = findings_from_record(record)
-    except ValueError as error:
+        if is_comparison(record):
+            found, data, scaling = comparison_from_record(record)
+            words = {"title": f"Methods side by side: {data}", "scaling": scaling, "made": made()}
+            save: Callable[[Path], Any] = partial(save_comparison, found=found, **words)
+        else:
+            save = Report(findings_from_record(record)).save
+        _save(save, target)
+    except CommandError:
+        raise
+    except _NOT_A_RECORD as error:
+        # What Python says of one that is nested too deeply is no help.
+        why = str(error) if isinstance(error, ValueError) else "it is damaged, or nested too deeply"
         raise CommandError(
             f"{run} is neither a file of results of 'jointsparse reproduce' nor the output of "
-            f"'jointsparse select --json': {error}"
+            f"'jointsparse select --json' or 'jointsparse compare --json': {why}"
         ) from error
-    _save(Report(findings).save, target)
 
 
 def _write_experiments(run: Path, target: Path) -> None:
@@ -85,7 +112,7 @@ def _write_experiments(run: Path, target: Path) -> None:
                     notes.append(f"Not complete: {len(keys & done)} of {len(keys)} tasks are done.")
                 found[name] = (experiment.title, outcome, notes)
     except sqlite3.Error as error:
-        raise CommandError(f"{run} cannot be used as a file of results: {error}") from error
+        raise told(error, about=f"{run} cannot be used as a file of results: ") from error
     if not found:
         raise CommandError(f"{run} has no finished task of any experiment")
     _save(lambda path: write_page(path, found), target)
@@ -97,4 +124,4 @@ def _save(save: Any, target: Path) -> None:
     try:
         save(target)
     except (TableError, OSError) as error:
-        raise CommandError(str(error).rstrip(".")) from error
+        raise told(error) from error

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jointsparse.cli.console import error_console
-from jointsparse.cli.errors import CommandError
+from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale, Selection
-from jointsparse.cli.streaming import StreamedTable
+from jointsparse.cli.streaming import StreamedTable, labels_of
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     from jointsparse.model_selection import RegularizationPath
@@ -33,38 +34,13 @@ def parse_image_shape(text: str | None) -> tuple[int, int] | None:
     return int(found[1]), int(found[2])
 
 
-def check_report(
-    report: Path | None, others: list[Path | None], image_shape: tuple[int, int] | None
-) -> None:
-    """Make sure, before any work, that the report will have a place to go."""
-    if report is None:
-        if image_shape is not None:
-            raise CommandError("--image-shape is for the pictures of a report: give --report too")
-        return
-    check_page_target(report, "--report")
-    if report.resolve() in {path.resolve() for path in others if path is not None}:
-        raise CommandError(f"{report} would replace the data or another result")
-
-
-def check_page_target(page: Path, option: str) -> None:
-    """Refuse a place where an HTML page cannot be written."""
-    import os
-
-    if page.suffix.lower() not in (".html", ".htm"):
-        raise CommandError(f"{option} writes HTML, so {page} must end in .html")
-    if not page.resolve().parent.is_dir():
-        raise CommandError(f"{page} cannot be written: there is no directory {page.parent}")
-    if page.is_dir() or not os.access(page if page.exists() else page.resolve().parent, os.W_OK):
-        raise CommandError(f"{page} cannot be written: it is a directory or read-only")
-
-
 def check_pixels(image_shape: tuple[int, int] | None, n_features: int) -> None:
     """Refuse a picture that has not as many pixels as the table has features."""
     if image_shape is not None and image_shape[0] * image_shape[1] != n_features:
         size = "x".join(map(str, image_shape))
         raise CommandError(
-            f"--image-shape {size} has {image_shape[0] * image_shape[1]} pixels, but the table has "
-            f"{n_features} features"
+            f"--image-shape {size} has {counted(image_shape[0] * image_shape[1], 'pixel')}, but "
+            f"the table has {counted(n_features, 'feature')}"
         )
 
 
@@ -108,8 +84,9 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         spinner = console.status("following the model through penalties, for the report")
     with spinner:
         path, note = _path(selection, values, request.points)
-    if isinstance(table, StreamedTable):  # then the values are moments, and there are no samples
-        samples, labels, mean = None, None, values.mean
+    if isinstance(table, StreamedTable):  # then samples are at hand only if the method needs them
+        samples, mean = values if hasattr(values, "__array__") else None, table.mean
+        labels = None if samples is None else labels_of(table.source)
     else:
         samples, labels, mean = values, table.labels, table.values.mean(axis=0)
     report = Report.from_estimator(
@@ -124,7 +101,7 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         data=selection.data,
         scaling=selection.scaling,
         seconds=selection.seconds,
-        code=_code(selection, request),
+        code=_code(selection, request, values),
         notes=[*selection.notes, *([note] if note else [])],
         warnings=selection.warnings,
     )
@@ -148,7 +125,7 @@ def _path(
     try:
         return followed(model, values, points), ""
     except ValueError as error:  # a method whose parameters leave no penalty to follow
-        return None, f"no regularisation path: {error}"
+        return None, f"no regularisation path: {told(error, method=selection.method)}"
 
 
 def followed(estimator: Any, values: Any, points: int | None) -> "RegularizationPath":
@@ -210,7 +187,7 @@ def _merged(one: "RegularizationPath", other: "RegularizationPath") -> "Regulari
     return type(one)(**parts)
 
 
-def _code(selection: Selection, request: Request) -> str:
+def _code(selection: Selection, request: Request, values: Any) -> str:
     """Return the Python that does the same; file and column names are quoted as Python does."""
     from jointsparse.report.words import fit_line, import_lines
 
@@ -225,35 +202,43 @@ def _code(selection: Selection, request: Request) -> str:
     imports.append(home)
     fit = fit_line(selection.estimator)
     if isinstance(selection.table, StreamedTable):
-        return _streamed_code(selection, request, imports[:-1])
-    values = "table.values"
+        return _streamed_code(selection, request, imports[:-1], values)
+    columns = "table.values"
     if selection.scale in _SCALERS:
         scaler = _SCALERS[selection.scale]
         imports.append(f"from sklearn.preprocessing import {scaler}")
         sparse = not hasattr(selection.table.values, "ravel")
-        values = f"{scaler}({'with_mean=False' if sparse else ''}).fit_transform(table.values)"
-    lines = [*sorted(imports), "", f"table = {table}", f"X = {values}", fit]
+        columns = f"{scaler}({'with_mean=False' if sparse else ''}).fit_transform(table.values)"
+    lines = [*sorted(imports), "", f"table = {table}", f"X = {columns}", fit]
     return "\n".join([*lines, "print([table.names[j] for j in model.get_support(indices=True)])"])
 
 
-def _streamed_code(selection: Selection, request: Request, imports: list[str]) -> str:
+def _streamed_code(selection: Selection, request: Request, imports: list[str], values: Any) -> str:
     """Return the Python that does the same without holding the table."""
+    from jointsparse.moments import Moments
     from jointsparse.report.words import fit_line
 
+    options = {"label": request.label, **request.reading}
     given = "".join(
-        f", {name}={value!r}"
-        for name, value in {"label": request.label, **request.reading}.items()
-        if value and name != "impute"
+        f", {name}={value!r}" for name, value in options.items() if value and name != "impute"
     )
-    standardised = ".standardised()" if selection.scale is not Scale.NONE else ""
-    fit = fit_line(selection.estimator).replace(".fit(X)", ".fit_moments(moments)")
-    imports = [*imports, "from jointsparse import Moments, open_source"]
-    lines = [
-        *sorted(imports),
-        "",
-        f"samples = open_source({request.source!r}{given})",
-        f"moments = Moments.from_data(samples){standardised}",
-        fit,
-        "print([samples.feature_names[j] for j in model.get_support(indices=True)])",
-    ]
-    return "\n".join(lines)
+    scaled = selection.scale is not Scale.NONE
+    opened = f"open_source({request.source!r}{given})"
+    fit = fit_line(selection.estimator)
+    if isinstance(values, Moments):
+        imports = [*imports, "from jointsparse import Moments, open_source"]
+        lines = [
+            f"samples = {opened}",
+            f"moments = Moments.from_data(samples){'.standardised()' if scaled else ''}",
+            fit.replace(".fit(X)", ".fit_moments(moments)"),
+        ]
+    else:
+        imports = [*imports, "from jointsparse import open_source"]
+        imports += ["from jointsparse.sources.columnwise import standardised"] * scaled
+        samples = f"standardised({opened}).source" if scaled else opened
+        lines = [f"samples = {samples}", fit.replace(".fit(X)", ".fit(samples)")]
+    assert isinstance(selection.table, StreamedTable)
+    named = selection.table.source.feature_names is not None
+    column = "samples.feature_names[j]" if named else "j"
+    lines.append(f"print([{column} for j in model.get_support(indices=True)])")
+    return "\n".join([*sorted(imports), "", *lines])

@@ -15,7 +15,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from jointsparse.cli.console import error_console, output_console, print_json, print_warning
-from jointsparse.cli.errors import CommandError
+from jointsparse.cli.errors import CommandError, told
+from jointsparse.cli.outputs import Kind, Output, check_outputs
 from jointsparse.cli.start import retold, stopped
 
 if TYPE_CHECKING:
@@ -84,6 +85,12 @@ def reproduce(options: ReproduceOptions) -> None:
         _print_list(known, options.as_json)
         return
     chosen = _chosen(options.names or [], known)
+    check_outputs(
+        [
+            Output("--results", options.results, Kind.DATABASE),
+            Output("--output", options.output, Kind.FOLDER),
+        ]
+    )
     outcomes = {}
     with nullcontext() if options.cluster is None else _connected(options.cluster) as client:
         store = _open(options.results)
@@ -119,7 +126,8 @@ def _connected(address: str) -> Iterator[Any]:
     """Connect to the cluster; what goes wrong with it, then or later, is one sentence."""
     import logging
 
-    from jointsparse.experiments.cluster import ClusterError, connected, has_workers
+    from jointsparse.experiments.cluster import connected, has_workers
+    from jointsparse.sources.dask_graph import ClusterError
 
     try:
         with connected(address) as client:
@@ -129,7 +137,7 @@ def _connected(address: str) -> Iterator[Any]:
                 print_warning(f"{address} has no worker yet; waiting for the first one")
             yield client
     except ClusterError as error:
-        raise CommandError(str(error)) from error
+        raise told(error) from error
 
 
 def _open(path: Path) -> "Store":
@@ -140,7 +148,7 @@ def _open(path: Path) -> "Store":
     try:
         return Store(path)
     except sqlite3.Error as error:
-        raise CommandError(f"{path} cannot be used as a file of results: {error}") from error
+        raise told(error, about=f"{path} cannot be used as a file of results: ") from error
 
 
 def _run(
@@ -162,9 +170,9 @@ def _run(
             f"{store.path}, and the same command goes on from there",
         ) from error
     except OSError as error:
-        raise CommandError(f"{experiment.name} stopped: {error}") from error
+        raise told(error, about=f"{experiment.name} stopped: ") from error
     except sqlite3.Error as error:
-        raise CommandError(f"{store.path} cannot be written: {error}") from error
+        raise told(error, about=f"{store.path} cannot be written: ") from error
     try:
         if failed:
             _, message = store.failures(experiment.name)[0]
@@ -173,7 +181,7 @@ def _run(
             )
         found = store.results(experiment.name, {task.key for task in tasks})
     except (sqlite3.Error, ValueError) as error:
-        raise CommandError(f"{store.path} cannot be read: {error}") from error
+        raise told(error, about=f"{store.path} cannot be read: ") from error
     return experiment.judge(found)
 
 
@@ -223,7 +231,7 @@ def _write(folder: Path, experiment: "Experiment", outcome: "Outcome", store: "S
     try:
         write_pages(folder, experiment.name, experiment.title, outcome, failures)
     except (OSError, TableError) as error:
-        raise CommandError(f"{folder}: {error}") from error
+        raise told(error, about=f"{folder}: ") from error
 
 
 def _write_summary(folder: Path, outcomes: "dict[str, tuple[str, Outcome]]") -> None:
@@ -233,7 +241,7 @@ def _write_summary(folder: Path, outcomes: "dict[str, tuple[str, Outcome]]") -> 
     try:
         write_summary(folder, outcomes)
     except (OSError, TableError) as error:
-        raise CommandError(f"{folder}: {error}") from error
+        raise told(error, about=f"{folder}: ") from error
 
 
 def _record(experiment: "Experiment", outcome: "Outcome") -> dict[str, Any]:

@@ -3,28 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jointsparse.cli.errors import CommandError
+from jointsparse.cli.errors import told
 from jointsparse.cli.fitting import Impute, Scale, Selection
 from jointsparse.cli.streaming import StreamedTable
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
-
-
-def check_save(path: Path | None, taken: list[Path | None]) -> None:
-    """Make sure, before any work, that the model will have a place to go."""
-    if path is None:
-        return
-    from jointsparse.persistence import ModelError, check_model_path
-
-    try:
-        check_model_path(path)
-    except ModelError as error:
-        raise CommandError(str(error)) from error
-    if not path.parent.is_dir():
-        raise CommandError(f"{path} cannot be written: there is no directory {path.parent}")
-    if path.resolve() in {other.resolve() for other in taken if other is not None}:
-        raise CommandError(f"{path} would replace the data or another result")
 
 
 def write_model(path: Path, selection: Selection, impute: Impute | None) -> None:
@@ -35,7 +19,7 @@ def write_model(path: Path, selection: Selection, impute: Impute | None) -> None
     try:
         save_model(pipeline_of(selection, impute), path)
     except (ModelError, TableError, OSError) as error:
-        raise CommandError(str(error)) from error
+        raise told(error) from error
 
 
 def pipeline_of(selection: Selection, impute: Impute | None) -> "Pipeline":
@@ -77,7 +61,6 @@ def _with_same_moments(table: StreamedTable) -> Any:
     """Return two samples with the mean and the spread of a table that is not in memory."""
     import numpy as np
 
-    moments = table.moments
-    assert moments is not None
-    spread = np.sqrt(moments.variances / moments.n_samples)
-    return np.stack([moments.mean - spread, moments.mean + spread])
+    assert table.mean is not None
+    assert table.deviations is not None
+    return np.stack([table.mean - table.deviations, table.mean + table.deviations])

@@ -1,7 +1,5 @@
 """``jointsparse select``: rank the features of a table and keep the ones that matter."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +11,6 @@ from rich.text import Text
 from jointsparse.cli import choosing, fitting, reporting, saving, streaming
 from jointsparse.cli.arguments import (
     build_estimator,
-    check_outputs,
     default_parameters,
     find_method,
     parameters_of,
@@ -24,14 +21,14 @@ from jointsparse.cli.console import output_console, print_json, print_note, prin
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection
+from jointsparse.cli.outputs import Kind, Output, check_outputs
 from jointsparse.cli.rendering import (
     RANKING_HEADER,
-    SMALLEST_TABLE,
     as_record,
     print_selection,
     ranking_cells,
 )
-from jointsparse.cli.start import retold, stopped
+from jointsparse.cli.together import appear_together, telling
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
@@ -217,14 +214,16 @@ class SelectOptions:
         ),
     ] = None
     top: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--top",
             rich_help_panel=_PRINTING,
+            min=1,
             metavar="N",
-            help=f"Rows of the ranking to show (at least {SMALLEST_TABLE}).",
+            help="Show the N best features, kept or not.",
+            show_default="the kept ones, at most 30",
         ),
-    ] = 15
+    ] = None
     as_json: Annotated[
         bool,
         typer.Option(
@@ -277,7 +276,7 @@ def select(options: SelectOptions) -> None:
     seconds, warnings = fitting.fit(
         estimator, move(values, place), default_parameters(chosen), show_progress=not options.quiet
     )
-    worth, more_warnings = fitting.worth(estimator)
+    worth, more_warnings = fitting.worth(estimator, values)
     warnings += more_warnings
     selection = Selection(
         data=fitting.data_name(options.data),
@@ -293,9 +292,10 @@ def select(options: SelectOptions) -> None:
     )
     for message in warnings:
         print_warning(message)
-    written = _write(selection, options.output, options.ranking)
-    with _telling(written):
-        _write_more(options, selection, values, shape, written)
+    with appear_together() as written:
+        _write(selection, options.output, options.ranking)
+        _write_more(options, selection, values, shape)
+    with telling(written):
         if options.as_json:
             print_json(as_record(selection))
         elif not options.quiet:
@@ -307,20 +307,30 @@ def select(options: SelectOptions) -> None:
 
 def _check_results(options: SelectOptions) -> tuple[int, int] | None:
     """Refuse, before any work, results that cannot be written; return the shape of the images."""
-    check_outputs(options.output, options.ranking, options.data)
-    source = None if options.data is None else Path(options.data)
-    others = [options.output, options.ranking, source]
-    saving.check_save(options.save, others)
+    check_outputs(
+        [
+            Output("--output", options.output, Kind.TABLE),
+            Output("--ranking", options.ranking, Kind.TEXT),
+            Output("--report", options.report, Kind.PAGE),
+            Output("--save", options.save, Kind.MODEL),
+        ],
+        [options.data],
+    )
     shape = reporting.parse_image_shape(options.image_shape)
-    reporting.check_report(options.report, others, shape)
+    if shape is not None and options.report is None:
+        raise CommandError("--image-shape is for the pictures of a report: give --report too")
     return shape
 
 
 def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
-    """Return the table, what to fit (scaled values, or moments) and how it was scaled."""
+    """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
     scale, impute = options.scale, options.impute
     source = streaming.open_if_large(
-        options.data, label=options.label, drop_text=options.drop_text, memory=options.memory
+        options.data,
+        estimator,
+        label=options.label,
+        drop_text=options.drop_text,
+        memory=options.memory,
     )
     table: Table | None
     if source is None:
@@ -329,13 +339,16 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
         )
         streaming.check_whole(table, estimator, options.memory)
     else:
-        table = streaming.whole_table(source, estimator, scale, impute)
+        count = parameters_of(estimator).get("n_features_to_select")
+        fitting.check_count(count, source.n_features)
+        table = streaming.whole_table(source, scale, impute)
         if table is None:
-            streaming.check_output(options.output)
+            streaming.check_format(options.output)
+            reading = streaming.how_to_read(source, estimator, scale, impute)
             if not options.quiet:
-                print_note(streaming.announcement(source))
+                print_note(streaming.announcement(source, reading))
             return streaming.take_in(
-                source, estimator, scale, impute, show_progress=not options.quiet
+                source, reading, scale, impute, show_progress=not options.quiet
             )
     fitting.check_table(table, estimator)
     values, scaling = fitting.scale_columns(table.values, scale)
@@ -348,26 +361,23 @@ def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
     return ["this method uses no randomness, so --seed changes nothing"]
 
 
-def _write(selection: Selection, output: Path | None, ranking: Path | None) -> list[Path]:
-    """Write the files that were asked for; return the ones written."""
+def _write(selection: Selection, output: Path | None, ranking: Path | None) -> None:
+    """Write the tables that were asked for."""
     from jointsparse.io import write_rows, write_table
 
     if output is not None and not selection.kept.any():
         message = fitting.nothing_kept_message(selection.estimator)
+        if selection.report is not None:
+            message = selection.report.verdict.rstrip(".")
         raise CommandError(f"{message}; {output} was not written")
-    written: list[Path] = []
-    with _telling(written):
-        if ranking is not None:
-            write_rows(ranking, RANKING_HEADER, ranking_cells(selection))
-            written.append(ranking)
-        if output is not None:
-            columns = selection.kept.nonzero()[0]
-            if isinstance(selection.table, streaming.StreamedTable):
-                selection.table.write(output, columns)
-            else:
-                write_table(output, selection.table.select(columns))
-            written.append(output)
-    return written
+    if ranking is not None:
+        write_rows(ranking, RANKING_HEADER, ranking_cells(selection))
+    if output is not None:
+        columns = selection.kept.nonzero()[0]
+        if isinstance(selection.table, streaming.StreamedTable):
+            selection.table.write(output, columns)
+        else:
+            write_table(output, selection.table.select(columns))
 
 
 def _write_more(
@@ -375,7 +385,6 @@ def _write_more(
     selection: Selection,
     values: Any,
     shape: tuple[int, int] | None,
-    written: list[Path],
 ) -> None:
     """Write the report and the model, where they were asked for."""
     if options.report is not None:
@@ -390,32 +399,8 @@ def _write_more(
             show_progress=not options.quiet,
         )
         reporting.write_report(request, selection, values)
-        written.append(options.report)
     if options.save is not None:
         saving.write_model(options.save, selection, options.impute)
-        written.append(options.save)
-
-
-@contextmanager
-def _telling(written: list[Path]) -> Iterator[None]:
-    """Say in the message of what goes wrong now which files were written before."""
-    from jointsparse.io import TableError
-
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except (TableError, OSError, CommandError) as error:
-        raise CommandError(f"{str(error).rstrip('.')}{_already(written)}") from error
-    except KeyboardInterrupt as error:
-        # Between two files the usual message, that nothing was written, would be wrong.
-        told = f"{stopped(error)}{_already(written)}" if written else ""
-        raise retold(error, told) from None
-
-
-def _already(written: list[Path]) -> str:
-    names = " and ".join(map(str, written))
-    return f"; {names} {'was' if len(written) == 1 else 'were'} written before" if written else ""
 
 
 def _print_written(console: Console, written: list[Path]) -> None:

@@ -6,23 +6,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from jointsparse.cli.arguments import parameters_of
+from jointsparse.cli.arguments import name_of
 from jointsparse.cli.console import error_console
-from jointsparse.cli.errors import CommandError
+from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Impute, Scale
 from jointsparse.cli.reading_progress import reading_progress
-from jointsparse.methods import registry
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     import numpy as np
 
     from jointsparse.io import Table
-    from jointsparse.moments import Moments
+    from jointsparse.methods.plan import Reading
     from jointsparse.sources import Source
 
-# Arrays as large as the table, or as the scatter matrix, that exist at the same time: measured.
+# Arrays as large as a table that is read as a whole, and fitted, that exist at the same time.
 _TABLE_COPIES = 4
-_SCATTER_COPIES = 12
 _TEXT_SAMPLE = 1 << 16  # bytes of delimited text from which its number of rows is estimated
 _PACKED = 4  # how much smaller .gz is than what it holds, about
 _BLOCKS_ONLY = (".h5", ".hdf5", ".he5", ".zarr")
@@ -35,8 +34,9 @@ class StreamedTable:
     source: "Source"
     n_samples: int
     notes: list[str] = field(default_factory=list)
-    means: "np.ndarray | None" = None  # of columns with missing values, which they fill
-    moments: "Moments | None" = None  # before any scaling
+    filling: "np.ndarray | None" = None  # what stands for missing values, where there are any
+    mean: "np.ndarray | None" = None  # before any scaling
+    deviations: "np.ndarray | None" = None
 
     @property
     def names(self) -> list[str]:
@@ -58,21 +58,27 @@ class StreamedTable:
 
     def write(self, path: Path, columns: Any) -> None:
         """Write some columns, and the labels, block by block."""
+        from jointsparse.io.formats import kind_of
         from jointsparse.sources.arrow import ArrowSource
-        from jointsparse.sources.filling import fill_block
+        from jointsparse.sources.columnwise import ColumnwiseSource, fill_block
         from jointsparse.sources.writing import write_columns, write_source
 
-        if isinstance(self.source, ArrowSource):
+        if isinstance(self.source, ArrowSource) and kind_of(path) != "npy":
             change = None
-            if self.means is not None:
-                change = partial(fill_block, means=self.means[columns])
+            if self.filling is not None:
+                change = partial(fill_block, means=self.filling[columns])
             write_columns(path, self.source, [self.names[j] for j in columns], change)
-        else:
-            write_source(path, self.source.columns(columns))
+            return
+        kept = self.source.columns(columns)
+        if self.filling is not None:
+            kept = ColumnwiseSource(kept, fill=self.filling[columns])
+        kept.n_samples = self.n_samples  # which text files do not say, and .npy begins with
+        write_source(path, kept)
 
 
 def open_if_large(
     data: str | None,
+    estimator: Any,
     *,
     label: str | None,
     drop_text: bool,
@@ -84,6 +90,8 @@ def open_if_large(
     ----------
     data : str or None
         A file, or a folder of files.
+    estimator : estimator
+        What is to be fitted to it.
     label, drop_text
         As in ``open_source``.
     memory : str or None
@@ -96,28 +104,27 @@ def open_if_large(
     try:
         budget = default_budget() if memory is None else parse_size(memory)
     except ValueError as error:
-        raise CommandError(f"--memory: {error}") from error
+        raise told(error, about="--memory: ") from error
     if data is None or not (path := Path(data)).exists():
         return None
     if not _blocks_only(path) and not _may_be_large(path, budget):
         return None
     try:
-        return _open(path, label, drop_text, budget)
+        source = _open(path, label, drop_text, budget)
+        whole = bytes_at_once(rows_of(source), source.n_features, estimator)
+        return None if whole <= budget and not _blocks_only(path) else source
     except TableError as error:
         # What is read as a whole says itself what is wrong, and may be able to read more.
         if _blocks_only(path) or _looks_like_table(path):
-            raise CommandError(str(error)) from error
+            raise told(error) from error
         return None
 
 
-def _open(path: Path, label: str | None, drop_text: bool, budget: int) -> "Source | None":
+def _open(path: Path, label: str | None, drop_text: bool, budget: int) -> "Source":
     from jointsparse.sources import open_source
 
     named = {} if _is_array(path) else {"label": label, "drop_text": drop_text}
-    source = open_source(path, memory=budget, **cast(Any, named))
-    if not _blocks_only(path) and needed_at_once(source) <= budget:
-        return None
-    return source
+    return open_source(path, memory=budget, **cast(Any, named))
 
 
 def _blocks_only(path: Path) -> bool:
@@ -143,9 +150,14 @@ def _may_be_large(path: Path, budget: int) -> bool:
     return 64 * path.stat().st_size > budget
 
 
-def needed_at_once(source: "Source") -> int:
-    """Return the memory that a table takes when it is read as a whole, about."""
-    return _TABLE_COPIES * rows_of(source) * source.n_features * max(source.dtype.itemsize, 8)
+def bytes_at_once(n_samples: int, n_features: int, estimator: Any) -> int:
+    """Return the memory of a table that is read as a whole, and of a fit to it, about."""
+    from jointsparse.methods.plan import bytes_of_scatter
+
+    needed = _TABLE_COPIES * 8 * n_samples * n_features
+    if n_samples >= n_features and not estimator._needs_samples():
+        needed += bytes_of_scatter(n_features)
+    return needed
 
 
 def rows_of(source: "Source") -> int:
@@ -164,55 +176,50 @@ def rows_of(source: "Source") -> int:
     return int(rows)
 
 
-def needed_in_blocks(source: "Source") -> int:
-    """Return the memory that a fit takes when the table is read in blocks, about."""
-    return _SCATTER_COPIES * 8 * source.n_features**2 + 4 * 8 * source.block_entries()
-
-
-def announcement(source: "Source") -> str:
+def announcement(source: "Source", reading: "Reading") -> str:
     """Say what a table needs before it is read."""
     from jointsparse.io.budget import size_in_words
+    from jointsparse.methods.plan import Reading, bytes_in_blocks, bytes_of_samples
 
     n, p = source.n_samples, source.n_features
     rows = f"about {rows_of(source)}" if n is None else str(n)
-    scatter = size_in_words(8 * p**2)
-    return (
-        f"{rows} samples × {p} features take "
-        f"{size_in_words(rows_of(source) * p * source.dtype.itemsize)}; read in blocks: each "
-        f"scatter matrix {scatter}, {size_in_words(needed_in_blocks(source))} in all, "
-        f"{size_in_words(source.budget)} allowed"
-    )
+    size = size_in_words(rows_of(source) * p * source.dtype.itemsize)
+    if reading is Reading.PRODUCTS:
+        how = "read in blocks of columns, many times"
+    elif reading is Reading.WHOLE:
+        needed = size_in_words(bytes_of_samples(source, rows_of(source)))
+        how = f"read as a whole: {needed} with a centred copy"
+    else:
+        often = ", once in every iteration" if reading is Reading.PASSES else ""
+        how = (
+            f"read in blocks{often}: each scatter matrix {size_in_words(8 * p**2)}, "
+            f"{size_in_words(bytes_in_blocks(source))} in all"
+        )
+    shape = f"{counted(rows, 'sample')} × {counted(p, 'feature')}"
+    return f"{shape} take {size}; {how}, {size_in_words(source.budget)} allowed"
 
 
-def whole_table(
-    source: "Source", estimator: Any, scale: Scale, impute: Impute | None
-) -> "Table | None":
-    """Return a table that is opened for reading in blocks as a whole, where it has to be.
+def whole_table(source: "Source", scale: Scale, impute: Impute | None) -> "Table | None":
+    """Return a table that has to be read as a whole for its medians; None where none is asked for.
 
-    Refuse what cannot be done in blocks and does not fit in memory. None: read it in blocks.
+    Refuse it where it does not fit in memory.
     """
-    from jointsparse.io.budget import size_in_words
+    from jointsparse.io.budget import enough, size_in_words
 
-    reason = _needs_all(estimator, scale, impute)
-    fits = needed_at_once(source) <= source.budget
-    wide = source.n_samples is not None and source.n_samples < source.n_features
-    scatter_fits = needed_in_blocks(source) <= source.budget
-    if fits and (reason or wide):
-        return _read_whole(source, impute)
-    if reason:
+    if scale is Scale.ROBUST:
+        instead = "use --scale standard"
+    elif impute is Impute.MEDIAN:
+        instead = "use --impute mean"
+    else:
+        return None
+    needed = _TABLE_COPIES * 8 * rows_of(source) * source.n_features
+    if needed > source.budget:
         raise CommandError(
-            f"{source.name} needs {size_in_words(needed_at_once(source))} when read as a whole, "
-            f"and {size_in_words(source.budget)} may be used; {reason}"
+            f"{source.name} needs {size_in_words(needed)} when read as a whole, and "
+            f"{size_in_words(source.budget)} may be used; medians need all samples at once: "
+            f"{instead}, or allow more with --memory {enough(needed)}"
         )
-    if not scatter_fits:
-        p = source.n_features
-        raise CommandError(
-            f"p = {p} features need {size_in_words(8 * p**2)} for the scatter matrix and "
-            f"{size_in_words(needed_in_blocks(source))} in all, and "
-            f"{size_in_words(source.budget)} may be used: use fewer columns, or allow more with "
-            f"--memory{_way_out_for_wide(source)}"
-        )
-    return None
+    return _read_whole(source, impute)
 
 
 def check_whole(table: "Table", estimator: Any, memory: str | None) -> None:
@@ -224,43 +231,35 @@ def check_whole(table: "Table", estimator: Any, memory: str | None) -> None:
     if not isinstance(table.values, np.ndarray):
         return  # of sparse samples, only what is stored counts
     n, p = table.shape
-    needed = _TABLE_COPIES * 8 * n * p
-    if n >= p and not estimator._needs_samples():
-        needed += _SCATTER_COPIES * 8 * p**2
+    needed = bytes_at_once(n, p, estimator)
     allowed = available_memory() if memory is None else parse_size(memory)
     if needed > allowed:
         raise CommandError(
-            f"a fit to {n} samples × {p} features needs {size_in_words(needed)} of memory, and "
-            f"{size_in_words(allowed)} may be used: use fewer columns, allow more with --memory, "
-            "or save the table as .parquet or .npy, which are read in blocks"
+            f"a fit to {counted(n, 'sample')} × {counted(p, 'feature')} needs "
+            f"{size_in_words(needed)} of memory, and {size_in_words(allowed)} may be used: use "
+            "fewer columns, allow more with --memory, or save the table as .parquet or .npy, "
+            "which are read in blocks"
         )
 
 
-def _way_out_for_wide(source: "Source") -> str:
-    from jointsparse.io.budget import size_in_words
+def how_to_read(source: "Source", estimator: Any, scale: Scale, impute: Impute | None) -> "Reading":
+    """Decide as the library does, for the table as it will be when it is filled and scaled."""
+    import numpy as np
 
-    if rows_of(source) >= source.n_features:
-        return ""
-    size = size_in_words(needed_at_once(source))
-    return f" (with {size} the samples themselves fit, and no scatter matrix is needed)"
+    from jointsparse.io import TableError
+    from jointsparse.methods.plan import Needs, plan
+    from jointsparse.sources.columnwise import ColumnwiseSource
 
-
-def _needs_all(estimator: Any, scale: Scale, impute: Impute | None) -> str:
-    """Say why all samples are needed at once and what to do instead; nothing where they are not."""
-    if estimator._needs_samples():
-        inner = getattr(estimator, "estimator", estimator)
-        names = ", ".join(
-            name for name, method in registry.methods().items() if method.scatter_only
-        )
-        return (
-            f"{type(inner).__name__} needs all samples at once: allow more with --memory, or use "
-            f"one of the methods {names}, which read them in blocks"
-        )
-    if scale is Scale.ROBUST:
-        return "medians need all samples at once: use --scale standard, or allow more with --memory"
-    if impute is Impute.MEDIAN:
-        return "medians need all samples at once: use --impute mean, or allow more with --memory"
-    return ""
+    n_features = source.n_features
+    # Only its type matters, and that rows can be counted.
+    fill = np.zeros(n_features) if impute else None
+    factors = None if scale is Scale.NONE else np.ones(n_features)
+    prepared = ColumnwiseSource(source, fill=fill, factors=factors)
+    inner = getattr(estimator, "estimator", estimator)
+    try:
+        return plan(prepared, Needs.of(estimator), type(inner).__name__)
+    except (TableError, OSError) as error:
+        raise told(error, method=name_of(estimator)) from error
 
 
 def _read_whole(source: "Source", impute: Impute | None) -> "Table":
@@ -275,17 +274,18 @@ def _read_whole(source: "Source", impute: Impute | None) -> "Table":
         table = Table(
             values,
             streamed.names,
-            _labels(source),
+            labels_of(source),
             streamed.label_name,
             list(getattr(source, "notes", [])),
         )
         complete(Path(source.name), table, impute and impute.value)
     except (TableError, OSError) as error:
-        raise CommandError(str(error)) from error
+        raise told(error) from error
     return table
 
 
-def _labels(source: "Source") -> "np.ndarray | None":
+def labels_of(source: "Source") -> "np.ndarray | None":
+    """Return the labels of a table, read by themselves; None where it has none."""
     import numpy as np
 
     label = getattr(source, "label", None)
@@ -298,59 +298,85 @@ def _labels(source: "Source") -> "np.ndarray | None":
 
 
 def take_in(
-    source: "Source", estimator: Any, scale: Scale, impute: Impute | None, *, show_progress: bool
-) -> "tuple[StreamedTable, Moments, str]":
-    """Read a table in blocks; return it, the moments to fit, and in words how it was scaled."""
+    source: "Source",
+    reading: "Reading",
+    scale: Scale,
+    impute: Impute | None,
+    *,
+    show_progress: bool,
+) -> "tuple[StreamedTable, Any, str]":
+    """Return a table that stays on disk, what to fit, and in words how it was scaled.
+
+    What to fit is moments where these are enough, an array where the samples are needed and fit in
+    memory, and otherwise a source that is read while the method is fitted.
+    """
     from jointsparse.io import TableError
-    from jointsparse.io.budget import size_in_words
     from jointsparse.moments import not_finite
     from jointsparse.sources.sums import NotFiniteError
 
-    _check_count(estimator, source.n_features)
-    notes = list(getattr(source, "notes", []))
     shown: Any = nullcontext(source)
     if show_progress:
         shown = reading_progress(error_console(), source, rows_of(source))
     try:
-        with shown as reading:
-            moments, means = _moments(reading, impute, notes)
+        with shown as watched:
+            table, values = _taken_in(watched, reading, scale, impute)
     except NotFiniteError as error:
-        raise CommandError(str(not_finite(source, error))) from error
+        raise told(not_finite(source, error)) from error
     except (TableError, OSError) as error:
-        raise CommandError(str(error)) from error
-    if moments.n_samples < 2:
+        raise told(error) from error
+    table.source = source
+    if table.n_samples < 2:
         raise CommandError(f"{source.name} has one row of data; at least two samples are needed")
-    if not (moments.variances > 0).any():
+    assert table.deviations is not None
+    if not (table.deviations > 0).any():
         raise CommandError("every column is constant, so there is nothing to select")
-    passes = "once" if impute is None else "twice"
-    notes.append(f"read {passes}, in blocks, within {size_in_words(source.budget)} of memory")
-    table = StreamedTable(source, moments.n_samples, notes, means, moments)
-    moments.feature_names = table.names
-    if scale is Scale.NONE:
-        return table, moments, "not scaled"
-    return table, moments.standardised(), "standardised"
+    return table, values, "not scaled" if scale is Scale.NONE else "standardised"
 
 
-def _moments(
-    source: "Source", impute: Impute | None, notes: list[str]
-) -> "tuple[Moments, np.ndarray | None]":
-    """Return the moments, and the means that filled what was missing."""
+def _taken_in(
+    source: "Source", reading: "Reading", scale: Scale, impute: Impute | None
+) -> "tuple[StreamedTable, Any]":
+    import numpy as np
+
+    from jointsparse.io.budget import size_in_words
+    from jointsparse.methods.plan import Reading
     from jointsparse.moments import Moments
+    from jointsparse.sources.columnwise import standardised
     from jointsparse.sources.filling import filled_with_means
 
-    if impute is None:
-        return Moments.from_source(source), None
-    filled = filled_with_means(source)
-    if not filled.missing.any():
-        return Moments.from_source(source), None
-    notes.append(_filled_note(source, filled.missing, filled.means))
-    return Moments.from_source(filled.source), filled.means
+    table = StreamedTable(source, 0, list(getattr(source, "notes", [])))
+    if impute is not None:
+        filled = filled_with_means(source)
+        if filled.missing.any():
+            table.notes.append(_filled_note(source, filled.missing, filled.means))
+            table.filling, source = filled.means, filled.source
+    passes = "once" if impute is None else "twice"
+    values: Any
+    if reading is Reading.MOMENTS:
+        values = Moments.from_source(source)
+        values.feature_names = table.names
+        table.n_samples, table.mean = values.n_samples, values.mean
+        table.deviations = np.sqrt(values.variances / values.n_samples)
+        if scale is not Scale.NONE:
+            values = values.standardised()
+    else:
+        found = standardised(source)
+        table.n_samples, table.mean, table.deviations = found[1:]
+        values = source if scale is Scale.NONE else found.source
+        passes = "several times"
+    if reading is Reading.WHOLE:
+        values = values.read()
+    else:
+        by = " of columns" if reading is Reading.PRODUCTS else ""
+        budget = size_in_words(source.budget)
+        table.notes.append(f"read {passes}, in blocks{by}, within {budget} of memory")
+    return table, values
 
 
 def _filled_note(source: "Source", missing: Any, means: Any) -> str:
     import numpy as np
 
-    from jointsparse.io.errors import counted, listed, table_error
+    from jointsparse.io.errors import listed, table_error
 
     if np.isnan(means).any():
         empty = [source.column_name(int(j)) for j in np.flatnonzero(np.isnan(means))]
@@ -360,7 +386,7 @@ def _filled_note(source: "Source", missing: Any, means: Any) -> str:
     return f"imputed {counted(int(missing.sum()), 'missing value')} in {columns} by the mean"
 
 
-def check_output(output: Path | None) -> None:
+def check_format(output: Path | None) -> None:
     """Refuse, before any work, a format that cannot be written in blocks."""
     from jointsparse.io import TableError
     from jointsparse.sources.writing import check_streamed_format
@@ -370,10 +396,4 @@ def check_output(output: Path | None) -> None:
     try:
         check_streamed_format(output)
     except TableError as error:
-        raise CommandError(str(error)) from error
-
-
-def _check_count(estimator: Any, n_features: int) -> None:
-    count = parameters_of(estimator).get("n_features_to_select")
-    if isinstance(count, int) and not isinstance(count, bool) and count > n_features:
-        raise CommandError(f"cannot keep {count} features: the table has {n_features}")
+        raise told(error) from error

@@ -8,15 +8,19 @@ import typer
 from rich.text import Text
 
 from jointsparse.cli.console import Glyphs, output_console, print_json, print_warning
-from jointsparse.cli.errors import CommandError
-from jointsparse.cli.rendering import counted
-from jointsparse.text import visible
+from jointsparse.cli.errors import CommandError, told
+from jointsparse.cli.outputs import Kind, Output, check_outputs
+from jointsparse.text import counted, visible
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
 
 HELP = "Keep the features of a saved model in another table."
 _LISTED = 5  # names in a sentence
+_NOTHING = (
+    "the model keeps no feature, so there is nothing to write; fit it again with a smaller "
+    "penalty, or with --features K"
+)
 _MODEL_FAULTS = (ValueError, AttributeError, TypeError, LookupError, ArithmeticError, MemoryError)
 
 
@@ -67,13 +71,11 @@ class TransformOptions:
 
 def transform(options: TransformOptions) -> None:
     """Load, match the columns, write."""
-    from jointsparse.io import TableError, check_writable_format, read_table, write_table
+    from jointsparse.io import TableError, read_table, write_table
     from jointsparse.persistence import ModelError, load_model
 
-    if options.output.resolve() in (Path(options.data).resolve(), options.model.resolve()):
-        raise CommandError(f"{options.output} would replace the data or the model")
+    check_outputs([Output("--output", options.output, Kind.TABLE)], [options.data, options.model])
     try:
-        check_writable_format(options.output)
         fitted = load_model(options.model)
         table = read_table(
             options.data, label=options.label, drop_text=True, impute="keep", least_rows=1
@@ -83,7 +85,7 @@ def transform(options: TransformOptions) -> None:
         )
         write_table(options.output, result)
     except (ModelError, TableError, OSError) as error:
-        raise CommandError(str(error)) from error
+        raise told(error) from error
     if options.as_json:
         print_json(
             {
@@ -129,6 +131,8 @@ def applied(
     except _MODEL_FAULTS as error:
         reason = f"{type(error).__name__}: {error}"[:160]
         raise CommandError(f"the model cannot be applied: {reason}") from error
+    if not result.names:
+        raise CommandError(_NOTHING)
     if _finite(table.values) and not _finite(result.values):
         raise CommandError("the model cannot be applied: it gives values that are not finite")
     return result, notes
@@ -151,6 +155,8 @@ def _applied(
     last = model[-1] if isinstance(model, Pipeline) else model
     selects = isinstance(last, SelectorMixin)
     kept = np.flatnonzero(last.get_support()) if selects else None
+    if kept is not None and not kept.size:
+        raise CommandError(_NOTHING)
     matched, notes, absent = _matched(model, table, data, kept if partial else None)
     values = _filled(model, matched, kept, data)
     if selects and not scaled:
@@ -178,7 +184,9 @@ def _matched(
     if names is None:
         count, there = int(model.n_features_in_), table.values.shape[1]
         if count != there:
-            raise CommandError(f"the model was fitted to {count} columns; {data} has {there}")
+            raise CommandError(
+                f"the model was fitted to {counted(count, 'column')}; {data} has {there}"
+            )
         return table, [], []
     wanted = [str(name) for name in names]
     place = {name: j for j, name in enumerate(table.names)}
@@ -212,8 +220,8 @@ def _absent_message(
 ) -> str:
     text = next((f" ({note})" for note in table.notes if "text column" in note), "")
     message = (
-        f"{data} lacks {len(absent)} of the {len(wanted)} columns that the model was fitted to: "
-        f"{_listed(absent)}{text}"
+        f"{data} lacks {len(absent)} of the {counted(len(wanted), 'column')} that the model was "
+        f"fitted to: {_listed(absent)}{text}"
     )
     last = model[-1] if hasattr(model, "steps") else model
     if all_needed and hasattr(last, "get_support"):

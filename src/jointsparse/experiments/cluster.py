@@ -9,13 +9,10 @@ from typing import Any
 
 from jointsparse.experiments.store import Finished
 from jointsparse.experiments.task import Failed, Task
+from jointsparse.sources.dask_graph import ClusterError
 
 PACKAGE = "jointsparse"
 SECONDS_TO_CONNECT = 10.0
-
-
-class ClusterError(Exception):
-    """The cluster cannot be used, or was lost; one sentence that says what to do."""
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 from jointsparse.experiments.claims import VERDICTS, Outcome
 from jointsparse.experiments.store import versions
-from jointsparse.io import atomic_path
+from jointsparse.io import atomic_path, atomic_set
 
 CLAIM_HEADER = ("claim", "published", "ours", "verdict", "reason")
 STYLE = """
@@ -42,17 +42,19 @@ def write_pages(
         Messages of tasks that failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    figures = [
-        _write_figure(folder / f"{name}-{key}.png", draw) for key, draw in outcome.figures.items()
-    ]
     notes = [*outcome.notes, *(f"Failed: {message}" for message in failures)]
-    markdown = _markdown(title, outcome, figures, notes)
-    page = _html(title, outcome, figures, notes)
-    return [
-        _write(folder / f"{name}.md", markdown),
-        _write(folder / f"{name}.html", page),
-        *figures,
-    ]
+    with atomic_set():  # a page with the figures of another run would be worse than none
+        figures = [
+            _write_figure(folder / f"{name}-{key}.png", draw)
+            for key, draw in outcome.figures.items()
+        ]
+        markdown = _markdown(title, outcome, figures, notes)
+        page = _html(title, outcome, figures, notes)
+        return [
+            _write(folder / f"{name}.md", markdown),
+            _write(folder / f"{name}.html", page),
+            *figures,
+        ]
 
 
 def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> list[Path]:
@@ -75,10 +77,11 @@ def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> lis
     links.append(("all", "", *total))
     body = f"<h1>Published claims, run again</h1>{_html_table(header, links, escaped=True)}"
     body += f"<p>{html.escape(_origin())}</p>"
-    return [
-        _write(folder / "summary.md", text),
-        _write(folder / "summary.html", _page("Published claims", body)),
-    ]
+    with atomic_set():
+        return [
+            _write(folder / "summary.md", text),
+            _write(folder / "summary.html", _page("Published claims", body)),
+        ]
 
 
 def write_page(path: Path, outcomes: Mapping[str, tuple[str, Outcome, Sequence[str]]]) -> Path:

@@ -3,7 +3,7 @@
 What a user can mend is a `TableError` of one sentence; nothing is unpickled; files appear whole.
 """
 
-from jointsparse.io.atomic import atomic_path
+from jointsparse.io.atomic import atomic_path, atomic_set
 from jointsparse.io.errors import StrPath, TableError
 from jointsparse.io.reading import read_table
 from jointsparse.io.table import Table
@@ -14,6 +14,7 @@ __all__ = [
     "Table",
     "TableError",
     "atomic_path",
+    "atomic_set",
     "check_writable_format",
     "read_table",
     "write_rows",

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from jointsparse.io.delimited import read_delimited
-from jointsparse.io.errors import TableError, counted, listed, reading, shown, table_error
+from jointsparse.io.errors import TableError, listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS, NUMBER, formula_safe
 from jointsparse.io.limits import CELL_BYTES, NAME_BYTES, check_memory
 from jointsparse.io.table import Table, check_shape, distinct, find_label
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,13 +46,14 @@ def _text_error(path: Path, columns: dict[str, pa.ChunkedArray]) -> TableError:
     cells = enumerate((str(cell.as_py() or "") for cell in column), start=1)
     row, cell = next((c for c in cells if c[1] and not NUMBER.fullmatch(c[1])), (1, "text"))
     where = f"first {cell[:60]!r} in data row {row} of column {shown(name)}"
-    option = "leave them out with --drop-text"
+    cure, option = "leave them out with drop_text=True", "leave them out with --drop-text"
     for name, column in columns.items():
         if _is_text(column.type) and len(column.unique()) <= min(50, len(column) // 2):
+            cure += f", or keep one aside with label={name[:60]!r}"
             option += f", or keep one aside with --label {shown(name)}"
             break
     found = f"{counted(len(columns), 'text column')} ({listed(list(columns))})"
-    return table_error(path, f"has {found}, {where}; {option}.")
+    return table_error(path, f"has {found}, {where}; ", f"{cure}.", f"{option}.")
 
 
 def _is_text(type_: pa.DataType) -> bool:
@@ -134,16 +136,29 @@ def _read_ipc(path: Path, memory: int) -> pa.Table:
         if stream.read(4) == b"FEA1":  # the first version of Feather, never packed
             from pyarrow import feather
 
-            return feather.read_table(str(path), memory_map=False)
+            table = feather.read_table(str(path), memory_map=False)
+            table.validate(full=True)
+            return table
         stored = pa.ipc.open_file(stream)
         batches, taken = [], 0
         for number in range(stored.num_record_batches):
-            batches.append(stored.get_batch(number))
+            batches.append(checked_batch(stored, number))
             taken += batches[-1].nbytes
             check_memory(path, "the rows read so far", taken, memory)
         table = pa.Table.from_batches(batches, schema=stored.schema)
     _check_size(path, table.num_rows, table.num_columns, memory)
     return table
+
+
+def checked_batch(stored: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch:
+    """Return a batch of an Arrow file whose columns are as long as they say.
+
+    Arrow itself believes the file, and would read what lies in memory behind shorter ones.
+    """
+    batch = stored.get_batch(number)
+    # Of numbers the sizes say all; of text, where each begins is believed too.
+    batch.validate(full=not all(map(is_numeric, batch.columns)))
+    return batch
 
 
 def _check_size(path: Path, rows: int, columns: int, memory: int) -> None:

@@ -48,6 +48,22 @@ def size_in_words(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
+def enough(size: int) -> str:
+    """Return an amount of memory that is at least as large, with two digits, for ``parse_size``.
+
+    Examples
+    --------
+    >>> from jointsparse.io.budget import enough, parse_size
+    >>> enough(1_210_000), parse_size(enough(999)) >= 999
+    ('1.3MB', True)
+    """
+    for unit, name in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            step = 10 ** (len(str(size)) - 2)
+            return f"{-(-size // step) * step / unit:g}{name}"
+    return "1kB"
+
+
 def default_budget() -> int:
     """Return half of the memory that is free now."""
     return available_memory() // 2

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from jointsparse.text import counted as counted  # what errors count, they find here
+
 StrPath = str | os.PathLike[str]
 READ_FAILURES = {
     FileNotFoundError: "does not exist.",
@@ -26,7 +28,16 @@ _READ_ERRORS += (csv.Error, zlib.error, zipfile.BadZipFile, tokenize.TokenError)
 
 
 class TableError(ValueError):
-    """An input the user can mend, told in one sentence."""
+    """An input the user can mend, told in one sentence, in the words of Python.
+
+    Attributes
+    ----------
+    cure_option : str or None
+        The same sentence in the options of the command line, which prints it instead; None where
+        both have the same words.
+    """
+
+    cure_option: str | None = None
 
 
 def shown(text: str, limit: int = 60) -> str:
@@ -41,15 +52,27 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     return (", ".join(shown(name) for name in names[:most]) or "none") + more
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def table_error(path: StrPath, sentence: str, cure: str = "", cure_option: str = "") -> TableError:
+    """Return the error of a file.
 
-
-def table_error(path: StrPath, sentence: str) -> TableError:
-    """Return the error of a file; the sentence goes on after its name."""
-    # Paths and the readers' own messages may span lines.
-    return TableError(" ".join(f"{path} {sentence}".split()))
+    Parameters
+    ----------
+    path : path-like
+        What the sentence begins with.
+    sentence : str
+        How it goes on: what is wrong, and where.
+    cure, cure_option : str
+        What to do, in the words of Python and in options of the command line, where these differ.
+    """
+    told, told_in_options = (
+        # Paths and the readers' own messages may span lines.
+        " ".join(f"{path} {sentence}{end}".split())
+        for end in (cure, cure_option)
+    )
+    error = TableError(told)
+    if cure_option:
+        error.cure_option = told_in_options
+    return error
 
 
 @contextmanager

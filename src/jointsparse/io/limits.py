@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,6 +14,7 @@ NAME_BYTES = 100  # of a column's name and what refers to it, about
 CELL_BYTES = 16  # a number in its column, and once more in the matrix
 HEADER_BYTES = 1 << 26  # of delimited text, with the first row; a million columns take half
 MOST_TEXT_COLUMNS = 1 << 20  # of delimited text; so many take half a minute
+MOST_BYTES = 2**63 - 1  # that a file can have
 _PIECE = 1 << 24
 
 
@@ -24,6 +26,12 @@ def check_memory(path: Path, what: str, needed: int, memory: int) -> None:
             f"does not fit in memory: {what} take {size_in_words(needed)}, and "
             f"{size_in_words(memory)} may be used.",
         )
+
+
+def check_possible(path: Path, shape: tuple[int, ...], size: int) -> None:
+    """Refuse an array that no file can hold; the shape is what the file says of itself."""
+    if min(shape) < 0 or math.prod(shape) * size > MOST_BYTES:
+        raise table_error(path, f"is damaged: it says the shape {shape}, which no file can hold.")
 
 
 def read_bounded(path: Path, stream: IO[bytes], most: int) -> bytes:

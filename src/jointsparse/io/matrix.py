@@ -16,6 +16,7 @@ from jointsparse.io.formats import open_input
 from jointsparse.io.limits import NAME_BYTES, check_memory, read_bounded
 from jointsparse.io.npy import read_array, read_array_header
 from jointsparse.io.table import Table, check_shape, distinct, find_label
+from jointsparse.sparse import canonical
 
 _ENTRY_BYTES = 48  # row, column and value of a sparse entry, as they are read and once sorted
 
@@ -88,7 +89,7 @@ def _read_market(path: Path, stream: IO[bytes], memory: int) -> Any:
         )
     check_memory(path, f"its {rows} rows and {columns} columns", needed, memory)
     values = scipy.io.mmread(io.BytesIO(text))
-    return sparse.csr_array(values) if sparse.issparse(values) else values
+    return canonical(sparse.csr_array(values)) if sparse.issparse(values) else values
 
 
 def _read_npz(

@@ -11,7 +11,7 @@ from jointsparse.io.errors import StrPath, TableError, reading, table_error
 from jointsparse.io.formats import kind_of
 from jointsparse.io.matrix import read_matrix
 from jointsparse.io.table import Table, check_shape, complete
-from jointsparse.io.versions import Versions
+from jointsparse.io.versions import Versions, check_plain
 
 
 def read_table(
@@ -51,12 +51,10 @@ def read_table(
     limit = available_memory() if memory is None else parse_size(memory)
     if impute not in (None, "median", "mean", "keep"):
         raise TableError(f"impute must be 'median' or 'mean', not {impute!r}.")
-    with reading(path):
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise table_error(path, "is a device or a pipe; only files are read.")
-        with path.open("rb") as stream:
-            if not stream.read(1):
-                raise table_error(path, "is empty.")
+    check_plain(path)
+    with reading(path), path.open("rb") as stream:
+        if not stream.read(1):
+            raise table_error(path, "is empty.")
     kind = kind_of(path)
     before = Versions([path])
     if kind in ("npy", "npz", "mtx"):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jointsparse.io.errors import counted, listed, shown, table_error
+from jointsparse.io.errors import listed, shown, table_error
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -75,13 +76,18 @@ def distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(distinct), notes
 
 
-def find_label(path: Path, label: str, names: Sequence[str], *, wanted_for: str = "--label") -> int:
+def find_label(path: Path, label: str, names: Sequence[str], *, wanted_for: str = "label") -> int:
     """Return the place of the label column, or say which columns there are."""
     if label in names:
         return list(names).index(label)
     close = difflib.get_close_matches(label, names, n=3)
-    hint = f"did you mean {listed(close)}" if close else f"it has {listed(names)}"
-    raise table_error(path, f"has no column {shown(label)} for {wanted_for}; {hint}.")
+    hint = f"did you mean {listed(close)}?" if close else f"it has {listed(names)}."
+    raise table_error(
+        path,
+        f"has no column {shown(label)} for ",
+        f"{wanted_for}; {hint}",
+        f"--label; {hint}" if wanted_for == "label" else "",
+    )
 
 
 def check_shape(path: Path, rows: int, columns: int, least_rows: int = 1) -> None:
@@ -107,7 +113,10 @@ def complete(path: Path, table: Table, impute: str | None) -> None:
         value = f"{'infinite' if dense else 'non-finite'} value {values[rows[0], columns[0]]}"
         where = f"column {shown(names[columns[0]])}, data row {rows[0] + 1}"
         raise table_error(
-            path, f"holds the {value} in {where}; replace it in the file, no option does."
+            path,
+            f"holds the {value} in {where}; replace it in the file",
+            ".",
+            ", no option does.",
         )
     if impute == "keep":
         return
@@ -115,13 +124,19 @@ def complete(path: Path, table: Table, impute: str | None) -> None:
     counts = missing.sum(axis=0)
     if empty := [names[j] for j in np.flatnonzero(counts == len(values))]:
         count = f"{counted(len(empty), 'column')} without a single value ({listed(empty)})"
-        raise table_error(path, f"has {count}, which --impute cannot fill; drop them in the file.")
+        cannot = "cannot fill; drop them in the file."
+        raise table_error(path, f"has {count}, which ", f"impute {cannot}", f"--impute {cannot}")
     if not (holed := np.flatnonzero(counts)).size:
         return
     where = f"{counted(int(counts.sum()), 'missing value')} in {counted(holed.size, 'column')}"
     if impute is None:
         where += f" ({listed([names[j] for j in holed])})"
-        raise table_error(path, f"has {where}; fill with --impute median (or mean).")
+        raise table_error(
+            path,
+            f"has {where}; fill with ",
+            "impute='median' (or 'mean').",
+            "--impute median (or mean).",
+        )
     statistic = np.median if impute == "median" else np.mean
     for j in holed:
         values[missing[:, j], j] = statistic(values[~missing[:, j], j])

@@ -39,15 +39,8 @@ class AWSPCA(SampleLossSelector):
     n_clusters : int or None, default=None
         Number c of groups that the samples fall into, where it is known. It changes what "auto"
         means for the penalties, which then leave about c - 1 components.
-    n_features_to_select : int, float or str, default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %;
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How the set is made from the model. "greedy": the feature that explains most of what the
-        model reconstructs (Ω S^(-1/2)) beyond those already kept. "residual": the largest score ×
-        share of the feature's variance that is still unexplained. "norm": the largest scores, as
-        published; neighbours that repeat each other are all kept.
+    :shared: n_features_to_select
+    :shared: rule_of_model
     solver : {"exact", "splitting", "published"}, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
         suits the shape: on the cone, no p × p matrix is formed for many more features than samples.
@@ -78,17 +71,13 @@ class AWSPCA(SampleLossSelector):
         what each would add next.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
-    selection_curve_ : ndarray of shape (n_kept,)
-        Share of the variance of all features that the best kept feature, the best two, … explain.
-        Not with "support".
-    selection_report_ : SelectionReport
-        What the set is worth on held-out samples, beside PCA and random features, and the stand-ins
-        of the dropped features. Computed when first asked for.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, rank)
         One row for each feature: U with Ω = UUᵀ where ``psd``; otherwise L, whose row norms are the
         column norms of Ω.
     duality_gap_ : float
-        Proven upper bound on (objective - optimum) / objective. Exact solver only.
+        Proven upper bound on (objective - optimum) / objective, rounding included. Exact solver
+        only.
     objective_, history_, gap_history_, n_iter_, converged_, stopping_reason_
         As in :class:`SPCAPSD`.
     alpha_ : float

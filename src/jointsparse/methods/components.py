@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -11,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags, check_array
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
@@ -23,11 +22,15 @@ from jointsparse.methods.samples import valid_samples
 from jointsparse.methods.selector import is_number
 from jointsparse.metrics.loadings import sequential_variance
 from jointsparse.moments import Moments, check_variance
+from jointsparse.notices import warn_caller
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.products import centred_product
+
+_SINGLE = ("mean_", "explained_variance_ratio_")  # besides the matrices
 
 
 class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, MomentsEstimator):
@@ -62,7 +65,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
 
     def _reconstruction(self, solution: Solution, gram: Gram) -> FloatArray:
         """Return the map from scores back to features."""
-        return regression(gram, self.components_.T)
+        return regression(gram, double(self.components_).T)
 
     def _check_n_components(self) -> None:
         check_count(self.n_components)
@@ -72,7 +75,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return moments.mean.copy()
 
     def _feature_scores(self) -> FloatArray:
-        return np.linalg.norm(self.components_, axis=0)
+        return np.linalg.norm(double(self.components_), axis=0)
 
     def _remark(self, solution: Solution) -> str:
         """Return what the user should know about an answer to the penalties chosen, if anything."""
@@ -82,12 +85,24 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         scores, solution = self.solution(moments)
         remark = self._remark(solution)
         if remark:
-            self._warn(remark, level=4)
+            self._warn(remark)
         self._record(solution)
         self.mean_ = self._centre(moments)
         self.reconstruction_ = self._reconstruction(solution, self._gram(moments))
         self._rank(scores, moments.variances)
+        self._keep_as(moments.dtype)
         return self
+
+    def _keep_as(self, dtype: np.dtype[Any]) -> None:
+        """Keep what was learned in single precision where the samples were, as scikit-learn does.
+
+        All sums were computed in double precision. Scores, by which features are ranked, and what
+        is told of every iteration stay so.
+        """
+        for name, value in list(vars(self).items()):
+            matrix = isinstance(value, np.ndarray) and value.ndim == 2 and name.endswith("_")
+            if (matrix and value.dtype == np.float64) or name in _SINGLE:
+                setattr(self, name, value.astype(dtype, copy=False))
 
     def solution(self, moments: Moments) -> tuple[FloatArray, Solution]:
         """Return the scores of the features and the solution; set the components.
@@ -111,17 +126,18 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._check_dense(moments)
         gram = self._gram(moments)
         solution = self._solve(moments, gram)
-        self._set_components(np.asarray(solution.loadings), gram)
+        self._set_components(np.asarray(solution.loadings), gram, moments.dtype)
         return self._feature_scores(), solution
 
-    def _set_components(self, loadings: FloatArray, gram: Gram) -> None:
+    def _set_components(self, loadings: FloatArray, gram: Gram, dtype: np.dtype[Any]) -> None:
         image = gram.apply(loadings)
         inner = loadings.T @ image
         _, ratio, order = sequential_variance(image, inner, greedy=not self._keep_order())
         loadings = loadings[:, order]
         peak = np.argmax(np.abs(loadings), axis=0)
         signs = np.where(loadings[peak, np.arange(peak.size)] < 0, -1.0, 1.0)
-        self.components_ = np.ascontiguousarray((loadings * signs).T)
+        # At once in the type that is kept: what follows from the components follows from these.
+        self.components_ = np.ascontiguousarray((loadings * signs).T).astype(dtype, copy=False)
         self.n_components_ = int(order.size)
         self.explained_variance_ratio_ = ratio
         self._reordered(order)
@@ -143,7 +159,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             written as a whole.
         """
         check_is_fitted(self)
-        project = partial(_scores, components=self.components_, mean=self.mean_)
+        project = partial(_scores, components=double(self.components_), mean=double(self.mean_))
         if not is_streamed(X):
             return project(self._checked(X))
         source = as_source(X)
@@ -166,7 +182,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             Least squares reconstruction; not computed yet where the scores are not.
         """
         check_is_fitted(self)
-        back = partial(_reconstructed, reconstruction=self.reconstruction_, mean=self.mean_)
+        reconstruction, mean = double(self.reconstruction_), double(self.mean_)
+        back = partial(_reconstructed, reconstruction=reconstruction, mean=mean)
         streamed = is_streamed(X)
         scores: Any = as_source(X) if streamed else _checked_scores(X)
         n_columns = scores.n_features if streamed else scores.shape[1]
@@ -199,9 +216,9 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         check_is_fitted(self)
         fold = partial(
             _fold_missed,
-            components=self.components_,
-            reconstruction=self.reconstruction_,
-            mean=self.mean_,
+            components=double(self.components_),
+            reconstruction=double(self.reconstruction_),
+            mean=double(self.mean_),
         )
         found: FloatArray | None
         if is_device_array(X):
@@ -226,11 +243,10 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return np.flatnonzero(mask) if indices else mask
 
     def _checked(self, X: Any) -> Any:
-        return valid_samples(self, X, fitting=False, accept_sparse="csr")
+        return valid_samples(self, X, fitting=False)
 
-    def _warn(self, message: str, level: int = 6) -> None:
-        # Attributed to the caller of fit or fit_moments; six frames up from inside _solve.
-        warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=level)
+    def _warn(self, message: str) -> None:
+        warn_caller(f"{type(self).__name__}: {message}")
 
     @property
     def _n_features_out(self) -> int:
@@ -245,7 +261,9 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
 
 def _checked_scores(X: Any) -> Any:
     return (
-        checked_samples(X) if is_device_array(X) else check_array(X, dtype=["float64", "float32"])
+        checked_samples(X)
+        if is_device_array(X)
+        else as_samples(X, sparse=False, dtype=["float64", "float32"]).values
     )
 
 

@@ -15,7 +15,8 @@ from jointsparse.linalg import Spectrum, double, eigh, positive_part
 from jointsparse.methods.penalty_scale import ROUNDING, absolute_penalty, check_scale
 from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.selection import whitened_target
+from jointsparse.noise import noise_of
+from jointsparse.selection import projection_target
 from jointsparse.solvers.convex_model import (
     factor_scores,
     largest_eta,
@@ -26,11 +27,12 @@ from jointsparse.solvers.convex_published import CONSTANTS, solve_published
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.geometric_median import row_norms
 from jointsparse.solvers.greedy import Target
-from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.solution import Rounding, Solution, proven
 
-AUTO_ALPHA = 0.1
-AUTO_ETA = 0.03
-ALPHA_FOR_CLUSTERS = 0.02  # where the number of clusters says what eta is
+AUTO_ALPHA = 0.1  # where eta is given, or nothing is above the noise
+AUTO_ETA = 0.03  # where nothing is above the noise: a model to look at, of which nothing is kept
+SMALL_ALPHA = 0.02  # where the noise, or the number of clusters, says what eta is
+SMALLEST_ETA = 0.01  # relative: below, the solver takes long and the choice stays as it is
 ETA_FOR_CLUSTERS = (1e-4, 0.5)  # smallest and largest
 
 
@@ -83,17 +85,17 @@ class ConvexSelector(Selector):
         elif self.alpha == "count":
             solution = self._solve_for_count(moments)
         else:
-            solution = self._solve_exact(moments, self.alpha_, self.tol)
+            solution = self._solve_proven(moments, self.alpha_)
         self.loadings_ = to_host(solution.loadings)
         return solution, self._scores(solution)
 
     def _target(self, solution: Solution, moments: Moments) -> Target | None:
-        """Return X S^(-1/2) Ω: what the model reconstructs, every direction of it alike."""
+        """Return XΩ: what the model reconstructs."""
         loadings = double(solution.loadings)
         if self._on_cone:  # ‖Ω y‖ = ‖(U (UᵀU)^(1/2))ᵀ y‖ for Ω = UUᵀ
             lengths, axes = eigh(loadings.T @ loadings)
             loadings = loadings @ (axes * positive_part(lengths) ** 0.5)
-        return whitened_target(loadings, moments)
+        return projection_target(loadings)
 
     def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
         """Return a λ that surely empties the model, in data units, and how to follow a path.
@@ -135,18 +137,24 @@ class ConvexSelector(Selector):
             raise ValueError(f"n_clusters={count!r} is neither None nor a whole number above 0")
 
     def _auto_eta(self, moments: Moments) -> float:
-        """Return what "auto" means: with c clusters, a penalty that leaves c - 1 components.
+        """Return what "auto" means: the noise edge; with c clusters, what leaves c - 1 components.
 
         On the relative scale η removes the directions whose eigenvalue is below that share of the
-        largest; the geometric mean of eigenvalues c - 1 and c lies between the two.
+        largest. The geometric mean of eigenvalues c - 1 and c lies between the two.
         """
         if self.n_clusters is None:
-            return AUTO_ETA
+            noise = noise_of(moments)
+            return max(noise.share, SMALLEST_ETA) if noise.count else AUTO_ETA
         count = max(2, int(self.n_clusters))
         values = self._slope_values(moments, count)
         padded = np.append(values, np.zeros(count)) / values[0]
         share = np.sqrt(padded[count - 2] * padded[count - 1])
         return float(np.clip(share, *ETA_FOR_CLUSTERS))
+
+    def _auto_alpha(self, moments: Moments) -> float:
+        if self.n_clusters is not None:
+            return SMALL_ALPHA
+        return SMALL_ALPHA if self._eta == "auto" and noise_of(moments).count else AUTO_ALPHA
 
     def _set_penalties(self, moments: Moments) -> None:
         scale = check_scale(self.penalty_scale)
@@ -163,7 +171,7 @@ class ConvexSelector(Selector):
             "alpha",
             "auto" if self.alpha == "count" else self.alpha,
             scale=scale,
-            auto=AUTO_ALPHA if self.n_clusters is None else ALPHA_FOR_CLUSTERS,
+            auto=self._auto_alpha(moments),
             largest=lambda: self._largest_lam(moments),
             trace=trace,
         )
@@ -180,15 +188,25 @@ class ConvexSelector(Selector):
             both = hasattr(self, "eta") and not self.eta_
             reason = "alpha and eta cannot both be 0" if both else "alpha must be positive"
             raise ValueError(f"{reason}: without a penalty every feature reconstructs itself")
-        total = moments.total_variance
-        # Σ‖x_i‖ is at most the second of these.
-        size = total if self._loss == "squared" else float(np.sqrt(moments.n_samples * total))
+        size = self._empty_objective(moments)
         if self.alpha_ + self.eta_ < ROUNDING * size:
             raise ValueError(
                 f"the penalty is {(self.alpha_ + self.eta_) / size:.2g} of the size of the data, "
                 "which is lost in rounding: without a penalty every feature reconstructs itself; "
                 "raise alpha, or set penalty_scale='relative'"
             )
+
+    def _empty_objective(self, moments: Moments) -> float:
+        """Return the objective of Ω = 0, tr S, or what Σ‖x_i‖ is not above."""
+        total = moments.total_variance
+        return total if self._loss == "squared" else float(np.sqrt(moments.n_samples * total))
+
+    def _solve_proven(self, moments: Moments, lam: float) -> Solution:
+        """Solve for a λ; the gap includes the rounding of the objective and of its bound."""
+        size = self._empty_objective(moments)
+        terms = moments.n_samples * moments.n_features
+        rounding = Rounding(terms, size, size / (lam + self.eta_))
+        return proven(lambda tol: self._solve_exact(moments, lam, tol), self.tol, rounding)
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
         """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
@@ -234,7 +252,7 @@ class ConvexSelector(Selector):
         best: tuple[int, float, Solution] | None = None
         for _ in range(40):
             lam = float(np.sqrt(low * high))
-            solution = self._solve_exact(moments, lam, self.tol)
+            solution = self._solve_proven(moments, lam)
             size = int(np.count_nonzero(self._scores(solution)))
             # Of two supports equally far from the wanted one the larger loses less.
             if best is None or (abs(size - wanted), -size) < (abs(best[0] - wanted), -best[0]):

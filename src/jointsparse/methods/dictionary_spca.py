@@ -43,7 +43,8 @@ class DictionarySPCA(ComponentsMethod):
         variance, because λ scales with X, not with its square. "absolute": the λ above, which is
         the ``alpha`` of scikit-learn's ``SparsePCA``.
     tol : float, default=1e-8
-        Stop when an iteration lowers the objective by less than this fraction of ½ tr S.
+        Stop when an iteration lowers the objective by less than this fraction of ½ tr S, and no
+        single atom or code could lower it by more (see ``diagnostics_``).
     max_iter : int, default=1000
         Largest number of iterations from each of the three starts.
 
@@ -78,6 +79,13 @@ class DictionarySPCA(ComponentsMethod):
         Whether the tolerance was reached.
     stopping_reason_ : str
         Why the solver stopped.
+    diagnostics_ : dict
+        "optimality": by how much the solution misses the conditions of a stationary point: for
+        every atom and code the length of what its gradient misses, divided by √(tr S) and by the
+        length of the code or atom it is multiplied with; the largest of them. Its square is what
+        minimising over one of them would gain, as a share of ½ tr S. "optimality_bound": what it is
+        not above where ``converged_``, √tol. Also how many components are empty, and how often an
+        empty one was filled again.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -148,7 +156,7 @@ class DictionarySPCA(ComponentsMethod):
             root = DenseRoot(scaled)
         count = min(int(self.n_components), rank)
         if count < self.n_components:
-            self._warn(f"the data have rank {count}: only {count} components are fitted")
+            self._warn(f"the data have rank {count}: no more components are fitted")
         solution = solve_dictionary(
             root,
             count,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +11,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from jointsparse.device import is_device_array
+from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_dense, moments_to_fit
 from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
+from jointsparse.notices import warn_caller
 from jointsparse.selection import by_score
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
@@ -71,11 +72,10 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
-        moments = self.moments_of(X, y)
-        self._fit(moments)
-        if is_streamed(X):
-            self._remember_streamed(X, moments)
-        return self
+        with all_or_nothing(self):
+            moments = self.moments_of(X, y)
+            self._note_features(moments)
+            return self._fit(moments)
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:
         """Return the moments of samples, checked as ``fit`` does.
@@ -95,16 +95,14 @@ class MomentsEstimator(BaseEstimator):
             moments = moments_to_fit(as_source(X), self)
             if moments.n_samples < 2:
                 raise ValueError(f"{as_source(X).name} has one row; at least two are needed")
-            self._note_features(moments)
             return moments
-        samples = valid_samples(self, X, fitting=True)
+        with unchanged(self):  # the columns are noted by fit, when it has more to say
+            samples = valid_samples(self, X, fitting=True)
+            names = getattr(self, "feature_names_in_", None)
         # As a source: what was checked once is not checked again.
         moments = Moments.from_data(samples if is_device_array(samples) else ArraySource(samples))
-        moments.feature_names = getattr(self, "feature_names_in_", None)
+        moments.feature_names = names
         return moments
-
-    def _remember_streamed(self, X: Any, moments: Moments) -> None:
-        """Keep what a later question about the samples needs; most methods are asked none."""
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples.
@@ -118,8 +116,9 @@ class MomentsEstimator(BaseEstimator):
         -------
         self
         """
-        self._note_features(moments)
-        return self._fit(moments)
+        with all_or_nothing(self):
+            self._note_features(moments)
+            return self._fit(moments)
 
     def _note_features(self, moments: Moments) -> None:
         self.n_features_in_ = moments.n_features
@@ -131,11 +130,10 @@ class MomentsEstimator(BaseEstimator):
     def _record(self, solution: Solution) -> None:
         """Keep what the solver says about its run; warn where it did not converge."""
         if not solution.converged:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__} did not converge: {solution.reason}. "
                 "Raise max_iter, or tol if that accuracy is not needed.",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of fit or fit_moments
             )
         self.objective_ = solution.objective
         self.history_ = np.asarray(solution.history)

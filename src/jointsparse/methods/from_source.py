@@ -7,22 +7,18 @@ from typing import Any
 import numpy as np
 
 from jointsparse.io.budget import default_budget, size_in_words
-from jointsparse.io.errors import table_error
-from jointsparse.methods import registry
 from jointsparse.methods.passes import moments_with_passes
-from jointsparse.moments import Moments, bytes_for_moments, not_finite
+from jointsparse.methods.plan import Needs, Reading, plan, too_many_samples
+from jointsparse.moments import Moments, not_finite
 from jointsparse.solvers.wide_data import DenseWide
 from jointsparse.sources import Source
-from jointsparse.sources.sums import NotFiniteError, check_finite, mean_of, rounding
+from jointsparse.sources.sums import NotFiniteError, check_finite, rounding
 
 
 def moments_to_fit(source: Source, estimator: Any) -> Moments:
     """Return the moments of a source as a method needs them.
 
-    Where the scatter matrix is all that the method looks at, the samples are read once and not
-    kept. Methods that need a pass over the samples in every iteration get that where the samples
-    are on a cluster or do not fit. What else looks at the samples themselves, and data with more
-    features than samples, are read into memory, if they fit.
+    How they are read is decided by :func:`jointsparse.methods.plan.plan`.
 
     Parameters
     ----------
@@ -33,43 +29,34 @@ def moments_to_fit(source: Source, estimator: Any) -> Moments:
     """
     if source.array is not None:
         return Moments.from_data(source.array)
-    needs_samples = estimator._needs_samples()
-    scatter_fits = bytes_for_moments(source.n_features) <= source.budget
-    known = source.n_samples
-    wide = known is not None and known < source.n_features
-    if scatter_fits and not needs_samples and not wide:
+    name = type(getattr(estimator, "estimator", estimator)).__name__
+    return read_moments(source, Needs.of(estimator), name)
+
+
+def read_moments(source: Source, needs: Needs, method: str = "this") -> Moments:
+    """Return the moments of a source for what is needed of it.
+
+    Parameters
+    ----------
+    source : Source
+        Samples that are not in memory.
+    needs : Needs
+        What is needed of them.
+    method : str
+        What messages call who needs it.
+    """
+    reading = plan(source, needs, method)
+    if reading is Reading.MOMENTS:
         return Moments.from_source(source)
-    passes = scatter_fits and not wide and getattr(estimator, "_takes_passes", bool)()
-    if passes and source.remote:
+    if reading is Reading.PASSES:
         return moments_with_passes(source)
-    n_samples = mean_of(source)[0] if known is None else known
-    # The samples, and a centred copy in float64.
-    needed = n_samples * source.n_features * (source.dtype.itemsize + 8)
-    if passes and needed > source.budget:
-        return moments_with_passes(source)
-    if needed <= source.budget:
+    if reading is Reading.WHOLE:
         return samples_at_hand(source)
-    if wide and getattr(estimator, "_takes_products", bool)():
-        remote = source.wide(DenseWide)
-        if remote is not None:
-            return moments_of_products(source, remote)
-    size = f"{n_samples} × {source.n_features} samples need {size_in_words(needed)}"
-    limit = f"more than the {size_in_words(source.budget)} that may be used"
-    if wide:
-        raise table_error(
-            source.name,
-            f"does not fit in memory: its {size}, {limit}, and {type(estimator).__name__} goes "
-            "over them many times; allow more memory, read fewer columns, or use a method that "
-            f"reads wide tables in blocks of columns: {', '.join(_wide_methods())}.",
-        )
-    if needs_samples:
-        raise table_error(
-            source.name,
-            f"does not fit in memory: its {size}, {limit}, and {type(estimator).__name__} needs "
-            f"them all at once; allow more memory, or use a method that reads them in blocks: "
-            f"{', '.join(_streaming_methods())}.",
-        )
-    return Moments.from_source(source)  # which says what is too large
+    wide = source.wide(DenseWide)
+    if wide is None:  # a collection whose columns cannot be reached
+        assert source.n_samples is not None
+        raise too_many_samples(source, source.n_samples, method)
+    return moments_of_products(source, wide)
 
 
 def samples_at_hand(source: Source) -> Moments:
@@ -124,16 +111,6 @@ def _sparse_methods(n_samples: int, n_features: int) -> list[str]:
         for name, method in methods().items()
         if method.make()._dense_bytes(n_samples, n_features) <= budget
     ]
-
-
-def _wide_methods() -> list[str]:
-    from jointsparse.methods.registry import methods  # which imports the methods
-
-    return [name for name, method in methods().items() if method.make()._takes_products()]
-
-
-def _streaming_methods() -> list[str]:
-    return [name for name, method in registry.methods().items() if method.scatter_only]
 
 
 def check_features(estimator: Any, source: Source) -> None:

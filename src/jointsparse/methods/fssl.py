@@ -6,21 +6,21 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils import check_consistent_length, column_or_1d
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.sparse_samples import combined, times
 from jointsparse.graphs.targets import class_targets, neighbour_targets
+from jointsparse.linalg import double
+from jointsparse.methods.all_or_nothing import all_or_nothing
+from jointsparse.methods.classes import class_labels
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.methods.wide_samples import samples_for_graph
 from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram
-from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.solvers.subspace_equality import solve_equality
 from jointsparse.solvers.subspace_norms import NORMS
 from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
@@ -135,6 +135,9 @@ class FSSL(ComponentsMethod):
         Whether the tolerance was reached.
     stopping_reason_ : str
         Why the solver stopped.
+    diagnostics_ : dict
+        "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
+        where ``converged_``. Only "duality_gap" with ``solver="reweighted"``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -215,7 +218,10 @@ class FSSL(ComponentsMethod):
         -------
         self
         """
-        return self._fit(self.moments_of(X, y))
+        with all_or_nothing(self):
+            moments = self.moments_of(X, y)
+            self._note_features(moments)
+            return self._fit(moments)
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:
         """Return the moments of samples, and with them the classes, checked as ``fit`` does.
@@ -231,23 +237,43 @@ class FSSL(ComponentsMethod):
         -------
         Moments
         """
-        moments = super().moments_of(X, y)
-        moments.cache["labels"] = self._labels(moments, y)
-        return moments
+        return self.with_classes(super().moments_of(X, y), y)
+
+    def with_classes(self, moments: Moments, y: Any) -> Moments:
+        """Return moments with the classes of their samples, checked as ``fit`` does.
+
+        Parameters
+        ----------
+        moments : Moments
+            Moments of the samples; not changed.
+        y : array-like of shape (n_samples,) or None
+            Classes of the samples.
+
+        Returns
+        -------
+        Moments
+        """
+        return moments.with_labels(class_labels(moments, y, self.graph))
+
+    def fit_moments(self, moments: Moments, y: Any = None) -> Self:
+        """Fit the method to moments instead of samples.
+
+        Parameters
+        ----------
+        moments : Moments
+            Count, mean and scatter matrix of the samples, and the samples themselves unless
+            ``graph="pca"``.
+        y : array-like of shape (n_samples,) or None
+            Classes of the samples. None: those that :meth:`moments_of` was given, if any.
+
+        Returns
+        -------
+        self
+        """
+        return super().fit_moments(moments if y is None else self.with_classes(moments, y))
 
     def _needs_samples(self) -> bool:
         return self.graph != "pca"
-
-    def _labels(self, moments: Moments, y: Any) -> NDArray[Any] | None:
-        """Return the classes, where they are wanted and there."""
-        if y is None or self.graph not in ("auto", "lda"):
-            return None
-        labels = column_or_1d(to_host(y) if is_device_array(y) else y)
-        check_consistent_length(moments.data, labels)
-        problem = _not_classes(labels)
-        if problem and self.graph == "lda":
-            raise ValueError(f"graph='lda' needs classes, but {problem}; without them use 'lpp'")
-        return None if problem else labels
 
     def _keep_order(self) -> bool:
         return True
@@ -257,7 +283,7 @@ class FSSL(ComponentsMethod):
             check_count(self.n_components)
 
     def _feature_scores(self) -> FloatArray:
-        lengths = np.linalg.norm(self.components_, axis=0)
+        lengths = np.linalg.norm(double(self.components_), axis=0)
         # Free of the scale of the data, on which A depends.
         return lengths / (np.linalg.norm(lengths) or 1.0)
 
@@ -289,7 +315,12 @@ class FSSL(ComponentsMethod):
             )
         multiple = self._multiple()
         self.mu_ = multiple * self.mu_min_
-        solution = self._solved(problem, largest / multiple)
+        # Targets and data have length 1, and so has the objective of A = 0.
+        terms = moments.n_samples * moments.n_features
+        rounding = Rounding(terms, 1.0, 1.0 if np.isinf(multiple) else multiple)
+        solution = proven(
+            lambda tol: self._solved(problem, largest / multiple, tol), self.tol, rounding
+        )
         self._state = np.asarray(solution.loadings) if self.warm_start else None
         return self._in_units_of_data(solution, problem, moments, scale, unit)
 
@@ -329,7 +360,7 @@ class FSSL(ComponentsMethod):
         return largest
 
     def _chosen_graph(self, moments: Moments) -> str:
-        labels = moments.cache.get("labels")
+        labels = moments.labels
         if self.graph == "lda" and labels is None:
             raise ValueError(
                 "graph='lda' needs the classes of the samples: fit(X, y). Without classes use "
@@ -338,7 +369,7 @@ class FSSL(ComponentsMethod):
         graph = self.graph
         if graph == "auto":
             graph = "lpp" if labels is None else "lda"
-        if graph == "lpp" and not moments.has_samples:
+        if graph in ("lda", "lpp") and not moments.has_samples:
             raise ValueError(
                 f"graph={self.graph!r} needs the samples themselves, not only their scatter "
                 "matrix: use fit(X), or graph='pca'"
@@ -348,14 +379,18 @@ class FSSL(ComponentsMethod):
     def _problem(self, moments: Moments, gram: Gram, scale: float) -> tuple[SubspaceProblem, float]:
         """Return data and targets of length 1, and the length of the targets.
 
-        They stay with the moments: the points of a path have the same targets.
+        They stay with the moments: the points of a path have the same targets. Those of other
+        classes are others.
         """
         self.graph_ = self._chosen_graph(moments)
         of_graph = (self.n_neighbors, self.weights) if self.graph_ == "lpp" else ()
+        problem: tuple[SubspaceProblem, float] | None
         key = f"targets, {(self.graph_, self.n_components, *of_graph)}"
-        if key not in moments.cache:
-            moments.cache[key] = self._new_problem(moments, gram, scale)
-        problem: tuple[SubspaceProblem, float] = moments.cache[key]
+        labels = moments.labels if self.graph_ == "lda" else None
+        known, problem = moments.cache.get(key, (None, None))
+        if problem is None or (labels is not None and not np.array_equal(known, labels)):
+            problem = self._new_problem(moments, gram, scale)
+            moments.cache[key] = (labels, problem)
         return problem
 
     def _new_problem(
@@ -373,7 +408,7 @@ class FSSL(ComponentsMethod):
             return SubspaceProblem(gram, C, Y), length * scale
         data = samples_for_graph(moments, scale)
         if self.graph_ == "lda":
-            Y = class_targets(data, moments.cache["labels"], self.n_components)
+            Y = class_targets(data, moments.labels, self.n_components)
         else:
             graph = affinity(data, self.n_neighbors, weights=self.weights)
             Y = neighbour_targets(data, graph, self.n_components or AUTO_COMPONENTS)
@@ -381,7 +416,7 @@ class FSSL(ComponentsMethod):
         Y = Y / length
         return SubspaceProblem(gram, combined(Y.T, data).T, Y), length
 
-    def _solved(self, problem: SubspaceProblem, penalty: float) -> Solution:
+    def _solved(self, problem: SubspaceProblem, penalty: float, tol: float) -> Solution:
         equality = self.constraint == "equality"
         if self.solver == "reweighted":
             weight = None if equality else penalty
@@ -389,11 +424,11 @@ class FSSL(ComponentsMethod):
                 problem, weight, self.norm, tol=self.tol, max_iter=self.max_iter
             )
         if equality:
-            return solve_equality(problem, self.norm, tol=self.tol, max_iter=self.max_iter)
+            return solve_equality(problem, self.norm, tol=tol, max_iter=self.max_iter)
         start = self._state if self.warm_start else None
         if start is not None and start.shape != problem.correlation.shape:
             start = None
-        return solve_subspace(problem, penalty, self.norm, tol=self.tol, start=start)
+        return solve_subspace(problem, penalty, self.norm, tol=tol, start=start)
 
     def _in_units_of_data(
         self,
@@ -457,15 +492,3 @@ class FSSL(ComponentsMethod):
             value = getattr(self, name)
             if value not in known:
                 raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, known))}")
-
-
-def _not_classes(labels: NDArray[Any]) -> str | None:
-    """Say why labels are no classes; None where they are."""
-    if labels.dtype.kind == "f":
-        if not np.all(np.isfinite(labels)):
-            return "y has values that are not finite"
-        if np.any(labels != np.round(labels)):
-            return "y is continuous"
-    if np.all(labels == labels[0]):
-        return "y has one class only"
-    return None

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
 from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.linalg import columns_near_one
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
@@ -32,9 +33,12 @@ class GraphSelector(Selector):
     and score 0. A subclass defines ``_solve_samples(data, mean, unit)``: ``data`` are the other
     features, centred and divided by ``unit``, so that their mean square is 1; ``mean`` is what
     was taken off, in the same unit. Sparse samples stay sparse where ``_takes_sparse`` says so.
+    A method whose results do not depend on the scale of a feature sets ``_scale_free``; it gets
+    every feature in a unit of its own, in which squares neither underflow nor overflow.
     """
 
     _rewards_duplicates = False
+    _scale_free = False
 
     def _needs_samples(self) -> bool:
         return True
@@ -64,21 +68,29 @@ class GraphSelector(Selector):
             data = sparse_samples(moments, unit, varies)
         else:
             data = moments.centred_data
-            data = np.divide(data if varies.all() else data[:, varies], unit, dtype=np.float64)
-        if self._rewards_duplicates and data.shape[1] < data.shape[0]:
-            labels = twin_labels(data / np.linalg.norm(data, axis=0))
-            if labels is not None:
-                one = int(np.flatnonzero(np.bincount(labels) > 1)[0])
-                pair = np.flatnonzero(varies)[np.flatnonzero(labels == one)[:2]]
-                self._warn(
-                    f"features {pair[0]} and {pair[1]} are multiples of each other, and such "
-                    "features gain undeserved scores; remove one of them"
-                )
+            data = data if varies.all() else data[:, varies]
+            if self._rewards_duplicates and data.shape[1] < data.shape[0]:
+                self._warn_of_multiples(data, varies)
+            if self._scale_free:
+                data = columns_near_one(np.asarray(data, dtype=np.float64))
+            else:
+                data = np.divide(data, unit, dtype=np.float64)
         solution, scores = self._solve_samples(data, moments.mean[varies] / unit, unit)
         loadings = embedded(np.asarray(solution.loadings), varies)
         if loadings.shape[1]:
             self.loadings_ = loadings
         return replace(solution, loadings=loadings), embedded(scores, varies)
+
+    def _warn_of_multiples(self, data: FloatArray, varies: NDArray[np.bool_]) -> None:
+        columns = columns_near_one(np.asarray(data, dtype=np.float64))
+        labels = twin_labels(columns / np.linalg.norm(columns, axis=0))
+        if labels is not None:
+            one = int(np.flatnonzero(np.bincount(labels) > 1)[0])
+            pair = np.flatnonzero(varies)[np.flatnonzero(labels == one)[:2]]
+            self._warn(
+                f"features {pair[0]} and {pair[1]} are multiples of each other, and such "
+                "features gain undeserved scores; remove one of them"
+            )
 
 
 def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:

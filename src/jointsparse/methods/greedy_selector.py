@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.arrays import FloatArray
+from jointsparse.methods.choosing import Model
 from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.selection import Choice, Wanted, choose_features, wanted_features
+from jointsparse.noise import noise_of
+from jointsparse.selection import Choice
 from jointsparse.solvers.columns import feature_columns
 from jointsparse.solvers.greedy import DETERMINED, Target, row_axes, select_greedily
 from jointsparse.solvers.solution import Solution
 
-TARGETS = ("reconstruction", "clusters")
+TARGETS = ("patterns", "reconstruction", "clusters")
 
 
 class GreedySelector(Selector):
@@ -25,8 +29,13 @@ class GreedySelector(Selector):
     .. math:: E_A(H) = \min_B\ \|XA^\top - X_HB\|_F^2 ,
 
     what a linear regression on the features of H leaves unexplained. Each pick is the feature that
-    lowers :math:`E_A` most, given those picked before. Two targets:
+    lowers :math:`E_A` most, given those picked before. Three targets:
 
+    * ``"patterns"``: what lies above the noise, :math:`XA^\top = U\operatorname{diag}(\sqrt{s_i}\,
+      (1 - e/s_i)_+)` with the singular vectors and eigenvalues of X and the noise edge e. Features
+      that share nothing with others come last, and what a pick leaves of a candidate counts with
+      its noise added: :math:`\|r_j^\top XA^\top\|^2/(\|r_j\|^2 + 3(n-1)d_j)`, with its noise
+      variance d_j.
     * ``"reconstruction"``: A = I, all features; the pick is the one with the largest gain of R²
       (orthogonal least squares). With ``n_components`` = m, A projects on the first m principal
       axes.
@@ -36,16 +45,15 @@ class GreedySelector(Selector):
 
     Parameters
     ----------
-    target : {"reconstruction", "clusters"}, default="reconstruction"
-        What the kept features shall explain.
+    target : {"patterns", "reconstruction", "clusters"}, default="patterns"
+        What the kept features shall account for.
     n_components : int or None, default=None
-        Number m of principal components in the target; None is all of them for "reconstruction".
+        Number m of principal components in the target; None is those above the noise for
+        "patterns", and all of them for "reconstruction".
     n_clusters : int or None, default=None
         Number c of clusters: the same as ``n_components`` = c - 1, which goes before it. "clusters"
         needs one of the two.
-    n_features_to_select : int, float or str, default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest that explain 80 %
-        of the variance of all features; "auto", the same with 90 %; "support", all that vary.
+    :shared: n_features_to_select
     tol : float, default=1e-9
         Share of its variance below which a feature counts as determined by the picks.
 
@@ -57,11 +65,7 @@ class GreedySelector(Selector):
         1 for the first pick; behind the picks come the others by what each would add next.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
-    selection_curve_ : ndarray of shape (n_kept,)
-        Share of the variance of all features that the first pick, the first two, … explain.
-    selection_report_ : SelectionReport
-        What the set is worth on held-out samples, beside PCA and random features, and the stand-ins
-        of the dropped features. Computed when first asked for.
+    :shared: attributes
     objective_ : float
         Share of the target left unexplained.
     history_ : ndarray of shape (n_iterations,)
@@ -105,7 +109,7 @@ class GreedySelector(Selector):
     def __init__(
         self,
         *,
-        target: str = "reconstruction",
+        target: str = "patterns",
         n_components: int | None = None,
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
@@ -122,35 +126,42 @@ class GreedySelector(Selector):
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         check_stopping(self.tol, 1)
-        wanted = wanted_features(self.n_features_to_select, moments.n_features)
-        varying = (moments.variances > 0).astype(np.float64)
+        self._count()
         target = self._what_to_explain(moments)
-        choice = choose_features(moments, varying, wanted, target=target, tol=self.tol)
-        path = choice.path
-        if path is None:
-            path = select_greedily(feature_columns(moments), n_picks=0, target=target, tol=self.tol)
-        left = 1 - np.cumsum(path.gains)
+        path = select_greedily(feature_columns(moments), n_picks=0, target=target, tol=self.tol)
         solution = Solution(
             loadings=np.empty((moments.n_features, 0)),
-            objective=float(left[-1]) if left.size else 1.0,
+            objective=1.0,
             gap=None,
-            history=left.tolist(),
+            history=[],
             gap_history=[],
-            n_iter=left.size,
+            n_iter=0,
             converged=True,
             reason=path.reason,
-            state=choice,
+            state=target,
         )
-        return solution, path.first
+        self._alone = path.first
+        return solution, (moments.variances > 0).astype(np.float64)
 
-    def _choose(self, solution: Solution, moments: Moments, wanted: Wanted) -> Choice:
-        choice: Choice = solution.state
+    def _as_model(self, solution: Solution, scores: FloatArray, moments: Moments) -> Model:
+        given = self.target != "patterns" or self._count() is not None
+        return Model(scores, solution.state, knows_noise=not given, tol=self.tol)
+
+    def _make_set(self, model: Model, moments: Moments, y: Any = None) -> Choice:
+        choice = super()._make_set(model, moments, y)
+        self.feature_scores_ = self.__dict__.pop("_alone")
+        path = choice.path
+        if path is not None:  # what the picks have left of the target, one after the other
+            self.history_ = 1 - np.cumsum(path.gains)
+            self.n_iter_ = self.history_.size
+            self.objective_ = float(self.history_[-1]) if self.history_.size else 1.0
+            self.stopping_reason_ = path.reason
         return choice
 
     def _what_to_explain(self, moments: Moments) -> Target | None:
         count = self._count()
         if count is None:
-            return None
+            return noise_of(moments).target if self.target == "patterns" else None
         values, axes = row_axes(feature_columns(moments), 1e-12, count)
         values, axes = values[:count], axes[:, :count]
         return axes if self.target == "clusters" else axes * values**0.5
@@ -158,7 +169,8 @@ class GreedySelector(Selector):
     def _count(self) -> int | None:
         """Return the number of principal components in the target; None is all."""
         if self.target not in TARGETS:
-            raise ValueError(f"target={self.target!r} is neither 'reconstruction' nor 'clusters'")
+            known = ", ".join(map(repr, TARGETS))
+            raise ValueError(f"target={self.target!r} is not one of {known}")
         for name in ("n_components", "n_clusters"):
             value = getattr(self, name)
             if value is not None and not (is_number(value, Integral) and value >= 1):

@@ -22,6 +22,7 @@ from jointsparse.solvers.joint_sparse import (
     Loss,
     SampleLoss,
     emptying_joint_penalty,
+    feature_residuals,
     solve_joint,
 )
 from jointsparse.solvers.passed_sample_loss import PassedSampleLoss
@@ -72,7 +73,9 @@ class JSPCA(ComponentsMethod):
         P. "trace": multiples of that power of tr S which grows like λ with the data: tr S for
         "frobenius", its root for "samples", its power 3/4 for "features". "absolute": λ itself.
     tol : float, default=1e-5
-        Relative change of Q at which to stop; 0 makes exactly ``max_iter`` iterations.
+        Violation of the conditions of optimality at which to stop (see ``diagnostics_``); with
+        ``solver="published"`` the relative change of Q, as published. 0 makes exactly ``max_iter``
+        iterations.
     max_iter : int, default=1000
         Largest number of alternations.
     warm_start : bool, default=False
@@ -103,7 +106,7 @@ class JSPCA(ComponentsMethod):
     ranking_ : ndarray of shape (n_features,)
         1 for the best feature.
     objective_ : float
-        Objective of the solution.
+        Objective of ``projection_`` and ``recovery_``.
     history_ : ndarray of shape (n_iterations,)
         Objective after each alternation. It never rises, except with ``loss="features"``, where
         the constraint moves.
@@ -113,6 +116,15 @@ class JSPCA(ComponentsMethod):
         Whether the tolerance was reached.
     stopping_reason_ : str
         Why the solver stopped.
+    diagnostics_ : dict
+        "optimality": by how much the returned Q and P miss the conditions of a stationary point,
+        the larger of two numbers. For Q, with R the gradient of the loss in Q, the largest
+        :math:`\|r_i+\lambda q_i/\|q_i\|\|` or, where :math:`q_i=0`, :math:`\|r_i\|-\lambda`,
+        divided by λ; for P the gradient along the constraint, as a share of the whole. Norms that
+        are not squared are smoothed by 1e-6 of their typical size. With ``loss="features"`` Q and P
+        are optimal for the weights D of their own residuals. "optimality_bound": what it is not
+        above where ``converged_``, ``tol`` and the rounding of the scatter matrix. Neither is there
+        with ``solver="published"``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -205,6 +217,7 @@ class JSPCA(ComponentsMethod):
                 gram, start.shape[1], self.alpha_, tol=self.tol, max_iter=self.max_iter
             )
             loadings = self._as_published(solution)
+            solution = replace(solution, objective=self._objective_of_features(gram))
         else:
             warm = self._state if self.warm_start else None
             if warm is not None and warm[0].shape != start.shape:
@@ -259,6 +272,13 @@ class JSPCA(ComponentsMethod):
         centred = moments.centred_data if wide else double(moments.centred_data)
         return SampleLoss(centred, wide=wide, shrink=1 / np.sqrt(gram.trace))
 
+    def _objective_of_features(self, gram: Gram) -> float:
+        """Return the objective of Q and P, less the entries that became zero."""
+        Q, P = self.projection_, self.recovery_
+        norms = feature_residuals(np.asarray(gram.diagonal), Q, P, gram.apply(Q), 0.0)
+        penalty = self.alpha_ * float(np.sum(np.linalg.norm(Q, axis=1)))
+        return float(np.sum(norms)) * float(np.sqrt(gram.trace)) + penalty
+
     def _as_published(self, solution: Solution) -> FloatArray:
         Q = solution.loadings
         self.projection_ = np.where(np.abs(Q) > self.threshold, Q, 0.0)
@@ -275,7 +295,7 @@ class JSPCA(ComponentsMethod):
 
     def _reconstruction(self, solution: Solution, gram: Gram) -> FloatArray:
         weighted = solution.state if self.loss == "samples" else gram
-        return regression(weighted, self.components_.T)
+        return regression(weighted, double(self.components_).T)
 
     def _check_parameters(self) -> None:
         check_stopping(self.tol, self.max_iter, zero_tol=True)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import is_device_array, like, to_host
+from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.from_source import check_features, moments_to_fit
 from jointsparse.methods.fssl import FSSL
 from jointsparse.methods.samples import valid_samples
@@ -45,7 +46,8 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         As in :func:`sklearn.metrics.pairwise.pairwise_kernels`.
     gamma : float or "scale", default="scale"
         Coefficient of the "rbf", "poly", "sigmoid", "laplacian" and "chi2" kernels; "scale" is
-        1 / (n_features × variance of X), which is free of the units of X.
+        1 / (n_features × X.var()), over all entries, as in scikit-learn's ``SVC``. It is free of
+        the units of X, but not of their offsets: standardise features with different means.
     degree : float, default=3
         Exponent of the "poly" kernel.
     coef0 : float, default=1
@@ -146,6 +148,10 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -------
         self
         """
+        with all_or_nothing(self):
+            return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any) -> Self:
         source = as_source(X) if is_streamed(X) else None
         values = X if source is None else moments_to_fit(source, self).data
         X = self._on_host(values, fitting=True)
@@ -198,7 +204,7 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _on_host(self, X: Any, *, fitting: bool) -> FloatArray:
         """Return checked samples as NumPy: scikit-learn's kernels run on the host."""
-        X = valid_samples(self, X, fitting=fitting, accept_sparse=False, dtype=np.float64)
+        X = valid_samples(self, X, fitting=fitting, sparse=False, dtype=np.float64)
         return to_host(X).astype(np.float64, copy=False)
 
     def _scores(self, X: FloatArray) -> FloatArray:
@@ -221,7 +227,7 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _gamma(self, X: FloatArray) -> float:
         if isinstance(self.gamma, str) and self.gamma == "scale":
-            variance = float(X.var(axis=0).mean())
+            variance = float(X.var())
             return 1 / (X.shape[1] * variance) if variance > 0 else 1.0
         if not is_number(self.gamma) or not float(self.gamma) > 0:
             raise ValueError(f"gamma={self.gamma!r} is neither a positive number nor 'scale'")

@@ -35,14 +35,8 @@ class LaplacianScore(GraphSelector):
     width : float or "auto", default="auto"
         t of the heat weights, in units of the data; "auto" is the median distance between
         neighbours.
-    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How scores become a set. "greedy": one by one the feature with the largest product of its
-        score and what it adds to those before it. "residual": score times the share that those
-        before it leave unexplained. "norm": the highest scores, as published.
+    :shared: n_features_to_select
+    :shared: rule_of_scores
 
     Attributes
     ----------
@@ -54,6 +48,7 @@ class LaplacianScore(GraphSelector):
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    :shared: attributes
     objective_ : float
         Mean LS of the features that vary.
     n_iter_, history_, converged_, stopping_reason_

@@ -18,7 +18,7 @@ from jointsparse.methods.graph_selector import (
 )
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.solvers.gram import Gram, SampleGram
-from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.solvers.sparse_gram import SparseGram
 from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
 
@@ -53,14 +53,8 @@ class MCFS(GraphSelector):
     width : float or "auto", default="auto"
         t of the heat weights, in units of the data; "auto" is the median distance between
         neighbours.
-    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How scores become a set. "greedy": one by one the feature with the largest product of its
-        score and what it adds to those before it. "residual": score times the share that those
-        before it leave unexplained. "norm": the highest scores, as published.
+    :shared: n_features_to_select
+    :shared: rule_of_scores
     tol : float, default=1e-6
         Certified relative gap at which to stop.
 
@@ -73,17 +67,21 @@ class MCFS(GraphSelector):
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, c)
         a_1 … a_c in columns, for X with a mean square of 1.
     objective_ : float
         Σ_k of the objectives, with y_k divided by its largest absolute product with a feature,
         and all of them by one number, so that Σ‖y_k‖² = 1: then one λ serves for all.
     duality_gap_ : float
-        Proven upper bound on (objective - optimum) / objective.
+        Proven upper bound on (objective - optimum) / objective, rounding included.
     history_, gap_history_ : ndarray
         Objective and gap after each attempt; one is usual.
     n_iter_, converged_, stopping_reason_
         Attempts made, whether the gap reached the tolerance, and why the solver stopped.
+    diagnostics_ : dict
+        "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
+        where ``converged_``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -165,8 +163,11 @@ class MCFS(GraphSelector):
         length = float(np.linalg.norm(targets))
         targets = targets / length
         problem = SubspaceProblem(gram, combined(targets.T, data).T / scale, targets)
-        solution = solve_subspace(
-            problem, float(self.alpha) * emptying(problem, "l11"), "l11", tol=self.tol
+        penalty = float(self.alpha) * emptying(problem, "l11")
+        solution = proven(
+            lambda tol: solve_subspace(problem, penalty, "l11", tol=tol),
+            self.tol,
+            Rounding(data.shape[0] * data.shape[1], 1.0, 1 / float(self.alpha)),
         )
         loadings = np.asarray(solution.loadings) * (peaks[seen] * length / scale)
         return replace(solution, loadings=loadings), np.max(np.abs(loadings), axis=1)

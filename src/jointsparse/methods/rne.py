@@ -44,15 +44,8 @@ class RNE(GraphSelector):
         Number of neighbours k; at most n_samples - 1 are used.
     ridge : float, default=1e-3
         Regularisation of the reconstruction weights, relative to the local variance.
-    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
-        "support", all with a nonzero score. The
-        published solver fits one model for each number, so it needs a number or a share.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How scores become a set. "greedy": one by one the feature with the largest product of its
-        score and what it adds to those before it. "residual": score times the share that those
-        before it leave unexplained. "norm": the highest scores, as published.
+    :shared: n_features_to_select
+    :shared: rule_of_scores
     solver : {"exact", "published"}, default="exact"
         "exact": the best selection. "published": the iterations of the paper, with the score
         :math:`\sum_l H_{jl}^2`.
@@ -86,6 +79,7 @@ class RNE(GraphSelector):
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, n_features_to_select)
         H, of the published solver.
     objective_ : float

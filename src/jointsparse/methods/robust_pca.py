@@ -14,7 +14,8 @@ from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram
 from jointsparse.solvers.pursuit import solve_pursuit
-from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.solution import Rounding, Solution, proven
+from jointsparse.text import counted
 
 NEGLIGIBLE = 1e-6  # of the largest singular value, or ten times the tolerance where that is more
 
@@ -76,7 +77,7 @@ class RobustPCA(ComponentsMethod):
         For each sample the share of its energy in the errors, ‖e‖² / (‖l‖² + ‖e‖²) with l around
         the median: near 1 for a sample that the components do not describe.
     duality_gap_ : float
-        Proven upper bound on (objective - optimum) / objective.
+        Proven upper bound on (objective - optimum) / objective, rounding included.
     gap_history_ : ndarray of shape (n_iterations,)
         The same, as known after each iteration.
     components_ : ndarray of shape (n_components, n_features)
@@ -101,13 +102,17 @@ class RobustPCA(ComponentsMethod):
     objective_ : float
         Objective of the solution.
     history_ : ndarray of shape (n_iterations,)
-        Objective known after each iteration; it is evaluated at every tenth.
+        Objective known after each iteration; it is evaluated at every tenth. Before the first
+        of these it is that of (0, X).
     n_iter_ : int
         Iterations made.
     converged_ : bool
         Whether the tolerance was reached.
     stopping_reason_ : str
         Why the solver stopped.
+    diagnostics_ : dict
+        "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
+        where ``converged_``. "rank": number of singular values of the low-rank part.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -237,7 +242,12 @@ class RobustPCA(ComponentsMethod):
         data = np.asarray(moments.centred_data, dtype=np.float64)
         self.alpha_ = self._factor() / float(np.sqrt(max(data.shape)))
         median = np.median(data, axis=0)
-        solution = solve_pursuit(data - median, self.alpha_, tol=self.tol, max_iter=self.max_iter)
+        rest = data - median
+        solution = proven(
+            lambda tol: solve_pursuit(rest, self.alpha_, tol=tol, max_iter=self.max_iter),
+            self.tol,
+            Rounding(data.size, self.alpha_ * float(np.sum(np.abs(rest)))),
+        )
         errors, scores = solution.state
         self.sparse_ = errors
         self.low_rank_ = data + moments.mean - errors
@@ -249,7 +259,7 @@ class RobustPCA(ComponentsMethod):
         if not np.any(loadings):
             self._warn("the low-rank part is empty; raise alpha")
         elif self.n_components is not None and loadings.shape[1] < self.n_components:
-            self._warn(f"the low-rank part has only {loadings.shape[1]} components")
+            self._warn(f"the low-rank part has only {counted(loadings.shape[1], 'component')}")
         return replace(solution, loadings=loadings, state=None)
 
     def _axes(

@@ -11,6 +11,10 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointsparse.device import checked_samples, is_device_array, like
+from jointsparse.methods.from_source import check_features
+from jointsparse.sources.door import Samples, as_samples
+from jointsparse.sources.frames import is_frame, plain_columns
+from jointsparse.sources.in_memory import ArraySource
 
 
 def valid_samples(estimator: Any, X: Any, *, fitting: bool, **options: Any) -> Any:
@@ -27,18 +31,35 @@ def valid_samples(estimator: Any, X: Any, *, fitting: bool, **options: Any) -> A
     fitting : bool
         Whether the columns may be any (two samples at least), or must be those of ``fit``.
     **options
-        More of what scikit-learn's ``validate_data`` takes.
+        More of what the door for samples takes.
     """
     least = 2 if fitting else 1
     if not is_device_array(X):
-        options = {"accept_sparse": ("csr", "csc"), "dtype": "numeric", **options}
-        return validate_data(estimator, X, reset=fitting, ensure_min_samples=least, **options)
+        samples = as_samples(X, ensure_min_samples=least, estimator=estimator, **options)
+        _note_or_compare(estimator, X, samples, fitting=fitting)
+        return samples.values
     if not fitting:
         return checked_samples(X, n_features=estimator.n_features_in_)
     X = checked_samples(X, min_samples=least)
     estimator.n_features_in_ = int(X.shape[1])
     estimator.__dict__.pop("feature_names_in_", None)  # tensors have no names
     return X
+
+
+def _note_or_compare(estimator: Any, X: Any, samples: Samples, *, fitting: bool) -> None:
+    """Keep the number and the names of the columns, or compare them with those of ``fit``.
+
+    scikit-learn does so for what it knows; it does not know where other containers have names.
+    """
+    if is_frame(X) or samples.names is None:
+        columns = X if is_frame(X) else samples.values
+        validate_data(estimator, columns, reset=fitting, skip_check_array=True)
+        return
+    if not fitting:
+        check_features(estimator, ArraySource(*samples))
+        return
+    estimator.n_features_in_ = len(samples.names)
+    estimator.feature_names_in_ = samples.names
 
 
 class ColumnSelector(SelectorMixin):
@@ -57,16 +78,17 @@ class ColumnSelector(SelectorMixin):
         ndarray, data frame, sparse matrix or tensor of shape (n_samples, n_kept)
             A tensor for a tensor, on the same device.
         """
-        if not is_device_array(X):
-            return super().transform(X)
         check_is_fitted(self)
-        X = valid_samples(self, X, fitting=False)
-        kept = self.get_support(indices=True)
+        samples = valid_samples(self, X, fitting=False)
+        if is_frame(X):
+            # scikit-learn knows how to keep the types of the columns.
+            return super().transform(plain_columns(X))
+        X, kept = samples, self.get_support(indices=True)
         if kept.size == 0:
             warnings.warn(
                 "no feature was kept: the result has no column", UserWarning, stacklevel=2
             )
-        return X[:, like(kept, X)]
+        return X[:, like(kept, X)] if is_device_array(X) else X[:, kept]
 
     def inverse_transform(self, X: Any) -> Any:
         """Put kept columns back in their places, with columns of zeros for the others.
@@ -82,7 +104,7 @@ class ColumnSelector(SelectorMixin):
             A tensor for a tensor, on the same device.
         """
         if not is_device_array(X):
-            return super().inverse_transform(X)
+            return super().inverse_transform(as_samples(X).values)
         support = self.get_support()
         X = checked_samples(X, n_features=int(np.count_nonzero(support)))
         xp = array_namespace(X)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,24 +11,20 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from jointsparse.arrays import IntArray
 from jointsparse.device import is_device_array, to_host
+from jointsparse.methods.all_or_nothing import all_or_nothing
+from jointsparse.methods.choosing import ChoosesFeatures, Model
 from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.from_source import moments_to_fit
 from jointsparse.methods.samples import ColumnSelector, valid_samples
-from jointsparse.methods.worth import SelectionWorth
 from jointsparse.moments import Moments, check_variance
-from jointsparse.selection import (
-    Wanted,
-    about_choice,
-    check_rule,
-    choose_features,
-    projection_target,
-    wanted_features,
-)
+from jointsparse.selection import projection_target
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.frames import is_frame
 
 
-class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEstimator):
+class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEstimator):
     r"""Keep the original features that explain a method's components best.
 
     The method gives components: loadings b₁ … b_k. The greedy rule picks, one after the other, the
@@ -47,12 +42,8 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
         ``feature_scores_`` only will do too. Of a pipeline, the last step is meant and the steps
         before it scale the data; they must keep the columns. It is cloned; wrap a fitted one in
         scikit-learn's ``FrozenEstimator``.
-    n_features_to_select : int, float or str, default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest that explain 80 %
-        of the variance of all features; "auto", the same with 90 %; "support", all with a nonzero
-        loading.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How the set is made; "norm" takes the features with the longest loadings.
+    :shared: n_features_to_select
+    :shared: rule_of_model
 
     Attributes
     ----------
@@ -64,11 +55,7 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
-    selection_curve_ : ndarray of shape (n_kept,)
-        Share of the variance of all features that the best, the best two, … explain. Not with
-        "support".
-    selection_report_ : SelectionReport
-        What the set is worth on held-out samples. Computed when first asked for.
+    :shared: attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -118,18 +105,15 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
         -------
         self
         """
-        if is_streamed(X):
-            moments = moments_to_fit(as_source(X), self)
-            self._fit_method_to(moments)
-            self._select(self.estimator_, moments)
-            self._remember_streamed(X, moments)
-            return self
-        checked = valid_samples(self, X, fitting=True)
-        self._check_wanted()
-        X = self._for_method(X)
-        self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
-        method, values = self._method_and_its_data(X, checked)
-        return self._select(method, Moments.from_data(values))
+        with all_or_nothing(self):
+            if is_streamed(X):
+                return self.fit_moments(moments_to_fit(as_source(X), self))
+            checked = valid_samples(self, X, fitting=True)
+            self._check_wanted(self.n_features_in_)
+            X = self._for_method(X, checked)
+            self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
+            method, values = self._method_and_its_data(X, checked)
+            return self._select(method, Moments.from_data(values), y)
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples, and choose the features.
@@ -143,8 +127,9 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
         -------
         self
         """
-        self._fit_method_to(moments)
-        return self._select(self.estimator_, moments)
+        with all_or_nothing(self):
+            self._fit_method_to(moments)
+            return self._select(self.estimator_, moments)
 
     def _fit_method_to(self, moments: Moments) -> None:
         if not hasattr(self.estimator, "fit_moments"):
@@ -156,7 +141,7 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
         self.__dict__.pop("feature_names_in_", None)
         if moments.feature_names is not None:
             self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
-        self._check_wanted()
+        self._check_wanted(moments.n_features)
         self.estimator_ = clone(self.estimator).fit_moments(moments)
 
     def _needs_samples(self) -> bool:
@@ -166,44 +151,36 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
     def _takes_passes(self) -> bool:
         return bool(getattr(self.estimator, "_takes_passes", bool)())
 
-    def _check_wanted(self) -> Wanted:
-        check_rule(self.rule)
-        return wanted_features(self.n_features_to_select, self.n_features_in_)
-
-    def _select(self, method: Any, moments: Moments) -> Self:
-        wanted = self._check_wanted()
-        self.__dict__.pop("selection_curve_", None)
+    def _select(self, method: Any, moments: Moments, y: Any = None) -> Self:
         check_variance(moments)
-        loadings, self.feature_scores_ = _loadings_and_scores(method, moments.n_features)
-        # Rounding of the loadings must not keep a feature that does not vary.
-        self.feature_scores_ = np.where(moments.variances > 0, self.feature_scores_, 0.0)
-        choice = choose_features(
-            moments,
-            self.feature_scores_,
-            wanted,
-            rule=self.rule,
-            target=None if loadings is None else projection_target(loadings),
-            weigh=loadings is None,
-        )
-        self.ranking_, self.support_ = choice.ranking, choice.support
-        if choice.curve is not None:
-            self.selection_curve_ = choice.curve
-        self._remember(moments)
-        message = about_choice(choice, wanted) if choice.available else "every loading is zero"
-        if message:
-            # Attributed to the caller of fit or fit_moments.
-            warnings.warn(f"{type(self).__name__}: {message}", UserWarning, stacklevel=3)
+        self._note_noise(moments)
+        self._make_set(_as_model(method, moments), moments, y)
         return self
+
+    def _model_of(self, moments: Moments, rows: IntArray | None, y: Any) -> Model:
+        method = clone(self.estimator)
+        if isinstance(method, Pipeline):  # the steps before the last have scaled the data
+            method = method[-1]
+        if isinstance(method, MomentsEstimator) and y is None:
+            return _as_model(method.fit_moments(moments), moments)
+        data = self._for_method(moments.data, moments.data)
+        outcome = None if y is None else np.asarray(y)[rows]
+        return _as_model(method.fit(data, outcome), moments)
 
     def _data_for_report(self, X: Any) -> Any:
         if is_streamed(X):
             return super()._data_for_report(X)
-        return self._method_and_its_data(self._for_method(X), super()._data_for_report(X))[1]
+        checked = super()._data_for_report(X)
+        return self._method_and_its_data(self._for_method(X, checked), checked)[1]
 
-    def _for_method(self, X: Any) -> Any:
-        """Return the samples for the method: on the host where it is not one of this library."""
-        foreign = not isinstance(self.estimator, MomentsEstimator)
-        return to_host(X) if foreign and is_device_array(X) else X
+    def _for_method(self, X: Any, checked: Any) -> Any:
+        """Return the samples for the method, which need not be one of this library.
+
+        Such a method has its tensors on the host and knows data frames, but no other container.
+        """
+        if isinstance(self.estimator, MomentsEstimator) or is_frame(X):
+            return X
+        return to_host(checked) if is_device_array(checked) else checked
 
     def _method_and_its_data(self, X: Any, checked: Any) -> tuple[Any, Any]:
         """Return what has the components, and the data that it saw."""
@@ -233,10 +210,8 @@ class SelectFeatures(SelectionWorth, MetaEstimatorMixin, ColumnSelector, BaseEst
         return tags
 
 
-def _loadings_and_scores(
-    method: Any, n_features: int
-) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
-    """Return loadings (n_features × k; None where there are none) and scores of the features."""
+def _as_model(method: Any, moments: Moments) -> Model:
+    """Return what a fitted method says about the features: its loadings, or else its scores."""
     components = getattr(method, "components_", None)
     scores = getattr(method, "feature_scores_", None)
     if components is None and scores is None:
@@ -244,14 +219,17 @@ def _loadings_and_scores(
             f"{type(method).__name__} has neither components_ nor feature_scores_ after fit, so "
             "there is nothing to select features by"
         )
-    loadings = None
+    target = None
     if components is not None:
         loadings = np.asarray(components, dtype=np.float64).T
-        if loadings.shape[:1] != (n_features,):
+        if loadings.shape[:1] != (moments.n_features,):
             raise ValueError(
                 f"components_ of {type(method).__name__} has {loadings.shape[:1]} columns, not one "
-                f"for each of the {n_features} features"
+                f"for each of the {moments.n_features} features"
             )
+        target = projection_target(loadings)
         if scores is None:
             scores = np.linalg.norm(loadings, axis=1)
-    return loadings, np.asarray(scores, dtype=np.float64)
+    # Rounding of the loadings must not keep a feature that does not vary.
+    kept = np.where(moments.variances > 0, np.asarray(scores, dtype=np.float64), 0.0)
+    return Model(kept, target, weigh=target is None)

@@ -49,20 +49,15 @@ class SOGFS(GraphSelector):
         Exponent of the row norms, above 0 and at most 1.
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 2 are used.
-    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How scores become a set. "greedy": one by one the feature with the largest product of its
-        score and what it adds to those before it. "residual": score times the share that those
-        before it leave unexplained. "norm": the highest scores, as published.
+    :shared: n_features_to_select
+    :shared: rule_of_scores
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which penalty and trace weigh the same for a W with
         equal rows, on the first graph. "trace": multiples of tr(XᵀL_S X) on the first graph.
         "absolute": the number of the authors' program (half of the paper's).
     tol : float, default=1e-4
-        Largest change of a score at which the search for W stops.
+        Largest change of a score at which the search for W stops; after the last alternation also
+        violation of its conditions of optimality (see ``diagnostics_``).
     max_iter : int, default=50
         Largest number of alternations.
 
@@ -74,24 +69,33 @@ class SOGFS(GraphSelector):
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, n_components)
         W. More columns where eigenvalues tie.
     graph_ : csr_array of shape (n_samples, n_samples)
         S.
     objective_ : float
-        Objective of the solution.
+        The objective above at ``graph_``, ``loadings_`` and the last λ, with the best F: the term
+        in F is λ times the sum of the c smallest eigenvalues of L_S, which is 0 where the graph has
+        c components.
     history_ : ndarray of shape (n_iterations,)
-        Objective after each alternation; each belongs to its own λ, so it may rise.
+        The same after each alternation; each belongs to its own λ, so it may rise. After the last,
+        W goes on until it is stationary, so that ``objective_`` may be lower.
     alpha_, graph_penalty_, cluster_penalty_ : float
         g, γ and the last λ.
     n_iter_ : int
         Alternations made.
     converged_ : bool
-        Whether the graph has c components.
+        Whether the graph has c components, where the alternation ends as published, and W is
+        stationary on it.
     stopping_reason_ : str
         Why the solver stopped.
     diagnostics_ : dict
-        Numbers of components of the graph and of nonzero rows.
+        Numbers of components of the graph and of nonzero rows. "optimality": how far W is from
+        stationary on ``graph_``, as in :class:`UDFS`. "optimality_bound": what it is not above
+        where ``converged_``, ``tol``. "graph_change": ‖S' - S‖/‖S‖ for the S' that is best for the
+        returned W among the same neighbours; the alternation, as published, does not wait for it to
+        vanish.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -120,6 +124,7 @@ class SOGFS(GraphSelector):
     """
 
     _rewards_duplicates = True
+    _scale_free = True
 
     def __init__(
         self,

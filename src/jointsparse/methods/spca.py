@@ -58,7 +58,8 @@ class SPCA(ComponentsMethod):
         ``ridge`` is a multiple of the largest eigenvalue of S. "trace": multiples of the total
         variance tr S. "absolute": the numbers of the paper.
     tol : float, default=1e-5
-        Relative change of B at which to stop.
+        Relative change of B, and violation of the conditions of optimality (see ``diagnostics_``),
+        at which to stop.
     max_iter : int, default=1000
         Largest number of alternations.
     warm_start : bool, default=False
@@ -98,6 +99,12 @@ class SPCA(ComponentsMethod):
         Whether the tolerance was reached.
     stopping_reason_ : str
         Why the solver stopped.
+    diagnostics_ : dict
+        "optimality": by how much the solution misses the conditions of a stationary point. With A
+        the best for B, and r half the gradient of the smooth part in :math:`b_j`, it is the largest
+        \|r + ½λ₁ sign(b)\|, or \|r\| - ½λ₁ where b = 0, divided by ½λ₁ (without such a penalty by
+        the largest entry of S a_j; with ``n_nonzero`` nonzero loadings only). "optimality_bound":
+        what it is not above where ``converged_``, ``tol``. "empty_components": their number.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -177,7 +184,7 @@ class SPCA(ComponentsMethod):
         values, start = self._principal(moments, gram)
         count = values.size
         if count < self.n_components:
-            self._warn(f"the data have rank {count}: only {count} components are fitted")
+            self._warn(f"the data have rank {count}: no more components are fitted")
         ridge = self._ridge_in_trace(moments, gram)
         counts = self._counts(moments.n_features, count)
         l1, turning = np.zeros(count), False

@@ -46,24 +46,19 @@ class SPCAPSD(ConvexSelector):
     Parameters
     ----------
     alpha : float, "auto" or "count", default="auto"
-        Sparsity penalty λ on the scale of ``penalty_scale``; "auto" is 0.1 on the relative scale,
-        and 0.02 where ``n_clusters`` is given. "count" finds the penalty whose solution has exactly
-        ``n_features_to_select`` nonzero features.
+        Sparsity penalty λ on the scale of ``penalty_scale``; "auto" is 0.02 on the relative scale,
+        and 0.1 where ``eta`` is given or nothing is above the noise. "count" finds the penalty
+        whose solution has exactly ``n_features_to_select`` nonzero features.
     eta : float or "auto", default="auto"
-        Rank penalty η on the scale of ``penalty_scale``; "auto" is 0.03 on the relative scale, and
-        √(s_(c-1) s_c)/s₁ where ``n_clusters`` is given, s_i being the eigenvalues of S.
+        Rank penalty η on the scale of ``penalty_scale``; "auto" is the noise edge: directions whose
+        eigenvalue noise alone could have are removed (η = 2e, at least 0.01 on the relative scale;
+        0.03 where nothing is above the noise). Where ``n_clusters`` is given it is
+        √(s_(c-1) s_c)/s₁, s_i being the eigenvalues of S.
     n_clusters : int or None, default=None
         Number c of groups that the samples fall into, where it is known. It changes what "auto"
         means for the penalties, which then leave about c - 1 components.
-    n_features_to_select : int, float or str, default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %;
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How the set is made from the model. "greedy": the feature that explains most of what the
-        model reconstructs (Ω S^(-1/2)) beyond those already kept. "residual": the largest score ×
-        share of the feature's variance that is still unexplained. "norm": the largest scores, as
-        published; neighbours that repeat each other are all kept.
+    :shared: n_features_to_select
+    :shared: rule_of_model
     solver : {"exact", "splitting", "factored", "published"}, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by whichever way
         suits the shape and the rank. "splitting" (p × p matrices) and "factored" (never a p × p
@@ -98,19 +93,15 @@ class SPCAPSD(ConvexSelector):
         what each would add next.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
-    selection_curve_ : ndarray of shape (n_kept,)
-        Share of the variance of all features that the best kept feature, the best two, … explain.
-        Not with "support".
-    selection_report_ : SelectionReport
-        What the set is worth on held-out samples, beside PCA and random features, and the stand-ins
-        of the dropped features. Computed when first asked for.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, rank)
         U with Ω = UUᵀ, the columns orthogonal and the longest first.
     proved_zero_ : ndarray of shape (n_features,)
         Features that are proved to be zero in *every* optimum; other zeros are zeros of this
         solution. Where the solver screens.
     duality_gap_ : float
-        Proven upper bound on (objective - optimum) / objective. Exact solver only.
+        Proven upper bound on (objective - optimum) / objective, rounding included. Exact solver
+        only.
     objective_ : float
         Objective of the solution.
     history_, gap_history_ : ndarray of shape (n_iterations,)
@@ -124,7 +115,8 @@ class SPCAPSD(ConvexSelector):
     stopping_reason_ : str
         Why the solver stopped.
     diagnostics_ : dict
-        Rank of Ω, residuals, step size.
+        Rank of Ω, residuals, step size; of the exact solver also "optimality", ``duality_gap_``
+        again, and "optimality_bound", ``tol``, which it is not above where ``converged_``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)

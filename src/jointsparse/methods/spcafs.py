@@ -54,21 +54,16 @@ class SPCAFS(Selector):
         where 0.03 to 10 is the useful range.
     p : float, default=0.5
         Exponent of the row norms, above 0 and at most 1.
-    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How the set is made from the model. "greedy": one by one the feature that explains most of
-        the projected samples beyond those already kept. "residual": score times the share that
-        those before it leave unexplained. "norm": the highest scores, as published.
+    :shared: n_features_to_select
+    :shared: rule_of_scores
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which, for a W with equal rows, the penalty equals
         the variance of the first m principal components. "trace": multiples of the total variance
         tr S, S = XᵀX. "absolute": the number of the paper.
     tol : float, default=1e-4
-        Largest change of a score at which to stop.
-    max_iter : int, default=200
+        Largest change of a score, and violation of the conditions of optimality (see
+        ``diagnostics_``), at which to stop.
+    max_iter : int, default=1000
         Largest number of eigenproblems.
 
     Attributes
@@ -79,12 +74,14 @@ class SPCAFS(Selector):
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, n_components)
         W. More columns where eigenvalues tie.
     objective_ : float
-        Objective of the solution.
+        The objective above, at ``loadings_``.
     history_ : ndarray of shape (n_iterations,)
-        Objective after each eigenproblem; it never rises.
+        Objective after each eigenproblem as it is minimised, with :math:`\|w_j\|^2+10^{-10}` in
+        place of :math:`\|w_j\|^2`: it never rises, and ends slightly above ``objective_``.
     alpha_ : float
         g in the units of the data.
     n_components_ : int
@@ -96,7 +93,10 @@ class SPCAFS(Selector):
     stopping_reason_ : str
         Why the solver stopped.
     diagnostics_ : dict
-        Number of nonzero rows.
+        Number of nonzero rows. "optimality": length of the gradient of the smoothed objective
+        (:math:`\|w_j\|^2+10^{-10}` in place of :math:`\|w_j\|^2`) along the matrices with
+        orthonormal columns, at W, divided by the length of the gradient of its penalty.
+        "optimality_bound": what it is not above where ``converged_``, ``tol``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -135,7 +135,7 @@ class SPCAFS(Selector):
         rule: str = "greedy",
         penalty_scale: str = "relative",
         tol: float = 1e-4,
-        max_iter: int = 200,
+        max_iter: int = 1000,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -157,7 +157,7 @@ class SPCAFS(Selector):
         form, rank, eigenvalues, twins = _form(moments, varies)
         count = self._count(rank, int(varies.sum()))
         if count > rank:
-            self._warn(f"the data have rank {rank}: only {rank} components are fitted")
+            self._warn(f"the data have rank {rank}: no more components are fitted")
             count = rank
         penalty = row_penalty(
             self.alpha,
@@ -181,8 +181,9 @@ class SPCAFS(Selector):
         history = [(1 + value) * total for value in solution.history]
         self.loadings_ = embedded(np.asarray(solution.loadings), varies)
         scores = embedded(scores_of(solution.state), varies)
+        objective = (1 + solution.objective) * total
         return (
-            replace(solution, objective=history[-1], history=history, loadings=self.loadings_),
+            replace(solution, objective=objective, history=history, loadings=self.loadings_),
             scores,
         )
 

@@ -47,21 +47,16 @@ class UDFS(GraphSelector):
         or, on the absolute scale, the number of the paper.
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
-    n_features_to_select : int, float, "auto", "r2>=0.8" or "support", default="auto"
-        How many features to keep: a number; a share of all; "r2>=0.8", the fewest, in the order of
-        ``rule``, that explain 80 % of the variance of all features; "auto", the same with 90 %; or
-        "support", all with a nonzero score.
-    rule : {"greedy", "residual", "norm"}, default="greedy"
-        How scores become a set. "greedy": one by one the feature with the largest product of its
-        score and what it adds to those before it. "residual": score times the share that those
-        before it leave unexplained. "norm": the highest scores, as published.
+    :shared: n_features_to_select
+    :shared: rule_of_scores
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which penalty and trace weigh the same for a W with
         equal rows, (c/p) tr M / √(pc). "trace": multiples of tr M. "absolute": the number of the
         paper.
     tol : float, default=1e-4
-        Largest change of a score at which to stop.
-    max_iter : int, default=200
+        Largest change of a score, and violation of the conditions of optimality (see
+        ``diagnostics_``), at which to stop.
+    max_iter : int, default=1000
         Largest number of eigenproblems. (The authors' program makes 20.)
 
     Attributes
@@ -72,12 +67,14 @@ class UDFS(GraphSelector):
         1 for the best feature.
     support_ : ndarray of shape (n_features,)
         Which features are kept.
+    :shared: attributes
     loadings_ : ndarray of shape (n_features, n_clusters)
         W. More columns where eigenvalues tie.
     objective_ : float
-        Objective of the solution.
+        The objective above, at ``loadings_``.
     history_ : ndarray of shape (n_iterations,)
-        Objective after each eigenproblem; it never rises.
+        Objective after each eigenproblem as it is minimised, with :math:`\|w_j\|^2+10^{-10}` in
+        place of :math:`\|w_j\|^2`: it never rises, and ends slightly above ``objective_``.
     alpha_ : float
         g in the units of the objective.
     n_iter_ : int
@@ -87,7 +84,10 @@ class UDFS(GraphSelector):
     stopping_reason_ : str
         Why the solver stopped.
     diagnostics_ : dict
-        Number of nonzero rows.
+        Number of nonzero rows. "optimality": length of the gradient of the smoothed objective
+        (:math:`\|w_j\|^2+10^{-10}` in place of :math:`\|w_j\|^2`) along the matrices with
+        orthonormal columns, at W, divided by the length of the gradient of its penalty.
+        "optimality_bound": what it is not above where ``converged_``, ``tol``.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -132,7 +132,7 @@ class UDFS(GraphSelector):
         rule: str = "greedy",
         penalty_scale: str = "relative",
         tol: float = 1e-4,
-        max_iter: int = 200,
+        max_iter: int = 1000,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +11,36 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from jointsparse.methods.from_source import check_features
+from jointsparse.arrays import IntArray
+from jointsparse.device import is_device_array, like
+from jointsparse.linalg import array_namespace
+from jointsparse.methods.from_source import check_features, read_moments
+from jointsparse.methods.plan import TO_JUDGE
 from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.selection_report import SelectionReport, selection_report
+from jointsparse.significance import feature_significance
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.trials import (
+    MOST_ROWS,
+    Cut,
+    Picked,
+    cut_and_pick,
+    fixed_cut,
+    rows_that_take_part,
+)
 
 REMEMBERED_ENTRIES = 2**22  # 32 MB: samples up to this size are kept until the report is made
+FEWEST_REMEMBERED = 1000  # samples: of larger tables so many at least must fit, or none are kept
 
 
 class SelectionWorth:
     """Adds ``selection_report_`` and ``selection_report(X)`` to a selector.
 
     ``selection_report_`` is computed when it is first asked for and kept from then on. It needs the
-    samples, and an estimator should not hold on to large data. So up to 4 million entries are
-    remembered by reference, never copied; larger data only as long as the caller keeps them (a weak
-    reference). They are forgotten once the report is made, and pickles never contain them.
+    samples, and the caller may change those: so the estimator keeps a copy of those that take part
+    (:func:`~jointsparse.trials.rows_that_take_part`) where it has at most 4 million entries, and
+    forgets it once the report is made. Pickles never contain it.
     """
 
     support_: NDArray[np.bool_]
@@ -40,32 +53,61 @@ class SelectionWorth:
             if name != "selection_report_":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             check_is_fitted(self)
-            moments = self._remembered_moments()
-            if moments is None:
+            remembered = self.__dict__.get("_remembered")
+            if remembered is None:
                 raise AttributeError(
-                    "the samples of fit are no longer at hand (large data are not kept, nor are "
-                    "data in a pickle): use selection_report(X)"
+                    "the samples of fit are no longer at hand (large tables are not kept, nor are "
+                    "the samples in a pickle): use selection_report(X)"
                 )
-            self.selection_report_ = self._make_report(moments)
+            moments, cut, y = remembered
+            if not isinstance(moments, Moments):
+                moments = Moments.from_data(moments)
+            if cut is None and self.support_.any():
+                cut = self._cut(moments, y)
+            self.selection_report_ = self._make_report(moments, cut)
             self.__dict__.pop("_remembered", None)
             return self.selection_report_
 
-    def selection_report(self, X: Any) -> SelectionReport:
-        """Measure on any samples what the kept features explain.
+    def _cut(self, moments: Moments, y: Any = None) -> Cut:
+        """Repeat the selection in parts of the samples."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of parts; the fit to all samples warns
+            return cut_and_pick(moments, partial(self._pick_on, y=y))
+
+    def _pick_on(self, moments: Moments, rows: IntArray | None, *, y: Any) -> Picked:
+        """Select on some of the samples, as many features as may be of use."""
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def selection_report(self, X: Any, y: Any = None, *, new: bool = False) -> SelectionReport:
+        """Measure what the kept features are worth, on the samples of ``fit`` or on others.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, those of fit or others.
+        X : array-like, data frame or sparse matrix of shape (n_samples, n_features), or Moments
+            Samples, or their moments.
+        y : array-like or None
+            What ``fit`` was given, for methods that want it.
+        new : bool, default=False
+            Whether these samples had no part in ``fit``. If not, the selection is repeated in parts
+            of them, as for ``selection_report_``. New samples judge the kept features as they are.
 
         Returns
         -------
         SelectionReport
-            R² of the kept features, of as many principal components and of random sets of the same
-            size, on samples held out of the regression; and the stand-ins of dropped features.
+            What the kept features predict of the dropped ones, beside random sets of the same size,
+            principal components and all other features; and the stand-ins of dropped features.
         """
         check_is_fitted(self)
-        return self._make_report(Moments.from_data(self._data_for_report(X)))
+        moments = X
+        if not isinstance(X, Moments):
+            moments = _moments_to_judge(self._data_for_report(X))
+        kept = np.flatnonzero(self.support_)
+        cut = None
+        if kept.size and not new:
+            cut = self._cut(moments, y)
+        elif kept.size:
+            cut = fixed_cut(moments, kept, feature_significance(moments).significant)
+        return self._make_report(moments, cut)
 
     def transform(self, X: Any) -> Any:
         """Keep the chosen columns.
@@ -122,42 +164,23 @@ class SelectionWorth:
             return X
         return valid_samples(self, X, fitting=False)
 
-    def _make_report(self, moments: Moments) -> SelectionReport:
-        kept = np.flatnonzero(self.support_)
-        if kept.size == 0:
-            raise AttributeError("no feature was kept, so there is nothing to report on")
-        report = selection_report(moments, kept)
-        if report.below_random:
-            advice = ". rule='greedy' avoids features that repeat each other"
-            warnings.warn(
-                f"{type(self).__name__}: the kept features are worth less than random ones: "
-                f"{report}{'' if getattr(self, 'rule', '') == 'greedy' else advice}",
-                UserWarning,
-                stacklevel=3,
-            )
-        return report
+    def _make_report(self, moments: Moments, cut: Cut | None) -> SelectionReport:
+        return selection_report(moments, np.flatnonzero(self.support_), cut)
 
-    def _remember(self, moments: Moments) -> None:
+    def _remember(self, moments: Moments, cut: Cut | None, y: Any = None) -> None:
+        """Keep what the report will need: samples of its own, or moments."""
         self.__dict__.pop("selection_report_", None)
-        source: Any = moments.data if moments.has_samples else moments
-        size = moments.n_features * (moments.n_samples if moments.has_samples else 1)
-        if sp.issparse(source):
-            size = source.nnz
-        self._remembered: Any = source
-        if size > REMEMBERED_ENTRIES or not moments.has_samples:
-            self._remembered = weakref.ref(source)
-
-    def _remember_streamed(self, X: Any, moments: Moments) -> None:
-        # Nobody else has these moments; samples that were read into memory can be read again.
-        self._remembered = as_source(X) if moments.has_samples else moments
-
-    def _remembered_moments(self) -> Moments | None:
-        source = self.__dict__.get("_remembered")
-        if isinstance(source, weakref.ref):
-            source = source()
-        if source is None or isinstance(source, Moments):
-            return source
-        return Moments.from_data(source)
+        self.__dict__.pop("_remembered", None)
+        if not moments.has_samples:
+            if moments.n_features**2 <= REMEMBERED_ENTRIES:
+                self._remembered = (moments, cut, None)
+        elif hasattr(moments.data, "transposed_times"):
+            self._remembered = (moments, cut, None)  # the samples stay where they are
+        else:
+            samples = _some_rows(moments.data)
+            if samples is not None:
+                complete = samples.shape[0] == moments.n_samples
+                self._remembered = (samples, cut, y) if complete else (samples, None, None)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
@@ -168,7 +191,32 @@ class SelectionWorth:
         return state
 
 
+def _moments_to_judge(X: Any) -> Moments:
+    """Return the moments of samples to judge a set of features by, however many there are."""
+    if not is_streamed(X):
+        return Moments.from_data(X)
+    source = as_source(X)
+    if source.array is not None:
+        return Moments.from_data(source.array)
+    return read_moments(source, TO_JUDGE)
+
+
 def _put_back(block: Any, kept: NDArray[np.int64], n_features: int) -> NDArray[Any]:
     full = np.zeros((block.shape[0], n_features), dtype=block.dtype)
     full[:, kept] = block.toarray() if sp.issparse(block) else block
     return full
+
+
+def _some_rows(data: Any) -> Any:
+    """Return a copy of the samples that trials use, or of fewer; None where they are too large."""
+    n_samples, n_features = data.shape
+    entries = data.nnz if sp.issparse(data) else n_samples * n_features
+    most = max(1, int(REMEMBERED_ENTRIES * n_samples // max(entries, 1)))
+    if most >= n_samples <= MOST_ROWS:
+        return (
+            array_namespace(data).asarray(data, copy=True) if not sp.issparse(data) else data.copy()
+        )
+    if most < min(n_samples, FEWEST_REMEMBERED):
+        return None
+    rows = np.sort(rows_that_take_part(n_samples)[:most])
+    return data[like(rows, data)] if is_device_array(data) else data[rows]

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 
 from jointsparse.arrays import FloatArray
+from jointsparse.sources.door import as_samples
 
 
 def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
@@ -125,7 +126,7 @@ def clustering_scores(
     from sklearn.cluster import KMeans
     from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-    X, y = check_array(X, dtype=[np.float64, np.float32]), column_or_1d(y)
+    X, y = _dense(X), column_or_1d(y)
     check_consistent_length(X, y)
     if n_repeats < 1:
         raise ValueError(f"n_repeats={n_repeats} is not a whole number of at least 1")
@@ -180,7 +181,7 @@ def nearest_neighbour_accuracy(
     """
     from sklearn.neighbors import KNeighborsClassifier
 
-    X, y = check_array(X, dtype=[np.float64, np.float32]), column_or_1d(y)
+    X, y = _dense(X), column_or_1d(y)
     check_consistent_length(X, y)
     classes, counts = np.unique(y, return_counts=True)
     if not 1 <= per_class < counts.min():
@@ -198,6 +199,10 @@ def nearest_neighbour_accuracy(
         neighbour = KNeighborsClassifier(1).fit(seen(X[train]), y[train])
         result[repeat] = neighbour.score(seen(X[~train]), y[~train])
     return result
+
+
+def _dense(X: Any) -> NDArray[Any]:
+    return np.asarray(as_samples(X, sparse=False, dtype=[np.float64, np.float32]).values)
 
 
 def _isometric(X: NDArray[Any]) -> NDArray[Any]:

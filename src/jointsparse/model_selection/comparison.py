@@ -166,6 +166,12 @@ def compare_methods(
     >>> [len(result.kept) for result in found.results], found.jaccard.shape
     ([5, 5], (2, 2))
     """
+    if not isinstance(estimators, Mapping):
+        raise TypeError(
+            "estimators must be a dictionary of estimators by name, and comes before X, as in "
+            f'compare_methods({{"greedy": GreedySelector()}}, X, ...); got '
+            f"{type(estimators).__name__}"
+        )
     if not estimators:
         raise ValueError("estimators is empty: give at least one method")
     if not is_number(n_subsamples, Integral) or n_subsamples < 2 or n_subsamples % 2:

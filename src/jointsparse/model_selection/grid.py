@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils.validation import validate_data
 
+from jointsparse.device import is_device_array
+from jointsparse.methods.samples import valid_samples
 from jointsparse.model_selection.criteria import effective_rank
 from jointsparse.moments import Moments
+from jointsparse.sources.in_memory import ArraySource
 
 # Fractions of the penalties that empty the model.
 SPARSITY = tuple(float(f"{value:.2g}") for value in np.geomspace(0.5, 0.002, 9))
@@ -109,13 +111,11 @@ def as_moments(estimator: Any, X: Any) -> Moments:
     """Return the moments of samples, checked as the estimator would, with its messages."""
     if isinstance(X, Moments):
         return X
-    checked = validate_data(
-        clone(estimator), X, accept_sparse=("csr", "csc"), dtype="numeric", ensure_min_samples=2
-    )
-    moments = Moments.from_data(checked)
-    names = getattr(X, "columns", None)
-    if names is not None and all(isinstance(name, str) for name in names):
-        moments.feature_names = np.asarray(names, dtype=object)
+    fresh = clone(estimator)
+    # As a source: what was checked once is not checked again.
+    values = valid_samples(fresh, X, fitting=True)
+    moments = Moments.from_data(values if is_device_array(values) else ArraySource(values))
+    moments.feature_names = getattr(fresh, "feature_names_in_", None)
     return moments
 
 

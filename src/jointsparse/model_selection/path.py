@@ -161,6 +161,10 @@ def regularization_path(
     [[4, 1], [5, 2], [7, 11]]
     """
     chosen = _fractions(alphas, n_points, smallest)
+    if not hasattr(estimator, "get_params"):
+        raise TypeError(
+            f"the estimator comes before the samples; got {type(estimator).__name__} in its place"
+        )
     model: Any = clone(estimator)
     if not hasattr(model, "emptying_penalty"):
         raise TypeError(
@@ -169,6 +173,8 @@ def regularization_path(
         )
     # Validation by the estimator itself gives its own messages.
     moments = X if isinstance(X, Moments) else model.moments_of(X, y)
+    if isinstance(X, Moments) and y is not None and hasattr(model, "with_classes"):
+        moments = model.with_classes(X, y)
     largest, following = model.emptying_penalty(moments)
     model.set_params(**following)
     scores, solutions, counts, variances = [], [], [], []

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jointsparse.arrays import FloatArray
+from jointsparse.plotting._fitted import check_is_estimator, last_step, names_seen
 from jointsparse.plotting._style import plain_label
 
 _LONGEST_NAME = 28
@@ -111,7 +112,8 @@ def table_of(estimator: Any, feature_names: Sequence[str] | None, display: str) 
     """Return the components of a fitted estimator, or of the last step of a pipeline."""
     from sklearn.utils.validation import check_is_fitted
 
-    final = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    final = last_step(estimator)
+    check_is_estimator(final)
     check_is_fitted(final)
     if np.ndim(getattr(final, "components_", 0)) != 2:
         raise ValueError(
@@ -119,16 +121,6 @@ def table_of(estimator: Any, feature_names: Sequence[str] | None, display: str) 
             "SPCA or PCA; FeatureScoresDisplay draws the scores of any selector"
         )
     if feature_names is None:
-        feature_names = _names_seen(estimator, final)
+        feature_names = names_seen(estimator)
     ratio = getattr(final, "explained_variance_ratio_", None)
     return ComponentTable(final.components_, feature_names, ratio)
-
-
-def _names_seen(estimator: Any, final: Any) -> Sequence[str] | None:
-    names: Sequence[str] | None = getattr(final, "feature_names_in_", None)
-    if names is None and final is not estimator and hasattr(estimator, "feature_names_in_"):
-        # The steps before may have dropped or made features.
-        earlier = estimator[:-1]
-        if hasattr(earlier, "get_feature_names_out"):
-            names = earlier.get_feature_names_out()
-    return names

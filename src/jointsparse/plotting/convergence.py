@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jointsparse.plotting._fitted import fitted_with
 from jointsparse.plotting._style import ACCENT, STRONG, clean_axes
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class ConvergenceDisplay:
         Parameters
         ----------
         estimator : estimator
-            Any fitted estimator of this library.
+            Any fitted estimator of this library, or a pipeline that ends with one.
         relative : bool
             Draw the distance to the final objective instead of the objective.
         ax : matplotlib.axes.Axes, optional
@@ -87,9 +88,7 @@ class ConvergenceDisplay:
         ConvergenceDisplay
             The display, drawn.
         """
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(estimator, "history_")
+        estimator = fitted_with(estimator, "history_", cls.__name__)
         history = estimator.history_
         gap = getattr(estimator, "gap_history_", None)
         display = cls(

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jointsparse.plotting._components import counted
+from jointsparse.plotting._fitted import fitted_with
 from jointsparse.plotting._style import ACCENT
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ class FeatureMapDisplay:
         Parameters
         ----------
         estimator : estimator
-            Any fitted selector, or component method of this library.
+            Any fitted selector, or component method of this library, or a pipeline that ends with
+            one.
         X : array-like or sparse matrix of shape (n_samples, n_features), optional
             Samples: their mean is the picture below. Without them, it is the scores.
         image_shape : (int, int)
@@ -100,13 +102,12 @@ class FeatureMapDisplay:
         FeatureMapDisplay
             The display, drawn.
         """
-        from sklearn.utils import check_array
-        from sklearn.utils.validation import check_is_fitted
+        from jointsparse.sources.door import as_samples
 
-        check_is_fitted(estimator)
+        estimator = fitted_with(estimator, "get_support", cls.__name__)
         background = getattr(estimator, "feature_scores_", None)
         if X is not None:
-            mean = check_array(X, accept_sparse=("csr", "csc")).mean(axis=0)
+            mean = as_samples(X).values.mean(axis=0)
             background = np.asarray(mean, dtype=float).ravel()
         display = cls(
             support=estimator.get_support(), image_shape=image_shape, background=background

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from jointsparse.plotting._fitted import fitted_with, names_seen
 from jointsparse.plotting._style import FAINT, QUIET_TEXT, STRONG, clean_axes, plain_label
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class FeatureScoresDisplay:
         Parameters
         ----------
         estimator : estimator
-            Any fitted estimator of this library.
+            Any fitted estimator of this library, or a pipeline that ends with one.
         feature_names : sequence of str, optional
             Names; by default those seen during fit.
         n_features : int
@@ -86,11 +87,9 @@ class FeatureScoresDisplay:
         FeatureScoresDisplay
             The display, drawn.
         """
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(estimator, "feature_scores_")
         if feature_names is None:
-            feature_names = getattr(estimator, "feature_names_in_", None)
+            feature_names = names_seen(estimator)
+        estimator = fitted_with(estimator, "feature_scores_", cls.__name__)
         display = cls(
             feature_scores=estimator.feature_scores_,
             feature_names=feature_names,

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jointsparse.plotting._components import check_most, counted
+from jointsparse.plotting._fitted import before_last, last_step, names_seen
 from jointsparse.plotting._style import (
     ACCENT,
     FAINT,
@@ -160,7 +161,7 @@ class PathDisplay:
         ----------
         estimator : SPCAPSD, CSPCA, AWSPCA, SPCA, JSPCA or FSSL
             Where it is a fitted selector, its kept features are in colour and its penalty is
-            marked. It is not modified.
+            marked. It is not modified. Of a fitted pipeline, the last step.
         X : array-like, data frame or sparse matrix of shape (n_samples, n_features), or Moments
             The samples.
         alphas : array-like, optional
@@ -181,6 +182,10 @@ class PathDisplay:
         """
         from jointsparse.model_selection import regularization_path
 
+        if feature_names is None and last_step(estimator) is not estimator:
+            feature_names = names_seen(estimator)
+        X = before_last(estimator, X)
+        estimator = last_step(estimator)
         path = regularization_path(estimator, X, alphas=alphas, n_points=n_points)
         fitted = hasattr(estimator, "support_")
         empties = path.penalties[0] / path.alphas[0]

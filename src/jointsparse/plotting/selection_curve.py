@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jointsparse.plotting._fitted import before_last, fitted_with
 from jointsparse.plotting._style import ACCENT, FAINT, QUIET_TEXT, STRONG, clean_axes
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class SelectionCurveDisplay:
         Parameters
         ----------
         estimator : estimator
-            A fitted selector of this library, with a ``selection_curve_``.
+            A fitted selector of this library, with a ``selection_curve_``, or a pipeline that ends
+            with one.
         X : array-like of shape (n_samples, n_features), optional
             The samples of fit, where the estimator no longer has them (large data, or a pickle);
             for the curve of PCA and the random sets.
@@ -76,12 +78,14 @@ class SelectionCurveDisplay:
         SelectionCurveDisplay
             The display, drawn.
         """
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(estimator, "selection_curve_")
-        report = estimator.selection_report_ if X is None else estimator.selection_report(X)
+        final = fitted_with(estimator, "selection_curve_", cls.__name__)
+        report = (
+            final.selection_report_
+            if X is None
+            else final.selection_report(before_last(estimator, X))
+        )
         display = cls(
-            curve=estimator.selection_curve_,
+            curve=final.selection_curve_,
             pca_curve=report.pca_curve,
             random_r2=float(np.mean(report.random_r2)),
         )

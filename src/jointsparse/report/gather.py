@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray, IntArray
@@ -27,6 +27,8 @@ from jointsparse.report.findings import (
 from jointsparse.selection_report import SelectionReport, selection_report
 from jointsparse.solvers.columns import feature_columns
 from jointsparse.solvers.greedy import select_greedily
+from jointsparse.sources import is_streamed
+from jointsparse.sources.door import as_samples
 from jointsparse.text import cut_middle, visible
 
 MOST_MEASURED = 3000  # kept features: the worth of more is not measured (their Gram is dense)
@@ -69,7 +71,8 @@ class Fitted:
         self.selector = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
         inner = getattr(self.selector, "estimator_", self.selector)
         self.model = inner.steps[-1][1] if hasattr(inner, "steps") else inner
-        self.values = X if X is None or hasattr(X, "shape") else np.asarray(X)
+        known = X is None or hasattr(X, "shape") or is_streamed(X)
+        self.values = X if known else as_samples(X).values
         if X is not None and self.selector is not estimator and len(estimator.steps) > 1:
             self.values = estimator[:-1].transform(X)
         self.scores = _scores(self.selector)
@@ -119,7 +122,7 @@ class Fitted:
         return report
 
     def _moments(self) -> Moments:
-        return Moments.from_data(check_array(self.values, accept_sparse=("csr", "csc")))
+        return Moments.from_data(self.values)
 
     def features(self, report: SelectionReport | None) -> Features:
         """Return all features with the reasons why they were kept or dropped."""
@@ -256,7 +259,7 @@ class Fitted:
                 if kept.size
                 else "nothing was kept: no cluster scores"
             )
-        dense = check_array(self.values, accept_sparse="csr")[known]
+        dense = as_samples(self.values).values[known]
         sets = [(f"the {kept.size} kept features", kept)]
         if dense.shape[0] * dense.shape[1] <= CLUSTER_ENTRIES and kept.size < dense.shape[1]:
             sets.append((f"all {dense.shape[1]} features", np.arange(dense.shape[1])))
@@ -274,7 +277,7 @@ class Fitted:
 
 def worth_of(report: SelectionReport | None) -> Worth | None:
     """Return the shares that a report on a selection tells first."""
-    return None if report is None else Worth(*report.worth, held_out=report.held_out)
+    return None if report is None else Worth(*report.headline, held_out=report.held_out)
 
 
 def shown_names(names: Sequence[Any]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from jointsparse.report.entries import amount, entry, listing, number, sentence
 from jointsparse.report.findings import (
     N_STAND_INS,
     Component,
@@ -23,95 +24,108 @@ from jointsparse.text import visible
 
 
 def findings_from_record(record: Any) -> Findings:
-    """Return the findings of a record of ``select --json``; ValueError where it is not one.
+    """Return the findings of a record of ``select --json``.
+
+    Raises ValueError, with what is wrong, where it is not one.
 
     Parameters
     ----------
     record : dict
         The JSON object.
     """
-    try:
-        return _findings(record)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(
-            f"this is not what 'jointsparse select --json' writes ({type(error).__name__}: {error})"
-        ) from error
-
-
-def _findings(record: dict[str, Any]) -> Findings:
-    rows, worth = record["ranking"], record["worth"]
-    parameters = record["parameters"]
+    rows, worth = listing(record, "ranking"), entry(record, "worth")
+    parameters = entry(record, "parameters")
+    if not rows or not isinstance(parameters, dict):
+        raise ValueError("'ranking' is empty, or 'parameters' is not an object")
+    wanted = parameters.get("n_features_to_select")
+    n_iter, converged = entry(record, "iterations"), entry(record, "converged")
     run = SolverRun(
-        n_iter=record["iterations"],
-        converged=record["converged"],
-        gap=record["duality_gap"],
-        objective=record["objective"],
-        seconds=record["seconds"],
-        tol=parameters.get("tol"),
+        n_iter=None if n_iter is None else amount(record, "iterations"),
+        converged=None if converged is None else bool(converged),
+        gap=_known(record, "duality_gap"),
+        objective=_known(record, "objective"),
+        seconds=_known(record, "seconds"),
+        tol=_known(parameters, "tol") if "tol" in parameters else None,
     )
-    features = _features(rows, parameters.get("n_features_to_select") == "support")
+    features = _features(rows, wanted == "support")
     curve = features.r2[features.kept]
+    scale = sentence(entry(record, "scale"), "scale")
+    data = sentence(entry(record, "data"), "data")
     return Findings(
-        title=visible(f"Which features matter: {record['data']}"),
+        title=f"Which features matter: {data}",
         features=features,
-        data=visible(str(record["data"])),
-        n_samples=int(record["n_samples"]),
-        scaling={"none": "not scaled"}.get(record["scale"], f"scaled ({record['scale']})"),
-        method=visible(str(record["method"])),
-        asked=wanted_words(parameters.get("n_features_to_select")),
+        data=data,
+        n_samples=amount(record, "n_samples"),
+        scaling={"none": "not scaled"}.get(scale, f"scaled ({scale})"),
+        method=sentence(entry(record, "method"), "method"),
+        asked=wanted_words(wanted if isinstance(wanted, str | int | float) else None),
         parameters={visible(str(k)): visible(repr(v))[:500] for k, v in parameters.items()},
         worth=None if worth is None else _worth(worth),
         curves=Curves(curve) if curve.size and np.isfinite(curve).all() else None,
-        components=[
-            Component(
-                float(part["explained_variance"]),
-                int(part["n_nonzero"]),
-                [
-                    (name, float(value))
-                    for name, value in zip(
-                        shown_names(list(part["loadings"])), part["loadings"].values(), strict=True
-                    )
-                ][:STRONGEST],
-            )
-            for part in (record["components"] or [])[:MOST_COMPONENTS]
-        ],
+        components=_components(entry(record, "components")),
         run=run,
-        notes=[visible(str(note)) for note in record["notes"]],
-        warnings=[visible(str(text)) for text in record["warnings"]],
+        notes=[sentence(note, "notes") for note in listing(record, "notes")],
+        warnings=[sentence(text, "warnings") for text in listing(record, "warnings")],
         made=versions(),
     )
 
 
-def _worth(worth: dict[str, Any]) -> Worth:
-    held_out = bool(worth["held_out"])
+def _known(record: Any, name: str) -> float | None:
+    found = entry(record, name)
+    return None if found is None else number(found, name)
+
+
+def _components(parts: Any) -> list[Component]:
+    if parts is None:
+        return []
+    if not isinstance(parts, list):
+        raise ValueError("'components' is not a list")
+    found = []
+    for part in parts[:MOST_COMPONENTS]:
+        loadings = entry(part, "loadings")
+        if not isinstance(loadings, dict):
+            raise ValueError("'loadings' is not an object")
+        names = shown_names(list(loadings))
+        values = (number(value, "loadings") for value in loadings.values())
+        strongest = list(zip(names, values, strict=True))[:STRONGEST]
+        share = number(entry(part, "explained_variance"), "explained_variance")
+        found.append(Component(share, amount(part, "n_nonzero"), strongest))
+    return found
+
+
+def _worth(worth: Any) -> Worth:
+    held_out = bool(entry(worth, "held_out"))
     suffix = "_held_out" if held_out else ""
-    return Worth(
-        own=float(worth[f"r2{suffix}"]),
-        pca=float(worth[f"pca_r2{suffix}"]),
-        random=float(worth["random_r2_mean"]),
-        random_spread=float(worth["random_r2_std"]),
-        held_out=held_out,
+    own, pca, mean, spread = (
+        number(entry(worth, name), name)
+        for name in (f"r2{suffix}", f"pca_r2{suffix}", "random_r2_mean", "random_r2_std")
     )
+    return Worth(own=own, pca=pca, random=mean, random_spread=spread, held_out=held_out)
 
 
-def _features(rows: list[dict[str, Any]], by_support: bool) -> Features:
+def _features(rows: list[Any], by_support: bool) -> Features:
     size = len(rows)
-    kept = np.array([bool(row["kept"]) for row in rows])
-    scores = np.array([float(row["score"]) for row in rows])
-    r2 = np.array([np.nan if row["r2"] is None else float(row["r2"]) for row in rows])
-    place = {row["feature"]: i for i, row in enumerate(rows)}
+    kept = np.array([bool(entry(row, "kept")) for row in rows])
+    scores = np.nan_to_num([number(entry(row, "score"), "score") for row in rows])
+    r2 = np.array([number(entry(row, "r2"), "r2") for row in rows])
+    names = [entry(row, "feature") for row in rows]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("'feature' is not a text")
+    place = {name: i for i, name in enumerate(names)}
     stand_ins = np.full((size, N_STAND_INS), -1, dtype=np.int64)
     stand_in_r2 = np.full((size, N_STAND_INS), np.nan)
     for i, row in enumerate(rows):
-        if row["stand_in"] is not None and row["stand_in_r2"] is not None:
-            stand_ins[i, 0] = place[row["stand_in"]]
-            stand_in_r2[i, 0] = float(row["stand_in_r2"])
+        stand_in, share = entry(row, "stand_in"), entry(row, "stand_in_r2")
+        if stand_in is not None and share is not None:
+            if stand_in not in place:
+                raise ValueError("'stand_in' is not a feature")
+            stand_ins[i, 0], stand_in_r2[i, 0] = place[stand_in], number(share, "stand_in_r2")
     nothing = np.zeros(size, dtype=bool)
     # What all kept ones explain of a dropped feature is not in the record.
     explained = np.full(size, np.nan)
     return Features(
         columns=np.arange(size),
-        names=shown_names([row["feature"] for row in rows]),
+        names=shown_names(names),
         scores=scores,
         kept=kept,
         r2=r2,

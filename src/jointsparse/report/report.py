@@ -12,7 +12,6 @@ from platform import python_version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_array
 
 from jointsparse.arrays import FloatArray
 from jointsparse.io import StrPath, atomic_path
@@ -20,6 +19,7 @@ from jointsparse.methods import registry
 from jointsparse.report.findings import Findings, PathPoints, PixelMaps
 from jointsparse.report.gather import Fitted, worth_of
 from jointsparse.report.words import reproducing_code, wanted_words
+from jointsparse.sources.door import as_samples
 from jointsparse.text import visible
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def _pixels(
         return None
     size = fitted.scores.size
     if background is None and X is not None:
-        background = check_array(X, accept_sparse=("csr", "csc")).mean(axis=0)
+        background = as_samples(X).values.mean(axis=0)
     picture: FloatArray | None = None
     if background is not None:
         picture = np.asarray(background, dtype=np.float64).ravel()

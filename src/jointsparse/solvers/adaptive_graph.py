@@ -27,13 +27,14 @@ from jointsparse.graphs.laplacian import degrees, laplacian, rows_to_csr, symmet
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.solvers.block_krylov import largest_pairs, widened
 from jointsparse.solvers.quadratic_forms import GUARDS, Subspace, form_of
-from jointsparse.solvers.reweighted_eigen import NEGLIGIBLE, reweighted_passes
+from jointsparse.solvers.reweighted_eigen import NEGLIGIBLE, reweighted_passes, row_norms_sum
 from jointsparse.solvers.solution import Solution, Trace
 
 FIXED = 5  # iterations with the first candidates
 NO_EDGE = 1e-10  # weight (rows sum to 1) that joins nothing
 ROUNDING = 1e-8  # length of a direction of XW, where columns of X have length 1
 PASSES = 100  # eigenproblems in one W-step
+MORE_PASSES = 500  # of the last one, until it is stationary; ten are usual
 DENSE_UP_TO = 300  # samples for which the eigenvectors of the graph come from a full matrix
 FACTOR_UP_TO = 4000  # samples for which a sparse factorisation of the Laplacian stays sparse enough
 
@@ -77,12 +78,14 @@ def solve_adaptive_graph(
     -------
     Solution
         ``loadings`` is W, ``state`` is (leverages, S, λ). It has converged when the graph has c
-        components. The objective of each iteration belongs to its own λ, so it may rise.
+        components, as published, and W is stationary on it. The objective is that of the best F;
+        that of each iteration belongs to its own λ, so it may rise.
     """
     trade = strength
     graph, count = _graph(candidates, weights)
     indicators = component_indicators(graph, n_clusters)
-    space = _project(data, graph, n_components, penalty, power, tol, twins)
+    options = (n_components, penalty, power, tol, twins)
+    space = _Projection(data, graph, *options).space
     trace = Trace(0.5, max_iter, "components too many or too few,")
     for iteration in range(1, max_iter + 1):
         embedding = _without_rounding(data @ space.vectors)
@@ -90,34 +93,56 @@ def solve_adaptive_graph(
             candidates = nearest_neighbours(embedding, candidates.shape[1])[0]
         weights = adapted_weights(embedding, indicators, candidates, trade=trade, strength=strength)
         graph, count = _graph(candidates, weights)
-        space = _project(data, graph, n_components, penalty, power, tol, twins)
-        smooth = float(np.sum(indicators * (laplacian(graph) @ indicators)))
-        objective = (
-            space.energy
-            + penalty * float(np.sum(space.leverages ** (power / 2)))
-            + strength / 2 * float(np.sum(weights**2))
-            + trade * smooth
-        )
+        projection = _Projection(data, graph, *options)
+        space = projection.space
+        best = component_indicators(graph, n_clusters) if count <= n_clusters else indicators
+        # With as many components as wanted or more, the best F costs nothing.
+        smooth = _roughness(graph, best) if count < n_clusters else 0.0
+        rest = strength / 2 * float(np.sum(weights**2)) + trade * smooth
+        objective = projection.objective + rest
         distance = abs(count - n_clusters)
         # Never after one step: the indicators have not seen a learned graph yet.
-        if trace.record(iteration, objective, measure=distance if iteration > 1 else distance + 1):
+        last = distance if iteration > 1 else distance + 1
+        if trace.record(iteration, objective, measure=last) or iteration == max_iter:
             break
         if count < n_clusters:
             trade *= 2
         elif count > n_clusters:
             trade /= 2  # and the indicators stay: those of this graph are not unique
-        if count <= n_clusters:
-            indicators = component_indicators(graph, n_clusters)
-    state = (space.leverages, rows_to_csr(candidates, weights), trade)
+        indicators = best
+    space = projection.settled()
+    embedding = _without_rounding(data @ space.vectors)
+    again = adapted_weights(embedding, best, candidates, trade=trade, strength=strength)
     diagnostics = {
         "components": float(count),
         "rows": float(np.count_nonzero(space.leverages > NEGLIGIBLE)),
+        "optimality": projection.violation,
+        "optimality_bound": tol,
+        "graph_change": float(np.linalg.norm(again - weights) / np.linalg.norm(weights)),
     }
-    solution = trace.solution(space.vectors, trace.history[-1], None, diagnostics, state)
-    reason = f"the graph has {count} components after {len(trace.history)} iterations"
-    if not trace.converged:
+    state = (space.leverages, rows_to_csr(candidates, weights), trade)
+    solution = trace.solution(space.vectors, projection.objective + rest, None, diagnostics, state)
+    return _judged(solution, projection, n_clusters)
+
+
+def _judged(solution: Solution, projection: _Projection, n_clusters: int) -> Solution:
+    """Say why the run ended; it has not converged where W is not stationary."""
+    count = int(solution.diagnostics["components"])
+    reason = f"the graph has {count} components after {solution.n_iter} iterations"
+    if not solution.converged:
         reason += f", not {n_clusters} (penalties that overshoot in turn may never agree on it)"
+    elif projection.violation > projection.tol:
+        reason += (
+            f", but W misses its conditions of optimality by {projection.violation:.1e}, more than "
+            f"the tolerance {projection.tol:.1e}"
+        )
+        solution = replace(solution, converged=False)
     return replace(solution, reason=reason)
+
+
+def _roughness(graph: sp.csr_array, indicators: FloatArray) -> float:
+    """Return tr(FᵀL_SF)."""
+    return float(np.sum(indicators * (laplacian(graph) @ indicators)))
 
 
 def component_indicators(graph: sp.csr_array, count: int) -> FloatArray:
@@ -179,20 +204,46 @@ def _without_rounding(embedding: FloatArray) -> FloatArray:
     return np.asarray(left * np.where(sizes > ROUNDING, sizes, 0.0))
 
 
-def _project(
-    data: FloatArray,
-    graph: sp.csr_array,
-    count: int,
-    penalty: float,
-    power: float,
-    tol: float,
-    twins: IntArray | None,
-) -> Subspace:
-    form = form_of(data, laplacian(graph), count)
-    # All of them as published: where they end decides on the next graph, and so on the path.
-    passes = reweighted_passes(form, count, penalty, power, twins, plain=PASSES)
-    for number, (space, _, change) in enumerate(passes, start=1):
-        # The first space of wide data is known by its leverages only.
-        if (change <= tol and number > 1) or number >= PASSES:
-            return space
-    raise AssertionError  # pragma: no cover - the passes never end
+class _Projection:
+    """The W-step on one graph, as published, and how it would go on."""
+
+    def __init__(
+        self,
+        data: FloatArray,
+        graph: sp.csr_array,
+        count: int,
+        penalty: float,
+        power: float,
+        tol: float,
+        twins: IntArray | None,
+    ) -> None:
+        self.penalty, self.power, self.tol = penalty, power, tol
+        form = form_of(data, laplacian(graph), count)
+        # All of them as published: where they end decides on the next graph, and so on the path.
+        self.passes = reweighted_passes(form, count, penalty, power, twins, plain=PASSES)
+        for number in range(1, PASSES + 1):
+            self.at = next(self.passes)
+            # The first space of wide data is known by its leverages only.
+            if self.at.change <= tol and number > 1:
+                break
+
+    @property
+    def space(self) -> Subspace:
+        return self.at.space
+
+    @property
+    def violation(self) -> float:
+        return self.at.violation
+
+    @property
+    def objective(self) -> float:
+        """tr(WᵀXᵀLXW) + g Σ‖w_j‖^q."""
+        return self.space.energy + self.penalty * row_norms_sum(self.space, self.power)
+
+    def settled(self) -> Subspace:
+        """Return the space where it is stationary: the last one no longer decides on a graph."""
+        for _ in range(MORE_PASSES):
+            if self.at.measure <= self.tol:
+                break
+            self.at = next(self.passes)
+        return self.space

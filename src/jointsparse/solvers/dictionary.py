@@ -37,6 +37,7 @@ from jointsparse.solvers.dictionary_root import DenseRoot, Root
 from jointsparse.solvers.solution import Solution, Trace
 
 CLEARLY_BETTER = 1e-6  # of ½ tr S: below this two ends are the same one, up to the tolerance
+INSIDE = 1e-12  # codes shorter than 1 by more are inside the ball
 ROTATIONS = 200  # steps of varimax; more do not matter for a start
 
 
@@ -77,7 +78,8 @@ def solve_dictionary(
     trace : float
         Total variance tr S of the data, which the objectives are multiplied by.
     tol : float
-        Stop when an iteration lowers the objective by less than this fraction of ½ tr S.
+        Stop when an iteration lowers the objective by less than this fraction of ½ tr S, and the
+        conditions of optimality are missed by less than its root (:func:`_violation`).
     max_iter : int
         Limit on the number of iterations from each start.
 
@@ -150,12 +152,47 @@ def _descend(
             momentum = 1.0
             added = _reseed(root, penalty, point, worthwhile=tol * half)
             reseeded += added
-            if added or not plain:  # only a plain step that gains nothing ends the run
+            # Only a plain step that gains nothing ends the run, where none could gain more.
+            if added or not plain or _violation(root, penalty, point, half) > tol**0.5:
                 decrease = np.inf
         if run.record(iteration, point.objective * unit, measure=decrease):
             break
-    empty = np.count_nonzero(~np.any(point.atoms, axis=1))
-    return point, run, {"empty_components": float(empty), "reseeded": float(reseeded)}
+    diagnostics = {
+        "empty_components": float(np.count_nonzero(~np.any(point.atoms, axis=1))),
+        "reseeded": float(reseeded),
+        "optimality": _violation(root, penalty, point, half),
+        "optimality_bound": tol**0.5,
+    }
+    return point, run, diagnostics
+
+
+def _violation(root: Root, penalty: float, point: _Point, half: float) -> float:
+    """Return by how much the conditions of optimality are missed, as the root of a gain.
+
+    With V what is missed by the gradient of an atom D_k, its own minimisation would gain about
+    ½(‖V‖/‖Y_k‖)²; with that of a code Y_k, ½(‖V‖/‖D_k‖)²; an empty atom ½(‖e‖ - λ)², e the longest
+    column of the residual. The largest gain, divided by ½ tr S, under the root.
+    """
+    codes, atoms = point.codes, point.atoms
+    used = np.any(atoms, axis=1)
+    inner, pull = codes @ codes.T, root.to_atoms(codes)
+    slope = inner @ atoms - pull
+    missed = np.where(
+        atoms != 0,
+        np.abs(slope + penalty * np.sign(atoms)),
+        np.maximum(np.abs(slope) - penalty, 0.0),
+    )
+    weights = np.sqrt(np.diagonal(inner))
+    gains = [0.0, *(np.linalg.norm(missed[used], axis=1) / weights[used])]
+    slope = (atoms @ atoms.T) @ codes - root.to_codes(atoms)
+    # On the sphere only what is not along the code counts, unless it points inwards.
+    bound = np.where(weights > 1 - INSIDE, np.maximum(-np.vecdot(slope, codes), 0.0), 0.0)
+    missed = np.linalg.norm(slope + bound[:, None] * codes, axis=1)
+    gains += [*(missed[used] / np.linalg.norm(atoms[used], axis=1))]
+    if not np.all(used):
+        left = root.squares - np.vecdot(atoms.T, (2 * pull - inner @ atoms).T)
+        gains.append(float(np.sqrt(max(float(np.max(left)), 0.0))) - penalty)
+    return float(max(gains)) / (2 * half) ** 0.5
 
 
 def _sweep(root: Root, penalty: float, point: _Point, half: float) -> _Point:

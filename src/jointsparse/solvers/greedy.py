@@ -14,6 +14,10 @@ the m rows, so a pick costs *one* pass over X for two vectors: with q the unit v
           f \leftarrow f - 2v\circ t + (q^\top Kq)\,v\circ v,\quad g \leftarrow g - v\circ v ,
 
 and score = f/g. No p × p matrix, no h × p matrix: O(h(mp + m² + hm)) after K.
+
+Late in a run what is left of a feature is mostly noise, and dividing by its length g rewards
+exactly the features of which nothing else is left. With a noise sum of squares :math:`\tau_j` for
+each feature the score is :math:`f_j/(g_j + \tau_j)`.
 """
 
 from __future__ import annotations
@@ -273,6 +277,9 @@ def select_greedily(
     weights: FloatArray | None = None,
     candidates: NDArray[np.bool_] | None = None,
     given: Iterable[int] = (),
+    noise: FloatArray | None = None,
+    near: float = 0.0,
+    target_share: float = np.inf,
     tol: float = DETERMINED,
 ) -> GreedyPath:
     """Pick features one by one, each the best given the earlier ones.
@@ -296,34 +303,47 @@ def select_greedily(
         Features that may be picked.
     given : iterable of int
         Features that are taken first, in this order, whatever they add, until ``r2`` is reached.
+    noise : ndarray of shape (n_features,) or None
+        Noise τ in the sum of squares of each feature, as a share of the total variance; by "gain"
+        only.
+    near : float
+        Features whose score is below the best by no more than this share count as equally good:
+        of them, the one that accounts for most by itself is picked. It stands for more of the
+        others, and is the likelier one to be picked again on other samples.
+    target_share : float
+        Share of the target to stop at; by "gain" only.
     tol : float
         Share of its variance below which a feature counts as determined by the picks.
 
     Returns
     -------
     GreedyPath
-        Among scores that differ by rounding only the feature that comes first is picked.
+        Among features that are equally good but for rounding, the first is picked.
     """
-    run = _Run(columns, target, criterion, weights, candidates, tol)
+    run = _Run(columns, target, criterion, weights, candidates, noise, tol)
+
+    def enough() -> bool:
+        return run.explained >= r2 or 1 - run.residual.target_left >= target_share
+
     for feature in given:
-        if run.explained >= r2:
+        if enough():
             break
         run.take(int(feature))
     score = first = run.scores()
-    while len(run.picks) < n_picks and not run.explained >= r2:
-        best = run.best(score)
+    while len(run.picks) < n_picks and not enough():
+        best = run.best(score, first, near)
         if best is None:
             break
         run.take(best)
         score = run.scores()
-    exhausted = len(run.picks) < n_picks and not run.explained >= r2
+    exhausted = len(run.picks) < n_picks and not enough()
     return GreedyPath(
         picks=np.array(run.picks, dtype=np.int64),
         curve=np.array(run.curve),
         gains=np.array(run.gains),
         first=to_host(first),
         left=to_host(score),
-        reason=run.why_exhausted() if exhausted else _why_enough(run.explained >= r2),
+        reason=run.why_exhausted() if exhausted else _why_enough(enough()),
         exhausted=exhausted,
     )
 
@@ -343,6 +363,7 @@ class _Run:
         criterion: str,
         weights: FloatArray | None,
         candidates: NDArray[np.bool_] | None,
+        noise: FloatArray | None,
         tol: float,
     ) -> None:
         self.by_gain = criterion == "gain"
@@ -353,6 +374,7 @@ class _Run:
         if candidates is not None:
             self.free &= columns.here(candidates)
         self.weights = None if weights is None else columns.here(weights)
+        self.noise = None if noise is None else columns.here(noise)
         self.xp = columns.xp
         self.picks: list[int] = []
         self.curve: list[float] = []
@@ -373,11 +395,17 @@ class _Run:
         self.gains.append(left - self.residual.target_left)
         self.curve.append(min(max(1 - self.residual.unexplained, self.explained), 1.0))
 
-    def best(self, score: Array) -> int | None:
-        """Return the first of the features with the highest score; None where none has any."""
+    def best(self, score: Array, alone: Array, near: float) -> int | None:
+        """Return the feature with the highest score; None where none has any.
+
+        Of several that are nearly as good, the one with the highest score at the start.
+        """
         top = float(self.xp.max(score))
         if top <= 0:
             return None
+        if near > 0:
+            score = self.xp.where(score >= (1 - near) * top, alone, 0.0)
+            top = float(self.xp.max(score))
         # Counted, because not every library finds the first of several equal truth values.
         return int(self.xp.argmax(self.xp.astype(score >= (1 - TIE) * top, self.xp.int8)))
 
@@ -409,6 +437,8 @@ class _Run:
         left = self._left()
         above = positive_part(self.residual.f) if self.by_gain else self.residual.g
         below = self.residual.g if self.by_gain else self.squares
+        if self.by_gain and self.noise is not None:
+            below = below + self.noise
         score = xp.where(left, above / xp.where(left, below, 1.0), 0.0)
         return score if self.weights is None else score * self.weights
 

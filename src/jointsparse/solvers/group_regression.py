@@ -164,6 +164,13 @@ def group_regression(
     return GroupRegression(solution, n_steps, correlation, residual, target, half)
 
 
+def optimality_violation(coefficients: FloatArray, residual: FloatArray, half: float) -> float:
+    """Return the largest violation of the conditions of optimality; ``residual`` is C - S A."""
+    used = _used(coefficients)
+    outside = float(np.max(_lengths(residual[~used]), initial=0.0)) - half
+    return max(_violation(coefficients[used], residual[used], half), outside, 0.0)
+
+
 def emptying_penalty(correlation: FloatArray) -> float:
     """Return the smallest λ for which A = 0 is optimal: 2 maxᵢ ‖cᵢ‖."""
     return 2 * float(np.max(_lengths(correlation)))

@@ -20,6 +20,7 @@ For features :math:`\varphi^2` are the weights themselves: the constraint :math:
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +32,7 @@ from jointsparse.solvers.gram import Gram, SampleGram, equal_features, row_squar
 from jointsparse.solvers.group_regression import (
     emptying_penalty,
     group_regression,
+    optimality_violation,
     share_equally,
 )
 from jointsparse.solvers.solution import Solution, Trace
@@ -38,7 +40,12 @@ from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit
 
 SMOOTHING = 1e-6  # of the typical norm of a residual: its weight stays finite
 FIRST, FINE = 0.3, 1e-10  # accuracy of the regressions, at first and at best
-COARSE = 0.03  # the same relative to the last change of Q
+COARSE = 0.03  # the same relative to how far Q and P are from optimal
+SMALLEST = 1e-9  # of the λ that empties Q: smaller ones are lost in the rounding of the gradient
+FLAT, CLOSER = 1e-14, 0.9  # of objective and violation: less is no progress …
+IDLE = 25  # … and so many alternations without any end the run
+RISE = 1e-13  # of the objective: more than rounding where weights are not nearly singular
+ROUNDING = 1e-15  # relative error of a gradient, where nothing cancels
 KEEP = 1e-10  # of the largest singular value: directions that Q does not use stay as they were
 
 
@@ -66,6 +73,10 @@ class Loss(Protocol):
     unit: float
 
     @property
+    def cancellation(self) -> float:
+        """Return what relative rounding errors of S are multiplied by in the weights."""
+
+    @property
     def scale(self) -> FloatArray | float:
         """Return φ."""
 
@@ -79,7 +90,7 @@ class Loss(Protocol):
 class FrobeniusLoss:
     """Squared norm of the residual; S never changes."""
 
-    scale = trace = 1.0
+    scale = trace = cancellation = 1.0
     descends = True
     power = unit = 1.0
 
@@ -108,7 +119,7 @@ class SampleLoss:
         What the data are multiplied by, so that their sum of squares is 1; not in place.
     """
 
-    scale = 1.0
+    scale = cancellation = 1.0
     descends = True
     power = unit = 0.5
 
@@ -155,6 +166,8 @@ class FeatureLoss:
 
     def _set(self, norms: FloatArray) -> None:
         self.scale = np.sqrt(0.5 / norms)[:, None]
+        # A small residual is the difference of large squares.
+        self.cancellation = max(1.0, float(np.max(self.squares / norms**2)))
 
     def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Set the weights for Q and P = P̄/φ; return the loss there."""
@@ -190,7 +203,7 @@ def solve_joint(
     max_iter: int,
     warm: tuple[FloatArray, FloatArray] | None = None,
 ) -> Solution:
-    """Alternate between Q, P and the weights until Q stands still.
+    """Alternate between Q, P and the weights until they are optimal for each other.
 
     Parameters
     ----------
@@ -201,7 +214,7 @@ def solve_joint(
     penalty : float
         λ, for data with a sum of squares of 1.
     tol : float
-        Relative change ‖Q - Q_old‖ / ‖Q‖ at which to stop.
+        Violation of the conditions of optimality at which to stop, see :func:`_violation`.
     max_iter : int
         Limit on the number of alternations.
     warm : tuple of two ndarray of shape (n_features, n_components) or None
@@ -211,7 +224,7 @@ def solve_joint(
     -------
     Solution
         ``loadings`` is Q, ``state`` is P; ``objective`` and ``history`` are those of the scaled
-        data.
+        data, ``diagnostics["optimality"]`` is the violation at Q and P.
 
     Examples
     --------
@@ -225,35 +238,111 @@ def solve_joint(
            [0.  , 0.25],
            [0.  , 0.  ]])
     """
-    P, Q, SQ = start.copy(), np.zeros_like(start), np.zeros_like(start)
-    recovery, lowest = start, np.inf
-    trace = Trace(tol, max_iter, "relative change of the loadings")
+    P, Q = start.copy(), np.zeros_like(start)
+    trace = Trace(tol, max_iter, "violation of the conditions of optimality")
     accuracy, equal = FIRST, equal_features(loss.gram)
-    gram = loss.gram  # that SQ belongs to
     if warm is not None and np.any(warm[0]):
-        P, Q, SQ, recovery = _better_start(loss, P, warm, penalty, equal)
-        gram = loss.gram
+        P, Q = _better_start(loss, P, warm, penalty, equal)
+    image = loss.gram.apply(Q) if np.any(Q) else np.zeros_like(Q)
+    point = _Point(Q, P, image, loss.gram.apply(loss.scale * P), P / loss.scale)
+    progress = _Progress()
     for iteration in range(1, max_iter + 1):
-        before = (Q, P, SQ)
-        image = SQ if loss.gram is gram else None
-        gram = loss.gram
-        Q, SQ = _projection(loss, P, Q, penalty, accuracy, equal, image)
-        P = _recovery(loss, SQ, P)
-        recovery_before, recovery = recovery, P / loss.scale  # before the weights change
-        value = loss.reweigh(Q, P, SQ) + penalty * float(np.sum(np.linalg.norm(Q, axis=1)))
-        if loss.descends and value > lowest * (1 + 1e-14):
-            # Only rounding can do that (near singular weights), so there is nothing left to gain.
-            (Q, P, SQ), recovery, value = before, recovery_before, lowest
-            loss.reweigh(Q, P, SQ)
-            accuracy = FINE
-        lowest = value
-        size = float(np.linalg.norm(Q))
-        change = float(np.linalg.norm(Q - before[0])) / size if size > 0 else 0.0
-        # A Q that stands still says little where it is not accurate.
-        if trace.record(iteration, value, measure=max(change, accuracy)):
+        before, point = point, _alternated(loss, point, penalty, accuracy, equal)
+        if loss.descends and point.value > before.value * (1 + RISE):
+            # Only rounding can do that (near singular weights).
+            progress.rises(accurate=accuracy == FINE)
+            loss.reweigh(before.Q, before.P, before.image)
+            point, accuracy = before, FINE
+        elif loss.descends:
+            progress.note(point)
+        if trace.record(iteration, point.value, measure=point.violation) or (tol and progress.over):
             break
-        accuracy = max(min(accuracy, COARSE * change), FINE)
-    return trace.solution(Q, trace.history[-1], None, {}, recovery)
+        if point is not before:
+            # More accurate than the point is good: a Q that stands still says nothing by itself.
+            accuracy = max(min(accuracy, COARSE * min(point.violation, point.moved)), FINE)
+    diagnostics = {"optimality": point.violation, "optimality_bound": tol + point.rounding}
+    solution = trace.solution(point.Q, point.value, None, diagnostics, point.recovery)
+    if solution.converged or not progress.over:
+        return solution
+    return replace(solution, reason=f"rounding prevents more: {trace.lacking}")
+
+
+@dataclass(frozen=True)
+class _Point:
+    """Q, P̄ and P; S Q and S(φ∘P̄) with the weights of Q and P; what is known of them."""
+
+    Q: FloatArray
+    P: FloatArray
+    image: FloatArray
+    correlation: FloatArray
+    recovery: FloatArray
+    value: float = np.inf
+    violation: float = np.inf
+    rounding: float = 0.0
+    moved: float = 1.0  # ‖Q - Q_old‖ / ‖Q‖
+
+
+class _Progress:
+    """Whether an alternation that cannot raise the objective still gets anywhere."""
+
+    def __init__(self) -> None:
+        self.lowest, self.least, self.idle, self.over = np.inf, np.inf, 0, False
+
+    def note(self, point: _Point) -> None:
+        """Note an alternation; the run is over where many of them have led nowhere."""
+        falls = point.value < self.lowest * (1 - FLAT) or point.violation < CLOSER * self.least
+        self.idle = 0 if falls else self.idle + 1
+        self.lowest = min(point.value, self.lowest)
+        self.least = min(point.violation, self.least)
+        self.over = self.idle >= IDLE
+
+    def rises(self, *, accurate: bool) -> None:
+        """Note that the objective has risen: the end, where the regression was accurate."""
+        self.over = accurate
+
+
+def _alternated(
+    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[IntArray]
+) -> _Point:
+    """Return the next Q and P, and set the weights that belong to them."""
+    Q, image = _projection(loss, point, penalty, accuracy, equal)
+    P = _recovery(loss, image, point.P)
+    recovery = P / loss.scale  # before the weights change
+    gram = loss.gram
+    value = loss.reweigh(Q, P, image) + penalty * float(np.sum(np.linalg.norm(Q, axis=1)))
+    if loss.gram is not gram:
+        image = loss.gram.apply(Q)
+    correlation = loss.gram.apply(loss.scale * P)
+    size = float(np.linalg.norm(Q))
+    moved = float(np.linalg.norm(Q - point.Q)) / size if size > 0 else 1.0
+    reached = _Point(Q, P, image, correlation, recovery, value, moved=moved)
+    violation, rounding = _violation(loss, reached, penalty)
+    return replace(reached, violation=violation, rounding=rounding)
+
+
+def _violation(loss: Loss, point: _Point, penalty: float) -> tuple[float, float]:
+    """Return by how much the conditions of optimality are missed, and the rounding of that number.
+
+    For Q relative to λ, row by row (see :mod:`~jointsparse.solvers.group_regression`). For P̄ = φ∘P
+    the gradient of tr(P̄ᵀM), M = φ∘(S Q), along matrices with orthonormal columns, relative to ‖M‖;
+    and how far its columns are from orthonormal, since the weights of features move φ.
+    """
+    half = penalty / loss.trace / 2
+    frame, pull = loss.scale * point.recovery, loss.scale * point.image
+    correlation = point.correlation
+    if not isinstance(loss.scale, float):
+        correlation = loss.gram.apply(loss.scale * frame)  # P̄ itself belongs to the last φ
+    largest = float(np.max(np.linalg.norm(correlation, axis=1)))
+    unit = max(half, SMALLEST * largest) or 1.0
+    missed = optimality_violation(point.Q, correlation - point.image, half) / unit
+    rounding = ROUNDING * loss.cancellation * largest / unit
+    if not np.any(pull):
+        return (missed if penalty > 0 else 0.0), rounding
+    inner = frame.T @ pull
+    slope = pull - frame @ ((inner + inner.T) / 2)
+    turned = float(np.linalg.norm(slope)) / float(np.linalg.norm(pull))
+    skewed = float(np.linalg.norm(frame.T @ frame - np.eye(len(inner)))) / len(inner) ** 0.5
+    return max(missed, turned, skewed), rounding
 
 
 def _better_start(
@@ -262,13 +351,16 @@ def _better_start(
     before: tuple[FloatArray, FloatArray],
     penalty: float,
     equal: list[IntArray],
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return P̄, Q, S Q and P: of the first answer to ``start``, or of the run before.
+) -> tuple[FloatArray, FloatArray]:
+    """Return P̄ and Q: of the first answer to ``start``, or of the run before.
 
     The run before is close where the penalty has changed little. But a strong penalty can leave so
     few features that P turns away from all others, and these would never enter again.
     """
-    Q, SQ = _projection(loss, start, np.zeros_like(start), penalty, FIRST, equal)
+    nothing = np.zeros_like(start)
+    correlation = loss.gram.apply(loss.scale * start)
+    first = _Point(nothing, start, nothing, correlation, start / loss.scale)
+    Q, SQ = _projection(loss, first, penalty, FIRST, equal)
     fresh = Q, _recovery(loss, SQ, start) / loss.scale
     values = []
     for Q, recovery in (fresh, before):
@@ -279,33 +371,25 @@ def _better_start(
         Q, recovery = fresh
         loss.reweigh(Q, loss.scale * recovery, loss.gram.apply(Q))
     # The weights of features move the constraint.
-    P = np.asarray(polar(loss.scale * recovery))
-    return P, Q, loss.gram.apply(Q), recovery
+    return np.asarray(polar(loss.scale * recovery)), Q
 
 
 def _projection(
-    loss: Loss,
-    P: FloatArray,
-    start: FloatArray,
-    penalty: float,
-    accuracy: float,
-    equal: list[IntArray],
-    image: FloatArray | None = None,
+    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[IntArray]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return Q and S Q; ``image`` is S times the start, where it is known."""
-    wanted = loss.scale * P
-    correlation = loss.gram.apply(wanted)
+    """Return the best Q for P̄, and S Q."""
+    wanted = loss.scale * point.P
     if penalty == 0:
         # Of the many optima where S is singular this is one, and without weights it is PCA.
-        return wanted, correlation
+        return wanted, point.correlation
     fit = group_regression(
         loss.gram,
-        correlation,
-        target=float(np.sum(wanted * correlation)),
+        point.correlation,
+        target=float(np.sum(wanted * point.correlation)),
         penalty=penalty / loss.trace,
         tol=accuracy,
-        start=start,
-        image=image,
+        start=point.Q,
+        image=point.image,
     )
     return share_equally(fit.coefficients, equal), fit.image
 

@@ -20,7 +20,7 @@ class PassedSampleLoss:
         Centred samples with a sum of squares of 1.
     """
 
-    scale = 1.0
+    scale = cancellation = 1.0
     descends = True
     power = unit = 0.5
 

@@ -32,6 +32,8 @@ from jointsparse.solvers.procrustes_steps import Extrapolation
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.supports import QUIET, Supports
 
+SMALLEST = 1e-9  # of the λ₁ that empties a component: smaller ones are lost in rounding
+
 
 @dataclass
 class SparsePenalty:
@@ -169,7 +171,8 @@ def solve_alternating(
     penalty : SparsePenalty
         Penalties in the unit of ``gram``.
     tol : float
-        Relative change ‖B - B_old‖ / ‖B‖ at which to stop.
+        Relative change ‖B - B_old‖ / ‖B‖, and violation of the conditions of optimality, at which
+        to stop.
     max_iter : int
         Limit on the number of alternations.
     loadings : ndarray of shape (n_features, n_components) or None
@@ -214,12 +217,18 @@ def solve_alternating(
             trace.record(iteration, trace.history[-1], measure=float("inf"))
             continue
         change = max(change, faster.residual)
+        if change <= tol:  # B and A stand still; whether they are optimal costs one product more
+            violation = _violation(gram, penalty, space.pull(), space.all_rows(B))
+            change = max(change, violation)
         if trace.record(iteration, objective, measure=change) and steps.at_rest():
             break
         # Two more may be needed: one to see that the step was for the worse, one in its place.
         further = steps.smooth and iteration + 2 <= max_iter
         faster.step(objective, alive, extrapolate=further)
-    return _result(trace, gram, penalty, space.directions(), space.all_rows(B))
+    B = space.all_rows(B)
+    if not trace.converged:
+        violation = _violation(gram, penalty, space.pull(), B)
+    return _result(trace, gram, penalty, space.directions(), B, violation)
 
 
 def continued(A: FloatArray, B: FloatArray, principal: FloatArray) -> FloatArray:
@@ -238,11 +247,40 @@ def continued(A: FloatArray, B: FloatArray, principal: FloatArray) -> FloatArray
     return start
 
 
+def _violation(gram: Gram, penalty: SparsePenalty, C: FloatArray, B: FloatArray) -> float:
+    """Return by how much the conditions of optimality are missed, given C = S A and B.
+
+    For every b_j, with r = S a_j - S b_j - λ₂b_j (in the limit S a_j - b_j): r = ½λ₁ sign(b) where
+    b is not zero, |r| ≤ ½λ₁ elsewhere; relative to ½λ₁, or, without such a penalty, to the largest
+    entry of S a_j. With counts the second does not apply: the other features are held at zero.
+    Empty components, whose a_j means nothing, are left out. A is the best for B as it was computed.
+    """
+    alive = B.any(axis=0)
+    if not alive.any():
+        return 0.0
+    C, B, half = C[:, alive], B[:, alive], penalty.l1[alive] / 2
+    rest = C - (B if np.isinf(penalty.ridge) else gram.apply(B) + penalty.ridge * B)
+    missed = np.where(B != 0, np.abs(rest - half * np.sign(B)), np.maximum(np.abs(rest) - half, 0))
+    if penalty.counts is not None:
+        missed = np.where(B != 0, missed, 0.0)
+    largest = np.max(np.abs(C), axis=0)
+    return float(np.max(missed / np.where(half > SMALLEST * largest, half, largest)))
+
+
 def _result(
-    trace: Trace, gram: Gram, penalty: SparsePenalty, A: FloatArray, B: FloatArray
+    trace: Trace,
+    gram: Gram,
+    penalty: SparsePenalty,
+    A: FloatArray,
+    B: FloatArray,
+    violation: float,
 ) -> Solution:
     norms = np.linalg.norm(B, axis=0)
     loadings = B / np.where(norms > 0, norms, 1.0)
-    diagnostics = {"empty_components": float(np.count_nonzero(norms == 0))}
+    diagnostics = {
+        "empty_components": float(np.count_nonzero(norms == 0)),
+        "optimality": violation,
+        "optimality_bound": trace.tol,
+    }
     state = (A, B, penalty.l1 * gram.trace)
     return trace.solution(loadings, trace.history[-1], None, diagnostics, state)

@@ -43,6 +43,9 @@ class Space(Protocol):
         ``image`` is S B where that is known.
         """
 
+    def pull(self) -> FloatArray:
+        """Return S A for all features."""
+
     def directions(self) -> FloatArray:
         """Return A for all features."""
 
@@ -76,6 +79,10 @@ class FeatureSpace:
             A[:, alive] = polar(SB[:, alive])
         self.frame = A
         return float(np.vdot(A, SB)), float(np.vdot(B, SB))
+
+    def pull(self) -> FloatArray:
+        """Return S A."""
+        return self.gram.apply(self.frame)
 
     def directions(self) -> FloatArray:
         """Return A."""
@@ -123,7 +130,7 @@ class SampleSpace:
         if self.kept is not None and moved <= self.reach:
             return self.part.T @ self.image, B
         B = self.all_rows(B)
-        C = self.gram.back(self.roots * self.image)
+        C = self.pull()
         self.kept = None
         if self.thresholds is None:
             return C, B
@@ -160,6 +167,10 @@ class SampleSpace:
         self.turned = self.turned | alive
         self.place(frame)
         return float(np.sum(self.image * scores)), float(np.sum(scores * scores))
+
+    def pull(self) -> FloatArray:
+        """Return S A for all features."""
+        return self.gram.back(self.roots * self.image)
 
     def directions(self) -> FloatArray:
         """Return A for all features: one more pass over X."""

@@ -80,7 +80,9 @@ def solve_pursuit(X: FloatArray, penalty: float, *, tol: float, max_iter: int) -
     size = float(np.linalg.norm(data))
     step = data.size / (4 * float(np.sum(np.abs(data))))
     shrink = _Shrink(data.shape[1])
-    run = Trace(tol, max_iter, "certified relative gap")
+    # Before the first certificate the pair (0, X) is known.
+    nothing = penalty * float(np.sum(np.abs(data))) * unit
+    run = Trace(tol, max_iter, "certified relative gap", known=nothing)
     E, U, M, L = (np.zeros_like(data) for _ in range(4))
     G = data.copy()  # X - E
     for iteration in range(1, max_iter + 1):

@@ -15,6 +15,7 @@ Only the projector WWᵀ matters, and where eigenvalues tie it is the mean over 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,7 +50,8 @@ def solve_reweighted(
     penalty, power : float
         g ≥ 0 and q.
     tol : float
-        Largest change of a ‖w_j‖² (they lie between 0 and 1) at which to stop.
+        Largest change of a ‖w_j‖² (they lie between 0 and 1), and violation of the conditions of
+        optimality (:class:`Pass`), at which to stop.
     max_iter : int
         Limit on the number of eigenproblems.
     twins : ndarray of shape (n_features,) or None
@@ -61,6 +63,7 @@ def solve_reweighted(
     -------
     Solution
         ``loadings`` are the eigenvectors, ``state`` are the leverages ‖w_j‖², which sum to m.
+        ``objective`` is that of the loadings without smoothing, ``history`` with it.
 
     Examples
     --------
@@ -71,17 +74,40 @@ def solve_reweighted(
     >>> solve_reweighted(form, 2, penalty=0.1).state.round(6).tolist()
     [1.0, 1.0, 0.0]
     """
-    trace = Trace(tol, max_iter, "largest change of a score")
+    trace = Trace(tol, max_iter, "change of a score, or violation of the conditions of optimality,")
     passes = reweighted_passes(form, count, penalty, power, twins, smoothing)
-    space, objective, change = next(passes)
-    while not trace.record(len(trace.history) + 1, objective, measure=change):
+    at = next(passes)
+    while not trace.record(len(trace.history) + 1, at.objective, measure=at.measure):
         if len(trace.history) == max_iter:
             break
-        space, objective, change = next(passes)
-    diagnostics = {"rows": float(np.count_nonzero(space.leverages > NEGLIGIBLE))}
-    return trace.solution(
-        space.vectors, trace.history[-1], None, diagnostics, state=space.leverages
-    )
+        at = next(passes)
+    diagnostics = {
+        "rows": float(np.count_nonzero(at.space.leverages > NEGLIGIBLE)),
+        "optimality": at.violation,
+        "optimality_bound": tol,
+    }
+    objective = at.space.energy + penalty * row_norms_sum(at.space, power)
+    return trace.solution(at.space.vectors, objective, None, diagnostics, at.space.leverages)
+
+
+class Pass(NamedTuple):
+    """An eigenspace, its objective with smoothing, and how far it may be from stationary.
+
+    ``change`` is the largest change of a leverage. ``violation`` is the length of the gradient of
+    the smoothed objective along matrices with orthonormal columns, divided by that of the gradient
+    of its penalty, 2‖DW‖ with D the diagonal of the weights. W is an eigenspace of A + diag(w) for
+    the weights w before, so that only (D - diag(w))W is left of the former.
+    """
+
+    space: Subspace
+    objective: float
+    change: float
+    violation: float
+
+    @property
+    def measure(self) -> float:
+        """What has to fall to the tolerance."""
+        return max(self.change, self.violation)
 
 
 def reweighted_passes(
@@ -92,8 +118,8 @@ def reweighted_passes(
     twins: IntArray | None = None,
     smoothing: float = SMOOTHING,
     plain: int = PLAIN,
-) -> Iterator[tuple[Subspace, float, float]]:
-    """Yield the eigenspace of every pass, its objective and the largest change of a leverage.
+) -> Iterator[Pass]:
+    """Yield the eigenspace of every pass.
 
     Features with the same label in ``twins`` are equal, and so are their leverages; but it is an
     equality that rounding breaks, and that reweighting then drives apart. It is kept by force.
@@ -102,21 +128,42 @@ def reweighted_passes(
     leverages extrapolated from the two before; it is taken back should it raise the objective.
     """
     space = _even(form.first(count), twins)
-    objective = _objective(space, penalty, power, smoothing)
-    yield space, objective, 0.0 if penalty == 0 else 1.0
-    at, change, jump = space.leverages, 1.0, _Extrapolation(smoothing, plain)
+    unknown = 0.0 if penalty == 0 else 1.0
+    best = Pass(space, _objective(space, penalty, power, smoothing), unknown, unknown)
+    yield best
+    at, jump = space.leverages, _Extrapolation(smoothing, plain)
     while True:
-        weights = penalty * (power / 2) * (at + smoothing) ** ((power - 2) / 2)
-        trial = _even(form.lowest(weights, count, space.start), twins)
+        weights = _weights(at, penalty, power, smoothing)
+        trial = _even(form.lowest(weights, count, best.space.start), twins)
         value = _objective(trial, penalty, power, smoothing)
-        if jump.made and value > objective:
+        if jump.made and value > best.objective:
             jump.take_back()
-            at = space.leverages
+            at = best.space.leverages
         else:
             change = float(np.max(np.abs(trial.leverages - at)))
-            space, objective = trial, value
-            at = jump.next(at, space.leverages)
-        yield space, objective, change
+            own = _weights(trial.leverages, penalty, power, smoothing)
+            best = Pass(trial, value, change, _violation(trial.vectors, own, weights))
+            at = jump.next(at, trial.leverages)
+        yield best
+
+
+def _weights(leverages: FloatArray, penalty: float, power: float, smoothing: float) -> FloatArray:
+    return penalty * (power / 2) * (leverages + smoothing) ** ((power - 2) / 2)
+
+
+def _violation(W: FloatArray, own: FloatArray, weights: FloatArray) -> float:
+    """Return ‖(I - WWᵀ)(D - diag(w))W‖ / ‖DW‖."""
+    size = float(np.linalg.norm(own[:, None] * W))
+    slope = (own - weights)[:, None] * W
+    slope -= W @ (W.T @ slope)
+    return float(np.linalg.norm(slope)) / size if size > 0 else 0.0
+
+
+def row_norms_sum(space: Subspace, power: float) -> float:
+    """Return Σ‖w_j‖^q of the vectors, or of the leverages where there are none."""
+    known = space.vectors.shape[1] > 0
+    squares = np.vecdot(space.vectors, space.vectors) if known else space.leverages
+    return float(np.sum(squares ** (power / 2)))
 
 
 class _Extrapolation:

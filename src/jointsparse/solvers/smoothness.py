@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import degrees
 from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.linalg import columns_near_one
 from jointsparse.solvers.solution import Solution, closed_form
 
 BLOCK_ENTRIES = 2**17  # entries of features taken at a time: what is made of them is not large
@@ -57,7 +58,8 @@ def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> S
 
 
 def _scores(part: FloatArray, graph: sp.csr_array, degree: FloatArray) -> FloatArray:
-    """Return the scores of some features."""
+    """Return the scores of some features, which do not depend on their units."""
+    part = columns_near_one(part)
     mean = (degree @ part) / float(degree.sum())
     centred = np.subtract(part, mean, order="C")  # as products with the graph want it
     total = degree @ (centred * centred)
@@ -67,6 +69,9 @@ def _scores(part: FloatArray, graph: sp.csr_array, degree: FloatArray) -> FloatA
 
 def _sparse_scores(part: sp.csc_array, graph: sp.csr_array, degree: FloatArray) -> FloatArray:
     """Return the scores of some features without taking their mean off: (D - G)1 = 0."""
+    exponents = np.frexp(abs(part).max(axis=0).toarray().ravel())[1]
+    part = part.copy()
+    part.data = np.ldexp(part.data, -np.repeat(exponents, np.diff(part.indptr)))
     squares = part.multiply(part).T @ degree
     total = squares - (part.T @ degree) ** 2 / float(degree.sum())
     across = np.asarray(part.multiply(graph @ part).sum(axis=0)).ravel()

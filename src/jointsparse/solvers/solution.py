@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import math
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jointsparse.arrays import Array
 
+EPSILON = sys.float_info.epsilon
 logger = logging.getLogger("jointsparse.solvers")
 
 
@@ -123,10 +127,12 @@ class Trace:
             return f"made the {self.max_iter} iterations asked for"
         if self.converged:
             return f"{self.measure_name} {self.measure:.1e} reached the tolerance {self.tol:.1e}"
-        return (
-            f"stopped at the iteration limit ({self.max_iter}) with {self.measure_name} "
-            f"{self.measure:.1e} above the tolerance {self.tol:.1e}"
-        )
+        return f"stopped at the iteration limit ({self.max_iter}) with {self.lacking}"
+
+    @property
+    def lacking(self) -> str:
+        """What is missing, in words."""
+        return f"{self.measure_name} {self.measure:.1e} above the tolerance {self.tol:.1e}"
 
     def solution(
         self,
@@ -139,6 +145,8 @@ class Trace:
         """Return the result of the run; its last word on convergence is the gap given here."""
         if gap is not None:
             self.measure = gap
+        # What a run this short does not know yet is left out.
+        diagnostics = {name: value for name, value in diagnostics.items() if math.isfinite(value)}
         return Solution(
             loadings=loadings,
             objective=objective,
@@ -151,6 +159,77 @@ class Trace:
             diagnostics=diagnostics,
             state=state,
         )
+
+
+def proven(solve: Callable[[float], Solution], tol: float, rounding: Rounding) -> Solution:
+    """Solve to a gap of ``tol``, rounding included.
+
+    A computed gap is the difference of two computed numbers. What their rounding may amount to is
+    added to it, so that it is never 0, and left room for below the tolerance.
+
+    Parameters
+    ----------
+    solve : callable
+        Runs the kernel to the tolerance that it is given.
+    tol : float
+        Relative gap that counts as converged.
+    rounding : Rounding
+        What the rounding may amount to.
+
+    Returns
+    -------
+    Solution
+        With gaps that include the rounding; ``diagnostics["optimality"]`` is the gap, too.
+    """
+    room = 2 * rounding.relative(rounding.size / rounding.leverage)
+    solution = solve(tol - room if room < tol / 2 else tol / 2)
+    if solution.gap is None:
+        return solution
+    extra = rounding.relative(solution.objective)
+    gap = solution.gap + extra
+    within = gap <= tol
+    reason = solution.reason
+    if solution.converged and not within:
+        reason = (
+            f"rounding alone may be {extra:.1e} of the objective: the gap is proved to {gap:.1e}"
+        )
+    return replace(
+        solution,
+        gap=gap,
+        gap_history=[min(known + extra, 1.0) for known in solution.gap_history[:-1]] + [gap],
+        converged=solution.converged and within,
+        reason=reason,
+        diagnostics={**solution.diagnostics, "optimality": gap, "optimality_bound": tol},
+    )
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """An estimate of the rounding error of an objective and of its lower bound.
+
+    Sums of N terms that are rounded independently of each other are off by about √N ε of the size
+    of their terms. Those of an objective are as large as the objective of the empty model, from
+    which the fit is subtracted. A dual point is made feasible by a factor whose relative error is ε
+    times the data over the penalty.
+
+    Attributes
+    ----------
+    terms : int
+        N.
+    size : float
+        Objective of the empty model.
+    leverage : float
+        Largest penalty that matters (or the size of the data) over the penalty; at least 1.
+    """
+
+    terms: int
+    size: float
+    leverage: float = 1.0
+
+    def relative(self, objective: float) -> float:
+        """Return the error as a share of the objective."""
+        ratio = self.size / objective if objective > 0 else 1.0
+        return float(EPSILON * self.terms**0.5 * (max(ratio, 1.0) + max(self.leverage, 1.0)))
 
 
 def closed_form(loadings: Array, objective: float, state: Any) -> Solution:

@@ -81,6 +81,7 @@ def solve_equality(
     smallest_penalty = SMALLEST * penalty
     M, A = np.zeros_like(T), np.zeros_like(C)
     best, best_norm, dual = smallest, norm_of(smallest, norm), 0.0
+    off, multipliers = 0.0, 0.0  # what the best lacks of the constraint; length of the dual point
     trace = Trace(tol, max_iter, "certified gap")
     lack = size
     for iteration in range(1, max_iter + 1):
@@ -91,13 +92,15 @@ def solve_equality(
         missing = T - V.T @ A
         M = M + missing
         corrected = share_equally(_corrected(V, T, A, norm), equal)
-        length = norm_of(corrected, norm)
-        if length < best_norm and np.linalg.norm(V.T @ corrected - T) <= FEASIBLE * size:
-            best, best_norm = corrected, length
+        length, lacks = norm_of(corrected, norm), float(np.linalg.norm(V.T @ corrected - T))
+        if length < best_norm and lacks <= FEASIBLE * size:
+            best, best_norm, off = corrected, length, lacks
         steepest = dual_norm_of(V @ M, norm)
-        if steepest > 0:
-            dual = max(dual, float(np.sum(T * M)) / steepest)
-        gap = max(best_norm - dual, 0.0) / best_norm
+        value = float(np.sum(T * M)) / steepest if steepest > 0 else 0.0
+        if value > dual:
+            dual, multipliers = value, float(np.linalg.norm(M)) / steepest
+        # An A that misses T by so much may be shorter than any that does not.
+        gap = (max(best_norm - dual, 0.0) + off * multipliers) / best_norm
         if trace.record(iteration, best_norm, gap=gap, measure=gap):
             break
         previous, lack = lack, float(np.linalg.norm(missing))

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, blocks, double, without_offsets
@@ -63,6 +64,18 @@ class WideData(Protocol):
 
     def dense(self) -> Array:
         """Return X as an array; only asked for where few features are left."""
+        ...
+
+
+class ScalableData(WideData, Protocol):
+    """What is also asked where features are compared: the same with features in another unit."""
+
+    def scaled_gram(self, factors: Array) -> Array:
+        """Return XF²Xᵀ (n × n) for features multiplied by the factors F = diag(f)."""
+        ...
+
+    def scaled_powers(self, factors: Array) -> tuple[Array, float]:
+        """Return Σ_j (f_jx_ij)² for every sample (n,), and Σ_ij (f_jx_ij)⁴."""
         ...
 
 
@@ -161,6 +174,33 @@ class DenseWide:
             self._gram = total
         return self._gram
 
+    def scaled_gram(self, factors: Array) -> Array:
+        """Return XF²Xᵀ for features multiplied by factors."""
+        total = self._zeros((self.shape[0],) * 2)
+        for part, block in self._blocks():
+            scaled = block * factors[part]
+            total += scaled @ scaled.T
+        return total
+
+    def scaled_powers(self, factors: Array) -> tuple[Array, float]:
+        """Return Σ_j (f_jx_ij)² for every sample, and the sum of fourth powers."""
+        xp = array_namespace(self.array)
+        rows, fourth = self._zeros((self.shape[0],)), 0.0
+        for part, block in self._blocks():
+            squares = (block * factors[part]) ** 2
+            rows += xp.sum(squares, axis=1)
+            fourth += float(xp.sum(squares**2))
+        return rows, fourth
+
+    def weighted_scatter(self, weights: Array) -> Array:
+        """Return Σ_i w_i x_i x_iᵀ (p × p)."""
+        total = self._zeros((self.shape[1],) * 2)
+        for rows in blocks(self.shape[0]):
+            block = double(self.array[rows, :])
+            centred = block if self.mean is None else block - self.mean
+            total += centred.T @ (centred * weights[rows, None])
+        return total
+
     def columns(self, chosen: Array) -> DenseWide:
         """Return the data of some features: a centred copy, or this where it is all of them."""
         xp = array_namespace(self.array)
@@ -252,6 +292,30 @@ class SparseWide:
             product -= shift[:, None] + shift[None, :] - float(self.mean @ self.mean)
             self._gram = product
         return self._gram
+
+    def scaled_gram(self, factors: Array) -> Array:
+        """Return XF²Xᵀ for features multiplied by factors."""
+        return self._scaled(factors).gram()
+
+    def scaled_powers(self, factors: Array) -> tuple[Array, float]:
+        """Return Σ_j (f_jx_ij)² for every sample, and the sum of fourth powers."""
+        scaled = self._scaled(factors)
+        counts = np.diff(scaled.matrix.indptr)
+        deviations = scaled.matrix.data - np.repeat(scaled.mean, counts)
+        fourth = np.sum(deviations**4) + (self.shape[0] - counts) @ scaled.mean**4
+        return scaled.row_squares(), float(fourth)
+
+    def weighted_scatter(self, weights: Array) -> Array:
+        """Return Σ_i w_i x_i x_iᵀ (p × p)."""
+        values = self._transposed.astype(np.float64)
+        product = np.asarray((values.T @ values.multiply(weights[:, None]).tocsr()).todense())
+        shift = np.outer(values.T @ weights, self.mean)
+        return product - shift - shift.T + weights.sum() * np.outer(self.mean, self.mean)
+
+    def _scaled(self, factors: Array) -> SparseWide:
+        """Return the same with features multiplied by factors, still sparse."""
+        matrix = self.matrix.astype(np.float64) @ sp.diags_array(factors)
+        return SparseWide(matrix, self.mean * factors)
 
     def columns(self, chosen: Array) -> SparseWide:
         """Return the data of some features, still sparse."""

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jointsparse.io.arrow import is_numeric, plain
+from jointsparse.io.arrow import checked_batch, is_numeric, plain
 from jointsparse.io.delimited import Header, read_header
-from jointsparse.io.errors import counted, listed, reading, shown, table_error
+from jointsparse.io.errors import listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS, open_input
+from jointsparse.io.limits import check_possible
 from jointsparse.io.table import distinct, find_label
 from jointsparse.io.versions import Versions
 from jointsparse.sources.base import Block, Source
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,9 +83,12 @@ class ArrowSource(Source):
         types = {name: _number_type(schema.field(name).type) for name in names}
         text = [name for name in names if types[name] is None]
         if text and not drop_text:
-            label_hint = f"keep one aside with --label {shown(text[0])}"
-            option = f"leave them out with --drop-text, or {label_hint}"
-            raise table_error(name, f"has {_text_columns(text)}; {option}.")
+            raise table_error(
+                name,
+                f"has {_text_columns(text)}; leave them out with ",
+                f"drop_text=True, or keep one aside with label={text[0][:60]!r}.",
+                f"--drop-text, or keep one aside with --label {shown(text[0])}.",
+            )
         if text:
             self.notes.append(f"dropped {_text_columns(text)}")
         names = [name for name in names if types[name] is not None]
@@ -148,13 +153,17 @@ class ArrowSource(Source):
             return None
         with reading(self.files[0], pa.ArrowException):
             if self.kind == "parquet":
-                return sum(parquet.read_metadata(file).num_rows for file in self.files)
-            return int(dataset.dataset(self.files, format="ipc").count_rows())
+                rows = sum(parquet.read_metadata(file).num_rows for file in self.files)
+            else:
+                rows = int(dataset.dataset(self.files, format="ipc").count_rows())
+        check_possible(Path(self.name), (rows, self.n_features), self.dtype.itemsize)
+        return rows
 
     def columns(self, indices: Any) -> Source:
         """Return the source of some columns; the others are not read at all."""
         assert self.feature_names is not None
         names = self.feature_names[indices].tolist()
+        self._versions.check()
         if not names:  # of which only the number of rows is left to read
             return super().columns(indices)
         part = ArrowSource(self.files, self.kind, self.name, columns=names, label=self.label)
@@ -166,9 +175,9 @@ class ArrowSource(Source):
         """Yield blocks of equal length, whatever the batches of the files are."""
         assert self.feature_names is not None
         rows = max(1, (entries or self.block_entries()) // self.n_features)
-        block, filled = self._empty(rows), 0
+        block, filled, seen = self._empty(rows), 0, 0
         for batch in self.batches(self.feature_names.tolist(), rows):
-            done = 0
+            done, seen = 0, seen + batch.num_rows
             while done < batch.num_rows:
                 part = batch.slice(done, rows - filled)
                 block = _fill(block, filled, part)
@@ -178,6 +187,10 @@ class ArrowSource(Source):
                     block, filled = self._empty(rows), 0
         if filled:
             yield block[:filled]
+        if self.n_samples not in (None, seen):
+            raise table_error(
+                self.name, f"is damaged: it says to have {self.n_samples} rows, and has {seen}."
+            )
 
     def _empty(self, rows: int) -> Block:
         # By columns, as Arrow has them: filled without strides.
@@ -211,7 +224,7 @@ class ArrowSource(Source):
             with pa.OSFile(str(file)) as stream:
                 stored = pa.ipc.open_file(stream)
                 for number in range(stored.num_record_batches):
-                    yield stored.get_batch(number)
+                    yield checked_batch(stored, number)
         else:
             options = self._headers[file].options(TEXT_BLOCK)
             converting = options["convert_options"]

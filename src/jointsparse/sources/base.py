@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.io.budget import default_budget
-from jointsparse.sources.finite import after_check, refuse_missing
+from jointsparse.sources.finite import refuse_missing
 from jointsparse.sources.read_ahead import read_ahead
 
 BLOCK_ENTRIES = 2**22  # 32 MB of float64: larger blocks are no faster, smaller ones are slower
@@ -147,10 +147,7 @@ class Source:
         feature_names: NDArray[Any] | None = None,
     ) -> Source:
         """Return the same as :meth:`map`; a block with a missing value is refused when read."""
-        checked = partial(
-            after_check, function=function, names=self.feature_names, source=self.name
-        )
-        return self.map(checked, n_features, dtype, feature_names)
+        return self.finite().map(function, n_features, dtype, feature_names)
 
     def finite(self, numbers: Any = None) -> Source:
         """Return the same source, of which a block with a missing value is refused when read.
@@ -160,9 +157,7 @@ class Source:
         numbers : sequence of int or None
             What messages call columns without a name, counted from 0.
         """
-        names = numbers if self.feature_names is None else self.feature_names
-        check = partial(refuse_missing, names=names, source=self.name)
-        return self.map(check, self.n_features, self.dtype, self.feature_names)
+        return CheckedSource(self, numbers if self.feature_names is None else self.feature_names)
 
     def rows(self, indices: Any) -> Any:
         """Return some rows, in the order of the source, in memory."""
@@ -183,8 +178,13 @@ class Source:
             stop = start + block.shape[0]
             if block.dtype != values.dtype:
                 values = values.astype(np.result_type(values, block), copy=False)
-            values[start:stop] = block
+            if stop <= self.n_samples:
+                values[start:stop] = block
             start = stop
+        if start != self.n_samples:  # what is beyond them was never written
+            raise ValueError(
+                f"{self.name} says to have {self.n_samples} rows, and has {start}: it is damaged"
+            )
         return values
 
     @property
@@ -245,7 +245,7 @@ class MappedSource(Source):
     def __init__(
         self,
         source: Source,
-        function: Callable[[Block], Block],
+        function: Callable[..., Block],
         n_features: int,
         dtype: Any = None,
         feature_names: NDArray[Any] | None = None,
@@ -262,6 +262,29 @@ class MappedSource(Source):
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
         """Yield the blocks of the other source, each with the function applied."""
         return map(self.function, self.source.blocks(entries))
+
+
+class CheckedSource(MappedSource):
+    """Another source, of which a block with a missing value is refused when it is read.
+
+    Parameters
+    ----------
+    source : Source
+        Samples.
+    names : sequence of str or int, or None
+        What messages call the columns.
+    """
+
+    def __init__(self, source: Source, names: Any) -> None:
+        check = partial(refuse_missing, names=names, source=source.name)
+        super().__init__(source, check, source.n_features, None, source.feature_names)
+
+    def blocks(self, entries: int | None = None) -> Iterator[Block]:
+        """Yield the blocks of the other source, each after the check."""
+        start = 0
+        for block in self.source.blocks(entries):
+            yield self.function(block, start=start)
+            start += block.shape[0]
 
 
 def _append(function: Any, state: Any, block: Block, start: int, *parts: Any) -> list[Any]:

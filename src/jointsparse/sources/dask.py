@@ -28,7 +28,7 @@ from jointsparse.sources.dask_blocks import (
     map_rows,
     plain_block,
 )
-from jointsparse.sources.dask_graph import applied, on_cluster, tree_sum
+from jointsparse.sources.dask_graph import applied, computed, on_cluster, persisted, tree_sum
 from jointsparse.sources.dask_wide import DaskWide
 from jointsparse.sources.finite import refuse_missing
 
@@ -60,6 +60,8 @@ class DaskSource(Source):
     DaskSource(n_samples=1000, n_features=4)
     """
 
+    _held = False  # whether only the workers of a cluster have the blocks
+
     def __init__(self, collection: Any, feature_names: NDArray[Any] | None = None) -> None:
         self.collection = collection
         self.feature_names = feature_names
@@ -87,7 +89,7 @@ class DaskSource(Source):
 
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
         """Yield all blocks in order, one at a time, in memory here; their sizes are Dask's."""
-        return (block.compute() for block in self._blocks)
+        return (computed(block, held=self._held)[0] for block in self._blocks)
 
     def reduce(
         self,
@@ -100,8 +102,6 @@ class DaskSource(Source):
         Each block is folded by itself and the states are combined in a tree that depends on the
         blocks alone: the result is the same for any number of workers, and after any of them died.
         """
-        import dask
-
         if aligned:
             self.measure()
         starts, lengths = self._positions()
@@ -109,15 +109,13 @@ class DaskSource(Source):
             (start, *part) for start, part in zip(starts, self._parts(aligned), strict=True)
         )
         states = applied(partial(_folded, fold), self._blocks, arguments)
-        state, self._lengths = dask.compute(tree_sum(states, combine), lengths)
+        state, self._lengths = computed(tree_sum(states, combine), lengths, held=self._held)
         return state
 
     def measure(self) -> None:
         """Find out how many rows every block has, where that is not known."""
         if self._lengths is None:
-            import dask
-
-            self._lengths = list(dask.compute(*self._positions()[1]))
+            self._lengths = list(computed(*self._positions()[1], held=self._held))
 
     def _positions(self) -> tuple[list[Any], list[Any]]:
         """Return the number of each block's first row, and how many it has: numbers, or delayed."""
@@ -142,11 +140,10 @@ class DaskSource(Source):
 
     def collect(self, function: Callable[..., Any], *aligned: Any) -> NDArray[Any]:
         """Return ``function(block, *parts)`` of all blocks, one below the other, in memory here."""
-        import dask
-
         if aligned:
             self.measure()
-        found = dask.compute(*applied(function, self._blocks, self._parts(aligned)))
+        states = applied(function, self._blocks, self._parts(aligned))
+        found = computed(*states, held=self._held)
         return np.concatenate(found)
 
     def map(
@@ -190,13 +187,12 @@ class DaskSource(Source):
 
         What a worker that dies takes with it is computed again from where the blocks came.
         """
-        import dask
-
         size = (self.n_samples or np.inf) * self.n_features * self.dtype.itemsize
         if not on_cluster() and size > self.budget:
             return self  # the workers are threads here: the blocks are read again each time
-        kept = copy(self)
-        kept._blocks = list(dask.persist(*self._blocks))
+        blocks = persisted(self._blocks)
+        kept = copy(self)  # only now: cutting the blocks tells their lengths
+        kept._blocks, kept._held = blocks, on_cluster()
         return kept
 
     def wide(self, collect: Callable[[NDArray[Any]], Any]) -> DaskWide | None:
@@ -207,11 +203,9 @@ class DaskSource(Source):
 
     def read(self) -> Any:
         """Return all rows in memory here."""
-        import dask
-
         if is_frame(self.collection):
-            return np.concatenate(dask.compute(*self._blocks))
-        return plain_block(self.collection.compute())
+            return np.concatenate(computed(*self._blocks, held=self._held))
+        return plain_block(computed(self.collection)[0])
 
 
 def _suitable_rows(n_features: int) -> int:

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from jointsparse.sources.door import without_mask
+from jointsparse.sources.frames import number_type
+from jointsparse.sparse import canonical
+
 
 def is_frame(collection: Any) -> bool:
     """Tell a Dask DataFrame from a Dask array and from everything else."""
@@ -84,13 +88,15 @@ def plain_block(block: Any) -> Any:
     """Make a CSR matrix of whatever sparse block Dask holds, an array of anything else."""
     if hasattr(block, "to_scipy_sparse"):
         block = block.to_scipy_sparse()
-    return block.tocsr() if sp.issparse(block) else np.asarray(block)
+    if sp.issparse(block):
+        return canonical(block).tocsr()
+    return np.asarray(without_mask(block))
 
 
 def frame_type(frame: Any) -> np.dtype[Any]:
     """Return the type of number that holds every column; refuse, by name, those without one."""
     columns = list(frame.dtypes.items())
-    types = [_number_type(dtype) for _, dtype in columns]
+    types = [number_type(dtype) for _, dtype in columns]
     wrong = [name for (name, _), found in zip(columns, types, strict=True) if found is None]
     if wrong:
         named = ", ".join(repr(name) for name in wrong[:5]) + (", …" if len(wrong) > 5 else "")
@@ -102,16 +108,6 @@ def frame_type(frame: Any) -> np.dtype[Any]:
         )
     numbers = [found for found in types if found is not None]
     return np.result_type(*numbers) if numbers else np.dtype(np.float64)  # where none were kept
-
-
-def _number_type(dtype: Any) -> np.dtype[Any] | None:
-    """Return the NumPy type of a column; None where it is no real number."""
-    plain = dtype if isinstance(dtype, np.dtype) else getattr(dtype, "numpy_dtype", None)
-    if not isinstance(plain, np.dtype) or plain.kind not in "biuf":
-        return None
-    # Columns that may have missing values: only floats can say so.
-    nullable = plain is not dtype and plain.kind != "f"
-    return np.dtype(np.float64) if nullable else plain
 
 
 def frame_blocks(frame: Any) -> list[Any]:

@@ -1,17 +1,34 @@
-"""The two shapes of graph that sums over blocks need: a function of each block, and a tree."""
+"""The two shapes of graph that sums over blocks need, a function of each block and a tree.
+
+And the one place where graphs are computed, which says in words what a cluster that is lost means.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 STATES_AT_A_TIME = 4  # how many partial sums one task of the tree adds up
 
+_LOST = (
+    "the Dask cluster was closed, or the connection to it was lost, while samples were read; "
+    "connect to a cluster again (distributed.Client) and repeat the call"
+)
+_KILLED = (
+    "several workers of the Dask cluster ended while they worked on the same samples, perhaps for "
+    "lack of memory; give the workers more, or use smaller chunks"
+)
+
+
+class ClusterError(RuntimeError):
+    """The cluster cannot be used, or was lost; one sentence that says what to do."""
+
 
 def applied(
-    function: Callable[..., Any], blocks: Sequence[Any], arguments: Iterable[Sequence[Any]] | None
+    function: Callable[..., Any], blocks: Sequence[Any], arguments: Iterable[Sequence[Any]]
 ) -> list[Any]:
     """Return ``function(block, *arguments)`` of each block, delayed.
 
@@ -20,8 +37,7 @@ def applied(
     import dask
 
     shared, apply = dask.delayed(function, pure=False), dask.delayed(_apply, pure=False)
-    rows = repeat(()) if arguments is None else arguments
-    return [apply(shared, block, *row) for block, row in zip(blocks, rows, strict=False)]
+    return [apply(shared, block, *row) for block, row in zip(blocks, arguments, strict=True)]
 
 
 def tree_sum(states: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
@@ -39,6 +55,46 @@ def tree_sum(states: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
         groups = range(0, len(states), STATES_AT_A_TIME)
         states = [apply(joining, states[i : i + STATES_AT_A_TIME]) for i in groups]
     return states[0] if states else None
+
+
+def computed(*collections: Any, held: bool = False) -> Any:
+    """Return the values of Dask collections, computed together.
+
+    Parameters
+    ----------
+    *collections : delayed objects, Dask arrays and DataFrames
+        What to compute.
+    held : bool
+        Whether they build on what the workers of a cluster keep in memory, and nobody else has.
+    """
+    import dask
+
+    if held and not on_cluster():
+        raise ClusterError(_LOST)
+    with _cluster_told():
+        return dask.compute(*collections)
+
+
+def persisted(blocks: Sequence[Any]) -> list[Any]:
+    """Return the same blocks, computed and kept where Dask computes."""
+    import dask
+
+    with _cluster_told():
+        return list(dask.persist(*blocks))
+
+
+@contextmanager
+def _cluster_told() -> Iterator[None]:
+    """Say in words what became of the cluster; errors of what is computed pass as they are."""
+    try:
+        yield
+    except CancelledError as error:
+        raise ClusterError(_LOST) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "distributed":
+            raise
+        killed = type(error).__name__ == "KilledWorker"
+        raise ClusterError(_KILLED if killed else _LOST) from error
 
 
 def on_cluster() -> bool:

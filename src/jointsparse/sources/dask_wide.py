@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.sources.base import BLOCK_ENTRIES
-from jointsparse.sources.dask_graph import applied, on_cluster, tree_sum
+from jointsparse.sources.dask_graph import applied, computed, on_cluster, persisted, tree_sum
 from jointsparse.sources.wide_blocks import WideBlocks
 
 
@@ -30,7 +30,7 @@ class DaskWide(WideBlocks):
     """
 
     def __init__(self, blocks: Sequence[Any], *args: Any, **options: Any) -> None:
-        self._blocks = list(blocks)
+        self._blocks, self._held = list(blocks), on_cluster()
         super().__init__(*args, **options)
 
     @classmethod
@@ -71,23 +71,17 @@ class DaskWide(WideBlocks):
         )
 
     def _results(self, function: Callable[..., Any], parts: Iterable[Any]) -> Iterable[Any]:
-        import dask
-
-        found: Iterable[Any] = dask.compute(*applied(function, self._blocks, parts))
+        found: Iterable[Any] = computed(*applied(function, self._blocks, parts), held=self._held)
         return found
 
     def _total(self, function: Callable[..., Any], parts: Iterable[Any]) -> FloatArray:
-        import dask
-
         total = tree_sum(applied(function, self._blocks, parts), np.add)
-        return np.asarray(dask.compute(total)[0])
+        return np.asarray(computed(total, held=self._held)[0])
 
 
 def _kept(blocks: list[Any]) -> list[Any]:
     """Keep blocks in the memory of the workers, where there are any."""
-    import dask
-
-    return list(dask.persist(*blocks)) if on_cluster() else blocks
+    return persisted(blocks) if on_cluster() else blocks
 
 
 def _merged(widths: Sequence[int], least: int) -> tuple[int, ...]:

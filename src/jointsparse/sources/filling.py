@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.sources.base import Block, Source
+from jointsparse.sources.columnwise import ColumnwiseSource
 from jointsparse.sources.sums import NotFiniteError
 
 
@@ -41,19 +41,7 @@ def filled_with_means(source: Source) -> Filled:
     means = np.where(present > 0, means, np.nan)
     if not missing.any():
         return Filled(source, means, missing)
-    dtype = source.dtype if source.dtype.kind == "f" else np.float64
-    filling = source.map(
-        partial(fill_block, means=means), source.n_features, dtype, source.feature_names
-    )
-    return Filled(filling, means, missing)
-
-
-def fill_block(block: Block, means: FloatArray) -> Block:
-    """Return the block with the means in place of what is missing; itself where nothing is."""
-    if block.dtype.kind != "f":
-        return block
-    holes = np.isnan(block)
-    return np.where(holes, means.astype(block.dtype), block) if holes.any() else block
+    return Filled(ColumnwiseSource(source, fill=means), means, missing)
 
 
 Present = tuple[int, NDArray[np.int64], FloatArray]

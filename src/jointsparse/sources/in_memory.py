@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import scipy.sparse as sp
 
-from jointsparse.io.errors import reading, table_error
 from jointsparse.sources import base
 from jointsparse.sources.base import Block, Source
 
@@ -60,46 +58,3 @@ class ArraySource(Source):
         """Return the source of some columns."""
         names = None if self.feature_names is None else self.feature_names[indices]
         return ArraySource(self._array[:, indices], names)
-
-
-class ChunkedSource(Source):
-    """A two-dimensional array on disk that is sliced like one in memory: Zarr, HDF5.
-
-    Parameters
-    ----------
-    stored : object with shape, dtype and slices
-        Read in whole chunks of rows where it has any.
-    name : str
-        What messages call it.
-    """
-
-    def __init__(self, stored: Any, name: str = "the data") -> None:
-        if len(stored.shape) != 2 or stored.dtype.kind not in "biuf":
-            raise table_error(
-                name,
-                f"holds an array of shape {tuple(stored.shape)} and type {stored.dtype}; a "
-                "two-dimensional array of real numbers is needed.",
-            )
-        if 0 in stored.shape:
-            raise table_error(name, f"holds no numbers: its shape is {tuple(stored.shape)}.")
-        self.stored = stored
-        self.n_samples, self.n_features = map(int, stored.shape)
-        self.dtype = stored.dtype
-        self.name = name
-
-    def blocks(self, entries: int | None = None) -> Iterator[Block]:
-        """Yield blocks of whole chunks, so that none is read twice."""
-        rows = max(1, (entries or self.block_entries()) // max(1, self.n_features))
-        chunk = (getattr(self.stored, "chunks", None) or (1,))[0]
-        rows = max(rows - rows % chunk, min(chunk, rows))
-        for start in range(0, self.stored.shape[0], rows):
-            with reading(Path(self.name)):
-                block = self.stored[start : start + rows]
-            yield block
-
-    def read_columns(self, features: Any) -> Any:
-        """Return some columns; what lies between them is read, what lies around them is not."""
-        first, stop = int(features[0]), int(features[-1]) + 1
-        with reading(Path(self.name)):
-            block = self.stored[:, first:stop]
-        return block if block.shape[1] == len(features) else block[:, features - first]

@@ -9,7 +9,6 @@ import numpy as np
 
 from jointsparse.io.errors import reading, table_error
 from jointsparse.io.npy import read_array_header
-from jointsparse.io.versions import Versions
 
 
 class NpyFile:
@@ -25,7 +24,6 @@ class NpyFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._versions = Versions([path])
         with reading(path), path.open("rb") as stream:
             self._header = read_array_header(path, stream)
             if self._header.dtype.hasobject:
@@ -43,13 +41,11 @@ class NpyFile:
         rows, columns = part if isinstance(part, tuple) else (part, slice(None))
         first, stop, _ = rows.indices(self.shape[0])
         left, right, _ = columns.indices(self.shape[1])
-        self._versions.check()
         with reading(self.path), self.path.open("rb") as stream:
             if (left, right) == (0, self.shape[1]) and not self._header.fortran_order:
                 block = self._read(stream, first, max(stop - first, 0))
             else:
                 block = self._read_part(stream, (first, stop), (left, right))
-        self._versions.check()
         return block
 
     def _read(self, stream: Any, first: int, count: int) -> np.ndarray:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from sklearn.utils import check_array
-
 from jointsparse.io.budget import parse_size
-from jointsparse.io.errors import StrPath, listed, reading, table_error
+from jointsparse.io.errors import StrPath, listed, table_error
 from jointsparse.io.formats import kind_of
+from jointsparse.io.versions import Versions, check_plain
+from jointsparse.sources import hdf5, zarr_folder
 from jointsparse.sources.arrow import ArrowSource
 from jointsparse.sources.base import Source
 from jointsparse.sources.dask import DaskSource, is_dask
 from jointsparse.sources.dask_blocks import is_frame
-from jointsparse.sources.in_memory import ArraySource, ChunkedSource
+from jointsparse.sources.door import as_samples
+from jointsparse.sources.frames import column_names
+from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.npy import NpyFile
+from jointsparse.sources.stored import ChunkedSource
 
-_HDF5 = (".h5", ".hdf5", ".he5")
-_STORED = ("zarr", "h5py")  # packages whose arrays are read chunk by chunk
+# Packages whose arrays are read chunk by chunk, and what makes sources of them.
+_STORED = {"zarr": zarr_folder.source_of_array, "h5py": hdf5.source_of_dataset}
 
 
 def open_source(
@@ -68,6 +71,7 @@ def open_source(
     [False, False, False, True, True]
     """
     path = Path(path)
+    check_plain(path)
     if not path.exists():
         raise table_error(path, "does not exist.")
     source = _open_array(path, dataset)
@@ -95,14 +99,13 @@ def as_source(X: Any) -> Source:
     if isinstance(X, str | os.PathLike):
         return open_source(X)
     if _is_stored(X):
-        return ChunkedSource(X)
+        return _STORED[_package(X)](X)
     if is_dask(X):
         source = DaskSource(X, column_names(X) if is_frame(X) else None)
         if source.n_features == 0:
             raise ValueError("the Dask collection has no columns; at least one is needed")
         return source
-    names = column_names(X)
-    return ArraySource(check_array(X, accept_sparse=("csr", "csc"), dtype="numeric"), names)
+    return ArraySource(*as_samples(X))
 
 
 def is_streamed(X: Any) -> bool:
@@ -110,17 +113,12 @@ def is_streamed(X: Any) -> bool:
     return isinstance(X, Source | str | os.PathLike) or _is_stored(X) or is_dask(X)
 
 
-def column_names(X: Any) -> Any:
-    """Return the column names of a pandas or polars data frame, or None where there are none."""
-    columns = getattr(X, "columns", None)
-    if columns is None:
-        return None
-    names = np.asarray(columns, dtype=object)
-    return names if all(isinstance(name, str) for name in names) else None
-
-
 def _is_stored(X: Any) -> bool:
-    return type(X).__module__.partition(".")[0] in _STORED
+    return _package(X) in _STORED
+
+
+def _package(X: Any) -> str:
+    return type(X).__module__.partition(".")[0]
 
 
 def _files(path: Path) -> tuple[list[Path], str]:
@@ -128,7 +126,10 @@ def _files(path: Path) -> tuple[list[Path], str]:
     if path.is_dir():
         inside = sorted(path.rglob("*"))
         # Marks and indexes that writers leave beside the data begin so.
-        files = [file for file in inside if file.is_file() and file.name[0] not in "._"]
+        files = [file for file in inside if not file.is_dir() and file.name[0] not in "._"]
+        for file in files:
+            if not file.is_file():  # left out, the table would lack a part without a word
+                raise table_error(file, "is a device, a pipe or a broken link, not a file.")
         if not files:
             raise table_error(path, "is a folder without a file in it.")
     else:
@@ -145,46 +146,15 @@ def _files(path: Path) -> tuple[list[Path], str]:
 
 def _open_array(path: Path, dataset: str | None) -> Source | None:
     """Open a bare array; None where the path is a table."""
-    if path.suffix.lower() in _HDF5:
-        return _open_hdf5(path, dataset)
-    if path.suffix.lower() == ".zarr" or (path / "zarr.json").exists() or _old_zarr(path):
-        return _open_zarr(path, dataset)
+    choose = partial(_chosen, path, dataset)
+    if path.suffix.lower() in hdf5.SUFFIXES:
+        return hdf5.open_hdf5(path, choose)
+    if zarr_folder.is_zarr(path):
+        return zarr_folder.open_zarr(path, choose)
     if path.suffix.lower() != ".npy":
         return None
-    return ChunkedSource(NpyFile(path), str(path))
-
-
-def _old_zarr(path: Path) -> bool:
-    return (path / ".zarray").exists() or (path / ".zgroup").exists()
-
-
-def _open_hdf5(path: Path, dataset: str | None) -> Source:
-    try:
-        import h5py
-    except ImportError:
-        raise table_error(path, "needs h5py: pip install 'jointsparse[hdf5]'.") from None
-    found: list[str] = []
-    with reading(path):
-        file = h5py.File(path, "r")
-        file.visititems(lambda name, item: found.append(name) if _is_matrix(item) else None)
-        return ChunkedSource(file[_chosen(path, dataset, found)], str(path))
-
-
-def _open_zarr(path: Path, dataset: str | None) -> Source:
-    try:
-        import zarr
-    except ImportError:
-        raise table_error(path, "needs zarr: pip install 'jointsparse[zarr]'.") from None
-    with reading(path):
-        opened = zarr.open(path, mode="r")
-        if isinstance(opened, zarr.Array):
-            return ChunkedSource(opened, str(path))
-        found = [name for name, item in opened.arrays() if _is_matrix(item)]
-        return ChunkedSource(opened[_chosen(path, dataset, found)], str(path))
-
-
-def _is_matrix(item: Any) -> bool:
-    return len(getattr(item, "shape", ())) == 2
+    versions = Versions([path])
+    return ChunkedSource(NpyFile(path), str(path), versions)
 
 
 def _chosen(path: Path, dataset: str | None, found: Sequence[str]) -> str:

@@ -237,25 +237,25 @@ def _pick(block: Block, mask: NDArray[np.bool_]) -> Block:
 
 def mean_of(source: Source) -> tuple[int, FloatArray]:
     """Return the number of rows and their mean."""
-    state = source.reduce(_fold_mean, _add_means)
+    state = source.reduce(fold_mean, add_means)
     if state is None:
         raise ValueError(f"{source.name} has no rows")
     return state
 
 
-def _fold_mean(
+def fold_mean(
     state: tuple[int, FloatArray] | None, block: Block, start: int
 ) -> tuple[int, FloatArray]:
+    """Take some more rows into their number and mean."""
     n = block.shape[0]
     if sp.issparse(block):
         block = block.astype(np.float64)  # SciPy would add up in single precision and then convert
     total = np.asarray(block.sum(axis=0, dtype=np.float64)).ravel()
-    return (n, total / n) if state is None else _add_means(state, (n, total / n))
+    return (n, total / n) if state is None else add_means(state, (n, total / n))
 
 
-def _add_means(
-    one: tuple[int, FloatArray], other: tuple[int, FloatArray]
-) -> tuple[int, FloatArray]:
+def add_means(one: tuple[int, FloatArray], other: tuple[int, FloatArray]) -> tuple[int, FloatArray]:
+    """Return the number and the mean of two runs of rows."""
     n = one[0] + other[0]
     with np.errstate(invalid="ignore"):  # infinite values are found, and named, later
         return n, one[1] + (other[1] - one[1]) * (other[0] / n)

@@ -102,6 +102,16 @@ class WideBlocks:
             self._gram = self._total(_gram, self._means())
         return self._gram
 
+    def scaled_gram(self, factors: FloatArray) -> FloatArray:
+        """Return XF²Xᵀ for features multiplied by factors."""
+        return self._total(_scaled_gram, zip(self._cut(self.mean), self._cut(factors), strict=True))
+
+    def scaled_powers(self, factors: FloatArray) -> tuple[FloatArray, float]:
+        """Return Σ_j (f_jx_ij)² for every sample, and the sum of fourth powers."""
+        parts = zip(self._cut(self.mean), self._cut(factors), strict=True)
+        rows, fourth = self._total(_scaled_powers, parts)
+        return rows, float(fourth.sum())
+
     def columns(self, chosen: NDArray[np.bool_]) -> Any:
         """Return the data of some features: in memory here where they fit."""
         chosen = np.asarray(chosen, dtype=bool)
@@ -171,3 +181,13 @@ def _row_squares(block: Any, mean: FloatArray) -> FloatArray:
 def _gram(block: Any, mean: FloatArray) -> FloatArray:
     centred = centred_block(block, mean)
     return centred @ centred.T
+
+
+def _scaled_gram(block: Any, mean: FloatArray, factors: FloatArray) -> FloatArray:
+    scaled = centred_block(block, mean) * factors
+    return scaled @ scaled.T
+
+
+def _scaled_powers(block: Any, mean: FloatArray, factors: FloatArray) -> FloatArray:
+    squares = (centred_block(block, mean) * factors) ** 2
+    return np.stack([squares.sum(axis=1), np.sum(squares**2, axis=1)])

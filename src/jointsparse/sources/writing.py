@@ -72,7 +72,8 @@ def write_columns(
 def check_streamed_format(path: StrPath) -> None:
     """Raise `TableError` early if samples cannot be written to `path` block by block."""
     check_writable_format(path)
-    if kind_of(Path(path)) in ("npz", "mtx"):
+    kind = kind_of(Path(path))
+    if kind in ("npz", "mtx") or (kind == "npy" and str(path).lower().endswith(".gz")):
         raise table_error(
             path,
             "cannot be written in blocks; write .parquet, .arrow, .csv or .tsv instead.",
@@ -144,10 +145,10 @@ def _guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _write_npy(path: StrPath, source: Source) -> None:
-    if source.n_samples is None or str(path).lower().endswith(".gz"):
+    if source.n_samples is None:
         raise table_error(
             path,
-            "cannot be written in blocks (it begins with the number of rows, and is not packed); "
+            "cannot be written in blocks, as it begins with the number of rows; "
             "write .parquet, .arrow or .csv instead.",
         )
     shape = (source.n_samples, source.n_features)

@@ -1,0 +1,185 @@
+"""From a model to a set: what all estimators share that keep some of the features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.methods.shared_docs import with_shared
+from jointsparse.methods.worth import SelectionWorth
+from jointsparse.moments import Moments, check_variance
+from jointsparse.noise import noise_of
+from jointsparse.notices import warn_caller
+from jointsparse.selection import (
+    NOISE_WEIGHT,
+    TRIAL_SHARE,
+    Choice,
+    Rule,
+    Wanted,
+    about_choice,
+    check_rule,
+    choose_features,
+    wanted_features,
+)
+from jointsparse.significance import feature_significance
+from jointsparse.solvers.greedy import DETERMINED, Target
+from jointsparse.trials import Cut, Picked, Trials, choose_count
+
+AUTO_R2 = 0.9  # share of this table's variance that "auto" wants where no sample can be held out
+KEEP_SOME = "Give n_features_to_select a number to keep some all the same"
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a method says about the features.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_features,)
+        Its score of each, at least 0.
+    target : callable, ndarray or None
+        What the greedy rule shall account for; None is all features.
+    weigh : bool
+        Whether the method has scores only: then what lies above the noise is the target, and each
+        gain is multiplied by the score.
+    knows_noise : bool
+        Whether the greedy rule takes the noise in the features into account, and leaves those that
+        share nothing with others for last.
+    tol : float
+        Share of its variance below which a feature counts as determined by the picks.
+    """
+
+    scores: FloatArray
+    target: Target | None = None
+    weigh: bool = False
+    knows_noise: bool = True
+    tol: float = DETERMINED
+
+
+class ChoosesFeatures(SelectionWorth):
+    """Makes a set out of a model, decides how many on new samples, and says what it is worth.
+
+    A subclass has the parameters ``n_features_to_select`` and ``rule`` and defines
+    ``_model_of(moments, rows, y)`` for trials on some of the samples.
+    """
+
+    n_features_to_select: int | float | str
+    rule: str = "greedy"
+
+    n_features_in_: int
+    n_significant_: int
+    significant_: NDArray[np.bool_]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:
+            cls.__doc__ = with_shared(cls.__doc__)
+
+    def _model_of(self, moments: Moments, rows: IntArray | None, y: Any) -> Model:
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def _check_wanted(self, n_features: int) -> Wanted:
+        check_rule(self.rule)
+        return wanted_features(self.n_features_to_select, n_features)
+
+    def _note_noise(self, moments: Moments) -> None:
+        """Set what the table says by itself, whatever the method."""
+        found = feature_significance(moments)
+        self.n_significant_ = found.n_significant
+        self.noise_edge_ = found.noise_edge
+        self.feature_shares_ = found.shares
+        self.feature_pvalues_ = found.pvalues
+        self.significant_ = found.significant
+
+    def _rule(self, model: Model, moments: Moments) -> Rule:
+        """Return how the set is made from the model."""
+        if self.rule != "greedy":
+            return Rule(self.rule, significant=self.significant_)
+        if not model.knows_noise:
+            return Rule(target=model.target, tol=model.tol)
+        noise = noise_of(moments)
+        return Rule(
+            target=noise.target if model.weigh else model.target,
+            weigh=model.weigh,
+            significant=self.significant_,
+            noise=NOISE_WEIGHT * noise.squares,
+            tol=model.tol,
+        )
+
+    def _make_set(self, model: Model, moments: Moments, y: Any = None) -> Choice:
+        """Keep features, and say so where it is not what was asked for."""
+        wanted = self._check_wanted(moments.n_features)
+        self.__dict__.pop("selection_curve_", None)
+        self.feature_scores_ = model.scores
+        cut = self._cut(moments, y) if wanted.auto and self.n_significant_ else None
+        exact = self._how_many(wanted, moments, cut)
+        needed = not exact.support and exact.count != 0
+        rule = self._rule(model, moments) if needed else Rule(self.rule)
+        choice = choose_features(moments, model.scores, exact, rule)
+        self.ranking_ = choice.ranking
+        self.support_ = choice.support
+        if choice.curve is not None:
+            self.selection_curve_ = choice.curve
+        self._remember(moments, cut, y)
+        message = self._remark(choice, wanted, moments)
+        if message:
+            self._warn(message)
+        return choice
+
+    def _how_many(self, wanted: Wanted, moments: Moments, cut: Cut | None) -> Wanted:
+        """Return the count that "auto" stands for, or what was asked for."""
+        if not wanted.auto:
+            return wanted
+        if self.n_significant_ == 0:
+            return Wanted(count=0)
+        if cut is None or not cut.picked:
+            return Wanted(r2=AUTO_R2)  # nothing to hold out: the same in this table
+        return Wanted(count=choose_count(Trials(moments, cut).curve()))
+
+    def _pick_on(self, moments: Moments, rows: IntArray | None, *, y: Any) -> Picked:
+        trial = clone(self)
+        check_variance(moments)
+        trial._note_noise(moments)
+        none = Picked(np.empty(0, dtype=np.int64), trial.significant_)
+        if trial.n_significant_ == 0:
+            return none
+        model = trial._model_of(moments, rows, y)
+        rule = replace(trial._rule(model, moments), target_share=TRIAL_SHARE)
+        among = model.scores > 0
+        if rule.name != "norm":
+            among = among & trial.significant_
+        count = min(int(among.sum()), moments.n_samples - 2)
+        if count < 1:
+            return none
+        choice = choose_features(moments, model.scores, Wanted(count=count), rule)
+        return Picked(choice.order[: choice.n_kept], trial.significant_)
+
+    def _remark(self, choice: Choice, wanted: Wanted, moments: Moments) -> str:
+        """Return what the user should know about the set; nothing where it is as asked for."""
+        if choice.available == 0:
+            return f"no feature has a nonzero score{self._how_to_keep_some(moments)}"
+        if self.n_significant_ == 0 and not wanted.support:
+            if choice.n_kept == 0:
+                return f"no structure beyond noise: nothing is kept. {KEEP_SOME}"
+            return (
+                f"no structure beyond noise: the {choice.n_kept} kept are no better than random "
+                "features"
+            )
+        if wanted.auto and choice.n_kept == 0:
+            return (
+                "there is structure, but no set of features predicts the others in new samples: "
+                f"nothing is kept. {KEEP_SOME}"
+            )
+        return about_choice(choice, wanted)
+
+    def _how_to_keep_some(self, moments: Moments) -> str:
+        """Advice for a model that came out empty; the subclasses know what to lower."""
+        return ""
+
+    def _warn(self, message: str) -> None:
+        warn_caller(f"{type(self).__name__}: {message}")

@@ -1,0 +1,189 @@
+"""How samples that are not in memory are read for a method: the only place that decides.
+
+``fit`` and every command ask :func:`plan`, so that both read a file in the same way, or refuse it
+for the same reason. A method says what it needs; the numbers of bytes stand here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+from jointsparse.io.budget import enough, size_in_words
+from jointsparse.io.errors import TableError, table_error
+from jointsparse.methods import registry
+from jointsparse.sources import Source
+from jointsparse.sources.sums import mean_of
+
+# Arrays as large as the scatter matrix that exist at the same time: those of all samples and of two
+# halves, what the solver makes of them, and the regressions of the report. Measured over all
+# methods that need no more than the scatter matrix: 13 at most.
+SCATTER_COPIES = 13
+BLOCK_COPIES = 4  # of a block in float64, while the next one is read
+
+
+class Reading(Enum):
+    """How samples are read."""
+
+    MOMENTS = auto()  # once, in blocks of rows, of which only sums are kept
+    PASSES = auto()  # once in every iteration, in blocks of rows
+    PRODUCTS = auto()  # for every product, in blocks of columns
+    WHOLE = auto()  # into memory
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a method needs of samples.
+
+    Attributes
+    ----------
+    samples : bool
+        Whether it looks at the samples themselves, not only at their scatter matrix.
+    passes : bool
+        Whether one pass over them in every iteration is enough, besides their moments.
+    products : bool
+        Whether products with them are enough where there are more features than samples.
+    """
+
+    samples: bool = False
+    passes: bool = False
+    products: bool = False
+
+    @classmethod
+    def of(cls, estimator: Any) -> Needs:
+        """Return the needs of a method, as its parameters are now."""
+        return cls(
+            estimator._needs_samples(),
+            getattr(estimator, "_takes_passes", bool)(),
+            getattr(estimator, "_takes_products", bool)(),
+        )
+
+
+# What is asked about a set of features after the fit: any samples will do, however they are read.
+TO_JUDGE = Needs(products=True)
+
+
+class DoesNotFitError(TableError):
+    """Samples need more memory than may be used."""
+
+
+def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
+    """Decide how samples are read.
+
+    Where the scatter matrix is all that a method looks at, the samples are read once and not kept.
+    Methods that need a pass over the samples in every iteration get that where the samples are on a
+    cluster or do not fit. What else looks at the samples themselves, and data with more features
+    than samples, are read into memory, if they fit; methods that make do with products read the
+    latter in blocks of columns if they do not.
+
+    Parameters
+    ----------
+    source : Source
+        Samples. Read, to count its rows, only where nothing else tells how many there are and the
+        scatter matrix does not do.
+    needs : Needs
+        What the method needs.
+    method : str
+        What messages call it.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where there is no way within the memory of the source.
+    """
+    budget, n_features = source.budget, source.n_features
+    scatter_fits = bytes_in_blocks(source) <= budget
+    n_samples = source.n_samples
+    if n_samples is None and scatter_fits and not needs.samples:
+        return Reading.MOMENTS
+    if n_samples is None:
+        n_samples = mean_of(source)[0]
+    wide = n_samples < n_features
+    if not wide and not needs.samples:
+        if scatter_fits:
+            return Reading.MOMENTS
+        raise _too_many_features(source)
+    passes = scatter_fits and not wide and needs.passes
+    if passes and source.remote:
+        return Reading.PASSES
+    needed = bytes_of_samples(source, n_samples)
+    if needed <= budget:
+        return Reading.WHOLE
+    if passes:
+        return Reading.PASSES
+    if wide and needs.products and source.n_samples is not None:
+        return Reading.PRODUCTS
+    raise too_many_samples(source, n_samples, method)
+
+
+def bytes_in_blocks(source: Source) -> int:
+    """Return the memory of a fit that reads the samples in blocks of rows."""
+    blocks = BLOCK_COPIES * 8 * source.block_entries()
+    return bytes_of_scatter(source.n_features) + blocks
+
+
+def bytes_of_scatter(n_features: int) -> int:
+    """Return the memory of a fit that works on the scatter matrix."""
+    return SCATTER_COPIES * 8 * n_features**2
+
+
+def bytes_of_samples(source: Source, n_samples: int) -> int:
+    """Return the memory of the samples, and of a centred copy in float64."""
+    return n_samples * source.n_features * (source.dtype.itemsize + 8)
+
+
+def _too_many_features(source: Source) -> DoesNotFitError:
+    needed = bytes_in_blocks(source)
+    # Blocks take a quarter of what is allowed, or one row: this is enough for either.
+    allowed = bytes_of_scatter(source.n_features) * 4 // 3 + BLOCK_COPIES * 8 * source.n_features
+    return _refused(
+        source,
+        f"has {source.n_features} columns, whose scatter matrices need {size_in_words(needed)}, "
+        f"more than the {size_in_words(source.budget)} that may be used: read fewer columns, or "
+        f"{_more_memory(source, allowed)}.",
+    )
+
+
+def too_many_samples(source: Source, n_samples: int, method: str) -> DoesNotFitError:
+    """Return the error of samples that a method needs in memory, where they do not fit."""
+    needed = bytes_of_samples(source, n_samples)
+    wide = n_samples < source.n_features
+    why = "goes over them many times" if wide else "needs them all at once"
+    ways = [_more_memory(source, needed), "read fewer columns"]
+    if wide:
+        text = ", from a file that is not text" if source.n_samples is None else ""
+        names = ", ".join(_wide_methods())
+        ways.append(f"use a method that reads wide tables in blocks of columns{text}: {names}")
+    elif bytes_in_blocks(source) <= source.budget:
+        ways.append(f"use a method that reads them in blocks: {', '.join(_methods_in_blocks())}")
+    *most, last = ways
+    return _refused(
+        source,
+        f"does not fit in memory: its {n_samples} × {source.n_features} samples need "
+        f"{size_in_words(needed)}, more than the {size_in_words(source.budget)} that may be used, "
+        f"and {method} {why}; {', '.join(most)}, or {last}.",
+    )
+
+
+def _refused(source: Source, sentence: str) -> DoesNotFitError:
+    return DoesNotFitError(*table_error(source.name, sentence).args)
+
+
+def _more_memory(source: Source, needed: int) -> str:
+    if source.remote:  # a collection has no such parameter
+        return "work where more memory is free"
+    return f'allow more with memory="{enough(needed)}"'
+
+
+def _wide_methods() -> list[str]:
+    return [name for name, method in registry.methods().items() if method.make()._takes_products()]
+
+
+def _methods_in_blocks() -> list[str]:
+    """Return the methods that read samples in blocks of rows."""
+    return [
+        name
+        for name, method in registry.methods().items()
+        if method.scatter_only or Needs.of(method.make()).passes
+    ]

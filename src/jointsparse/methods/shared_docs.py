@@ -1,0 +1,64 @@
+"""What many docstrings say alike, written once and inserted where a line says ``:shared: name``."""
+
+from __future__ import annotations
+
+import re
+
+_MARK = re.compile(r"^( *):shared: (\w+)$", re.MULTILINE)
+
+SHARED = {
+    "n_features_to_select": """\
+n_features_to_select : int, float or str, default="auto"
+    How many features to keep. "auto": as many as new samples call for, and none where there is no
+    structure beyond noise. The selection is repeated in parts of the samples; the fewest features
+    are kept that carry 90 % of what can be predicted of the others in the part left out, or that
+    are within a standard error of the best. Other values: a number; a share of all features;
+    "r2>=0.8", the fewest that account for 80 % of the variance *of this table*, in the order of
+    ``rule``; "support", all with a nonzero score.""",
+    "rule_of_model": """\
+rule : {"greedy", "residual", "norm"}, default="greedy"
+    How the set is made from the model. "greedy": one by one, the feature that accounts for most of
+    what the model reconstructs beyond those already kept; of nearly equal ones, the one that stands
+    for more of the others. "residual": the largest score × share of the feature's variance that
+    those kept leave. Both pick features that share something with others first. "norm": the
+    largest scores, as published; neighbours that repeat each other are all kept.""",
+    "rule_of_scores": """\
+rule : {"greedy", "residual", "norm"}, default="greedy"
+    How scores become a set. "greedy": one by one, the feature with the largest product of its
+    score and what it adds to those before it, of what lies above the noise. "residual": score ×
+    share of the feature's variance that those before it leave. Both pick features that share
+    something with others first. "norm": the highest scores, as published.""",
+    "attributes": """\
+n_significant_ : int
+    Independent patterns in the table: directions that noise alone would not have.
+noise_edge_ : float
+    The largest eigenvalue of the correlation matrix that noise alone would have.
+feature_shares_ : ndarray of shape (n_features,)
+    Share of each feature that the others account for, see :func:`feature_significance`.
+feature_pvalues_ : ndarray of shape (n_features,)
+    How probable so large a share is for a feature that has nothing to do with the others.
+significant_ : ndarray of bool of shape (n_features,)
+    Features that share something with others, at a false-discovery rate of 5 %.
+selection_curve_ : ndarray of shape (n_kept,)
+    Share of the variance of all features, in this table, that the best kept feature, the best
+    two, … account for. Not with "support", nor where nothing is kept.
+selection_report_ : SelectionReport
+    What the set is worth in new samples, with a verdict in words, and the stand-ins of the dropped
+    features. Computed when first asked for.""",
+}
+
+
+def with_shared(text: str) -> str:
+    """Return a docstring with the shared parts in their places.
+
+    Examples
+    --------
+    >>> from jointsparse.methods.shared_docs import with_shared
+    >>> with_shared("    :shared: attributes").splitlines()[0]
+    '    n_significant_ : int'
+    """
+
+    def insert(mark: re.Match[str]) -> str:
+        return "\n".join(mark[1] + line if line else line for line in SHARED[mark[2]].split("\n"))
+
+    return _MARK.sub(insert, text)

@@ -1,0 +1,87 @@
+r"""What of a table lies above the noise, as the greedy rule and the penalties use it.
+
+With the eigenpairs :math:`X = U\operatorname{diag}(\sqrt s)V^\top` and the noise edge e, what is
+left of X when every direction is shrunk by the noise is
+
+.. math:: X\Omega = U\operatorname{diag}\bigl(\sqrt{s_i}\,(1 - e/s_i)_+\bigr)V^\top ,
+
+the solution of SPCA-PSD at λ = 0 and η = 2e.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jointsparse.arrays import FloatArray
+from jointsparse.device import to_host
+from jointsparse.moments import Moments
+from jointsparse.significance import noise_edge
+from jointsparse.solvers.columns import feature_columns
+from jointsparse.solvers.greedy import Projection, Target, row_axes
+
+
+@dataclass(frozen=True)
+class AboveNoise:
+    """What is above the noise in a table, in the units of its columns.
+
+    Attributes
+    ----------
+    count : int
+        Number of directions above the noise edge.
+    share : float
+        The noise edge as a share of the largest eigenvalue; 0 where there is nothing above it.
+    squares : ndarray of shape (n_features,)
+        Noise in the sum of squares of each feature, as a share of the total variance.
+    target : callable, ndarray or None
+        XΩ, for the greedy rule; None where nothing is above the noise.
+    """
+
+    count: int
+    share: float
+    squares: FloatArray
+    target: Target | None
+
+
+def noise_of(moments: Moments) -> AboveNoise:
+    """Return what is above the noise; computed once for the same moments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse import Moments
+    >>> from jointsparse.noise import noise_of
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 40))
+    >>> X[:, :6] += rng.standard_normal((200, 1))
+    >>> found = noise_of(Moments.from_data(X))
+    >>> found.count, 0 < found.share < 1
+    (1, True)
+    """
+    if "above noise" not in moments.cache:
+        moments.cache["above noise"] = _above(moments)
+    found: AboveNoise = moments.cache["above noise"]
+    return found
+
+
+def _above(moments: Moments) -> AboveNoise:
+    edge, total = noise_edge(moments), moments.total_variance
+    squares = (moments.n_samples - 1) * edge.noise / total
+    count = edge.n_patterns
+    if count == 0:
+        return AboveNoise(0, 0.0, squares, None)
+    if moments.has_samples and moments.n_features > moments.n_samples:
+        values, axes = row_axes(feature_columns(moments), 0.0, count)
+        values, axes = values[:count], axes[:, :count]
+        relative = to_host(values)
+        shrunk = np.clip(1 - edge.edge / total / relative, 0.0, None)
+        target: Target = axes * (values**0.5 * feature_columns(moments).here(shrunk))
+    else:
+        spectrum = moments.native.spectrum
+        values = to_host(spectrum.values)[::-1][:count].astype(np.float64) * spectrum.trace
+        relative = values / total
+        shrunk = np.clip(1 - edge.edge / values, 0.0, None)
+        vectors = spectrum.vectors[:, -count:]
+        target = Projection(vectors * feature_columns(moments).here(shrunk[::-1].copy()))
+    return AboveNoise(count, float(edge.edge / total / relative[0]), squares, target)

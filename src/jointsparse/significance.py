@@ -1,0 +1,273 @@
+r"""Which features of a table matter: those that have something in common with others.
+
+A table of noise has a largest eigenvalue too. What is above the one that noise alone would have,
+in 95 of 100 tables, is an independent pattern (:mod:`jointsparse.solvers.noise_edge`); a feature
+matters that takes part in one more than a feature of noise would
+(:mod:`jointsparse.solvers.feature_test`). Both are properties of the table, not of a method, and do
+not depend on the units of its columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.arrays import FloatArray
+from jointsparse.moments import Moments
+from jointsparse.solvers.feature_test import discoveries, shares_and_pvalues
+from jointsparse.solvers.noise_edge import NoiseEdge, sequential_edge
+from jointsparse.solvers.patterns import EQUAL, FIRST_PAIRS, MOST_PAIRS, Patterns, patterns_of
+
+FDR = 0.05  # share of false ones among the significant features, on average
+DIFFERENT = 0.2  # standard deviation of noise levels beyond which the test errs, unless weighted
+ALIKE = 1.2  # largest level, relative to the mean, at which weighted samples are alike
+LESS = 0.5  # of what samples differed before weighting: another round as long as it helps
+QUIETEST = 0.1  # of the median level: a sample without any noise must not be the whole table
+
+
+@dataclass(frozen=True)
+class FeatureSignificance:
+    """Which features have something in common with others, beyond what noise would have.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n_features,)
+        Share of each feature's variance that patterns of the *other* features account for: 0 on
+        average for noise, 1 for a copy; 0 for constant features.
+    pvalues : ndarray of shape (n_features,)
+        How probable so large a share is for a feature that is independent of the others; 1 for
+        constant features, and for all where there is no pattern.
+    significant : ndarray of bool of shape (n_features,)
+        Features that matter; of these at most ``fdr`` are false on average (Benjamini-Hochberg).
+    n_significant : int
+        Number of independent patterns above the noise.
+    noise_edge : float
+        The largest eigenvalue of the correlation matrix that noise alone would have.
+    patterns : ndarray of shape (n_significant,)
+        Its eigenvalues above that, largest first; they are in units of one feature.
+    limited : bool
+        Whether counting stopped at its limit, so that there may be more patterns.
+    fdr : float
+        The share of false ones that was allowed.
+    assumes_equal_samples : bool
+        Whether samples were taken to be equally noisy, because only their sums are known.
+    sample_heterogeneity : float
+        Standard deviation of the samples' noise levels, relative to their mean, beyond what equal
+        levels would show. Above 0.2 samples are weighted by one over their levels, if that
+        makes them alike.
+    weighted : bool
+        Whether they were.
+    """
+
+    shares: FloatArray
+    pvalues: FloatArray
+    significant: NDArray[np.bool_]
+    n_significant: int
+    noise_edge: float
+    patterns: FloatArray
+    limited: bool
+    fdr: float
+    assumes_equal_samples: bool
+    sample_heterogeneity: float
+    weighted: bool
+
+    def __str__(self) -> str:
+        total, found = self.significant.size, int(self.significant.sum())
+        if self.n_significant == 0:
+            lines = [
+                f"No structure beyond noise: no pattern in these {total} features is stronger than "
+                "in random numbers, and no feature is significant."
+            ]
+        else:
+            count, more = self.n_significant, "at least " if self.limited else ""
+            what = "independent pattern is" if count == 1 else "independent patterns are"
+            lines = [
+                f"{more}{count} {what} stronger than noise.".capitalize(),
+                f"{found} of {total} features take part (false-discovery rate {self.fdr:.0%})"
+                + (
+                    f"; on average {self.shares[self.significant].mean():.0%} of such a feature is "
+                    "shared with other features."
+                    if found
+                    else "."
+                ),
+            ]
+        if self.assumes_equal_samples:
+            lines.append("The samples are assumed to be equally noisy: only their sums are known.")
+        if self.weighted:
+            lines.append(
+                "Some samples are noisier than others; each is weighted by its own noise level."
+            )
+        elif self.sample_heterogeneity > DIFFERENT:
+            lines.append(
+                "Some samples are noisier than others in some of the features, which hides "
+                "patterns and makes p values approximate: logarithms or ranks may help."
+            )
+        return " ".join(lines)
+
+
+def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
+    r"""Test which features have something in common with others, beyond what noise would have.
+
+    Columns are standardised, whatever their scale: S is n times the correlation matrix, with
+    eigenvalues s_i and, for samples of noise level a_i, the noise edge e. With r eigenvalues above
+    e, and c_ij the product of feature j with pattern i as it would be without feature j,
+
+    .. math:: T_j = \frac1{S_{jj}}\sum_{i\le r} c_{ij}^2 \sim
+              \mathrm{Beta}\Bigl(\tfrac r2, \tfrac{n-1-r}2\Bigr)
+
+    for a feature that is independent of the others; its p value is the upper tail, and the share
+    that it has in common with them :math:`1 - (1-T_j)(n-1)/(n-1-r)`, if positive.
+
+    Samples whose noise levels differ much hide patterns and make noise look like them. They are
+    found by what the patterns leave of each, and weighted by one over their levels.
+
+    Parameters
+    ----------
+    X : array-like, data frame, sparse matrix, tensor, source, path or Moments
+        Samples in rows, or their moments. Rows must be independent of each other: time series,
+        batches and copies of samples are structure to this test.
+    fdr : float, default=0.05
+        Share of false ones among the significant features, on average.
+
+    Returns
+    -------
+    FeatureSignificance
+        Shares, p values, which features are significant, and how many patterns there are.
+
+    Notes
+    -----
+    The largest eigenvalue of noise is exceeded in about 5 % of tables of noise, in which a pattern
+    and some features are then found. Moments without samples assume samples of equal noise level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse import feature_significance
+    >>> rng = np.random.default_rng(3)
+    >>> X = rng.standard_normal((200, 40))
+    >>> print(feature_significance(X))
+    No structure beyond noise: no pattern in these 40 features is stronger than in random ...
+    >>> X[:, :6] += rng.standard_normal((200, 1))
+    >>> found = feature_significance(X)
+    >>> found.n_significant, np.flatnonzero(found.significant).tolist()
+    (1, [0, 1, 2, 3, 4, 5])
+    """
+    if not isinstance(fdr, int | float) or isinstance(fdr, bool) or not 0 < fdr < 1:
+        raise ValueError(f"fdr={fdr!r} is not a number between 0 and 1")
+    moments = X if isinstance(X, Moments) else Moments.from_data(X)
+    table = _table(moments)
+    significant = np.zeros(moments.n_features, dtype=bool)
+    live = moments.variances > 0
+    significant[live] = discoveries(table.pvalues[live], float(fdr))
+    return FeatureSignificance(
+        shares=table.shares.copy(),
+        pvalues=table.pvalues.copy(),
+        significant=significant,
+        n_significant=table.edge.n_patterns,
+        noise_edge=table.edge.edge / moments.n_samples,
+        patterns=table.values / moments.n_samples,
+        limited=table.edge.limited,
+        fdr=float(fdr),
+        assumes_equal_samples=not moments.has_samples,
+        sample_heterogeneity=table.plain.spread,
+        weighted=table.edge is not table.plain,
+    )
+
+
+def noise_edge(moments: Moments) -> NoiseEdge:
+    """Return the largest eigenvalue that noise would have, in the units of the scatter matrix.
+
+    Of columns and samples as they are: a loud column hides patterns among quiet ones, and loud
+    samples those of quiet ones. Standardised columns and weighted samples are what
+    :func:`feature_significance` looks at. Where it finds more patterns, samples are taken to be
+    equally noisy here: the edge is then rather too low than too high.
+
+    Parameters
+    ----------
+    moments : Moments
+        The table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse import Moments
+    >>> from jointsparse.significance import noise_edge
+    >>> X = np.random.default_rng(0).standard_normal((200, 40))
+    >>> found = noise_edge(Moments.from_data(X))
+    >>> found.n_patterns, bool(found.edge > (200**0.5 + 40**0.5) ** 2)
+    (0, True)
+    """
+    known: dict[str, Any] = moments.cache.setdefault("noise", {})
+    if "edge" not in known:
+        base = moments.near_one
+        unit = moments.total_variance / base.total_variance if base is not moments else 1.0
+        table, squares = _table(moments), base.variances[base.variances > 0]
+        if squares.size and np.ptp(squares) <= EQUAL * squares[0]:
+            found = table.plain
+            factor = unit * float(squares[0]) / base.n_samples  # standardised, but for the unit
+        else:
+            found, factor = _edge(base, standardised=False)[1], unit
+        if found.n_patterns < table.edge.n_patterns:
+            equal = _edge(base, standardised=False, equal_samples=True)[1]
+            if equal.n_patterns > found.n_patterns:
+                found, factor = equal, unit
+        known["edge"] = replace(found, edge=found.edge * factor, noise=found.noise * factor)
+    edge: NoiseEdge = known["edge"]
+    return edge
+
+
+@dataclass(frozen=True)
+class _Table:
+    """What is kept of a table: the edges of samples as they are and as they were tested."""
+
+    plain: NoiseEdge
+    edge: NoiseEdge
+    values: FloatArray
+    shares: FloatArray
+    pvalues: FloatArray
+
+
+def _table(moments: Moments) -> _Table:
+    known: dict[str, Any] = moments.cache.setdefault("noise", {})
+    if "table" not in known:
+        known["table"] = _tested(moments.near_one)
+    table: _Table = known["table"]
+    return table
+
+
+def _tested(moments: Moments) -> _Table:
+    patterns, plain = _edge(moments, standardised=True)
+    edge, levels = plain, plain.first_levels
+    # With their patterns in it: a loud sample that was taken for a pattern would look quiet.
+    while plain.spread > DIFFERENT and edge.levels.max() > ALIKE:
+        levels = np.maximum(levels, QUIETEST * float(np.median(levels)))
+        found, better = _edge(moments, standardised=True, levels=levels)
+        if better.levels.std() > LESS * edge.levels.std():
+            break  # they differ in some features, not in a level that all features have
+        patterns, edge = found, better
+        levels = levels * edge.levels
+        levels = levels / levels.mean()
+    shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
+    values = patterns.values[: edge.n_patterns].copy()
+    return _Table(plain, edge, values, shares, pvalues)
+
+
+def _edge(
+    moments: Moments,
+    *,
+    standardised: bool,
+    levels: FloatArray | None = None,
+    equal_samples: bool = False,
+) -> tuple[Patterns, NoiseEdge]:
+    """Return spectrum and edge; of a very large table more eigenpairs until noise is reached."""
+    pairs = FIRST_PAIRS
+    while True:
+        patterns = patterns_of(moments, standardised=standardised, levels=levels, pairs=pairs)
+        edge = sequential_edge(patterns, equal_samples=equal_samples)
+        everything = patterns.others[0] == 0 or pairs >= MOST_PAIRS
+        if everything or edge.n_patterns < patterns.values.size:
+            return patterns, edge
+        pairs *= 4

@@ -1,0 +1,172 @@
+"""The one door for samples in memory: what holds numbers becomes an array, or is refused.
+
+Frames, masked arrays, AnnData objects and every form of sparse matrix come in here, whatever asks
+for them: methods, moments, metrics, pictures. What comes out is an array or a canonical sparse
+matrix of finite real numbers, and the caller's data are never changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.utils import check_array
+
+from jointsparse.sources.frames import (
+    arrow_values,
+    bare_frame,
+    check_distinct,
+    check_frame,
+    column_names,
+    is_arrow_table,
+    is_frame,
+)
+from jointsparse.sparse import canonical
+
+CURE = (
+    "fill missing values, for example with sklearn.impute.SimpleImputer, or leave such rows or "
+    "columns out"
+)
+
+
+class Samples(NamedTuple):
+    """Samples that were checked.
+
+    Attributes
+    ----------
+    values : ndarray or CSR or CSC matrix of shape (n_samples, n_features)
+        Finite real numbers.
+    names : ndarray of str, or None
+        Names of the columns.
+    """
+
+    values: Any
+    names: NDArray[Any] | None
+
+
+def as_samples(X: Any, *, sparse: bool = True, finite: bool = True, **options: Any) -> Samples:
+    """Return samples of any kind as an array or sparse matrix of numbers, and their names.
+
+    Parameters
+    ----------
+    X : array-like, data frame, Arrow table, AnnData or sparse matrix
+        Samples, one per row. Never changed; an array of numbers is not copied.
+    sparse : bool
+        Whether a sparse matrix may stay one; otherwise it is refused.
+    finite : bool
+        Whether missing and infinite values are refused.
+    **options
+        More of what scikit-learn's ``check_array`` takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.sources.door import as_samples
+    >>> as_samples(np.ma.masked_greater([[1.0, 2.0], [3.0, 9.0]], 5.0))
+    Traceback (most recent call last):
+    ...
+    ValueError: X contains NaN, a missing value, in row 1, column 1 (counted from 0); fill ...
+    """
+    X, names = _with_names(X)
+    values = _bare(X)
+    options = {"dtype": "numeric", **options}
+    form = ("csr", "csc") if sparse else False
+    array = check_array(values, accept_sparse=form, ensure_all_finite=False, **options)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"X holds values of type {array.dtype}, not numbers; convert them")
+    if array.dtype.itemsize > 8:  # of extended precision, which the sums do not have
+        array = array.astype(np.float64)
+    if finite and array.dtype.kind == "f" and not get_config()["assume_finite"]:
+        refuse_not_finite(array, names)
+    return Samples(array, names)
+
+
+def refuse_not_finite(array: Any, names: Any = None) -> None:
+    """Refuse values that are missing or infinite, and say where the first one is.
+
+    Parameters
+    ----------
+    array : ndarray or sparse matrix
+        Numbers.
+    names : sequence of str or None
+        Names of the columns.
+    """
+    stored = array.data if sp.issparse(array) else array
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(stored, dtype=np.float64)):
+            return  # a finite sum has finite terms: the common case needs no mask
+    if sp.issparse(array):
+        found = array.tocoo()
+        wrong = np.flatnonzero(~np.isfinite(found.data))
+        rows, columns = found.row[wrong], found.col[wrong]
+        first = np.lexsort((columns, rows))[:1]
+        rows, columns, values = rows[first], columns[first], found.data[wrong[first]]
+    else:
+        rows, columns = np.nonzero(~np.isfinite(array))
+        values = array[rows[:1], columns[:1]]
+    if rows.size == 0:
+        return
+    row, column = int(rows[0]), int(columns[0])
+    place = f"column {column} (counted from 0)"
+    if names is not None:
+        place = f"column {names[column]!r} (rows counted from 0)"
+    what = "NaN, a missing value,"
+    cure = CURE
+    if not np.isnan(values[0]):
+        what, cure = f"infinity ({values[0]})", "replace it, or leave such rows or columns out"
+    raise ValueError(f"X contains {what} in row {row}, {place}; {cure}")
+
+
+def _with_names(X: Any) -> tuple[Any, NDArray[Any] | None]:
+    """Return what holds the numbers, and the names of the columns where there are any."""
+    if hasattr(type(X), "collect_schema") and not is_frame(X):
+        raise ValueError(
+            f"X is a {type(X).__name__}, whose rows are not computed yet; pass X.collect()"
+        )
+    if not is_annotated(X):
+        return X, column_names(X)
+    names = np.asarray(X.var_names, dtype=object)
+    check_distinct(list(names))
+    return _matrix_of(X), np.array([str(name) for name in names], dtype=object)
+
+
+def _bare(X: Any) -> Any:
+    """Return what scikit-learn's check can convert; refuse what it would misread."""
+    if is_arrow_table(X):
+        return arrow_values(X)
+    if is_frame(X):
+        check_frame(X)
+        X = bare_frame(X)
+    if hasattr(X, "to_scipy_sparse"):  # of the package sparse
+        X = X.to_scipy_sparse()
+    return canonical(X) if sp.issparse(X) else without_mask(X)
+
+
+def without_mask(values: Any) -> Any:
+    """Return a masked array with NaN where it is masked; anything else as it is."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    holes = np.ma.getmaskarray(values)
+    return np.where(holes, np.nan, values.data.astype(np.result_type(values.dtype, np.float16)))
+
+
+def is_annotated(X: Any) -> bool:
+    """Whether something is an AnnData object, by what it has."""
+    return all(hasattr(X, name) for name in ("X", "var_names", "obs_names"))
+
+
+def _matrix_of(annotated: Any) -> Any:
+    matrix = annotated.X
+    if matrix is None:
+        raise ValueError("this AnnData object has no X; pass the layer that you mean")
+    if not (isinstance(matrix, np.ndarray) or sp.issparse(matrix)):
+        raise ValueError(
+            f"X of this AnnData object is a {type(matrix).__name__} that is not in memory; pass "
+            "the object's to_memory()"
+        )
+    return matrix

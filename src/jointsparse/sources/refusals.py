@@ -1,0 +1,40 @@
+"""What is wrong with the samples of a source, told in one sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jointsparse.io.budget import size_in_words
+from jointsparse.io.errors import shown, table_error
+from jointsparse.sources.base import Source
+from jointsparse.sources.sums import NotFiniteError
+
+
+def check_memory(source: Source) -> None:
+    """Refuse, before anything is read, a scatter matrix that does not fit in the memory."""
+    needed = bytes_for_moments(source.n_features)
+    if needed > source.budget:
+        raise table_error(
+            source.name,
+            f"has {source.n_features} columns, whose scatter matrices need "
+            f"{size_in_words(needed)}, more than the {size_in_words(source.budget)} that may be "
+            "used: read fewer columns, or allow more memory.",
+        )
+
+
+def bytes_for_moments(n_features: int) -> int:
+    """Return the size of the scatter matrices of all samples and of two halves of them."""
+    return 3 * 8 * n_features**2
+
+
+def not_finite(source: Source, error: NotFiniteError) -> ValueError:
+    """Say in which column and row of a source a value is missing or infinite."""
+    where = f"column {shown(source.column_name(error.column))}, data row {error.row + 1}"
+    if np.isnan(error.value):
+        return table_error(
+            source.name,
+            f"has a missing value in {where}; fill it",
+            ", or drop the row.",
+            ", for example by --impute mean.",
+        )
+    return table_error(source.name, f"holds the infinite value {error.value} in {where}.")

@@ -1,0 +1,129 @@
+"""The answer in plain words: what a set of features is good for, in a sentence with its numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jointsparse.arrays import FloatArray
+from jointsparse.text import counted, percent
+from jointsparse.trials import COVERED
+
+if TYPE_CHECKING:
+    from jointsparse.selection_report import SelectionReport
+
+# Conventions: where less than a tenth of the variance can be predicted from other features, most
+# features are unrelated; a stand-in is called good where it predicts at least half.
+UNRELATED, GOOD = 0.10, 0.50
+
+# Of twenty random sets: one may be lucky; where five are as good, the set is an ordinary one.
+LUCKY, ORDINARY = 1, 5
+
+NO_STRUCTURE = "No structure beyond noise"
+
+
+def verdict_of(report: SelectionReport) -> str:
+    """Return the first sentence that applies."""
+    if report.n_patterns == 0:
+        return _about_noise(report)
+    if report.n_kept == 0:
+        return (
+            f"Nothing is kept: the table has {patterns_in_words(report)}, "
+            "but no set of features predicts the others in new samples."
+        )
+    if report.n_kept == report.n_features:
+        return f"All {report.n_features} features are kept: there is nothing to predict."
+    worth = report.worth
+    if worth is None:
+        return (
+            f"{_kept(report)} account for {percent(report.r2)} of the variance in this table. "
+            f"How well they predict the others in new samples is not known: {report.why_not}."
+        )
+    if report.beaten_by > LUCKY:
+        how = "No" if report.beaten_by > ORDINARY else "Little"
+        return f"{how} better than random features: {_evidence(report)}."
+    if worth.ceiling < UNRELATED:
+        others = report.n_significant - report.n_kept
+        return (
+            f"Most features are unrelated to the others; {report.n_significant} of "
+            f"{report.n_features} are not. Of the other {others} of these, the {report.n_kept} "
+            f"kept predict {percent(worth.r2_significant)} in new samples; "
+            f"{_random(report.n_kept, worth.random_significant)}."
+        )
+    if worth.coverage >= COVERED and worth.r2_significant >= GOOD:
+        return f"Good stand-ins for the rest: {_evidence(report)}."
+    if worth.coverage >= COVERED:
+        return (
+            f"They carry what can be predicted of the rest: {_evidence(report)}; all others "
+            f"together predict {percent(worth.ceiling)}."
+        )
+    return (
+        f"They carry part of what can be predicted of the rest: {_evidence(report)}; all others "
+        f"together predict {percent(worth.ceiling)}."
+    )
+
+
+def patterns_in_words(report: SelectionReport) -> str:
+    """Return "1 independent pattern", or "15 or more independent patterns"."""
+    more = " or more" if report.more_patterns else ""
+    plural = "" if report.n_patterns == 1 and not more else "s"
+    return f"{report.n_patterns}{more} independent pattern{plural}"
+
+
+def _about_noise(report: SelectionReport) -> str:
+    if report.n_kept == 0:
+        return f"{NO_STRUCTURE}: nothing is kept."
+    start = f"{NO_STRUCTURE}: the {report.n_kept} kept are no better than random features"
+    if report.worth is None:
+        return f"{start}."
+    return f"{start} (they predict {percent(report.worth.r2)} of the others in new samples)."
+
+
+def _kept(report: SelectionReport) -> str:
+    return f"{report.n_kept} of {counted(report.n_features, 'feature')}"
+
+
+def _evidence(report: SelectionReport) -> str:
+    assert report.worth is not None
+    others = report.n_features - report.n_kept
+    verb = "predicts" if report.n_kept == 1 else "predict"
+    return (
+        f"{counted(report.n_kept, 'feature')} {verb} {percent(report.worth.r2)} of the other "
+        f"{others} in new samples; {_random(report.n_kept, report.worth.random)}"
+    )
+
+
+def _random(count: int, shares: FloatArray) -> str:
+    verb = "one predicts" if count == 1 else "ones predict"
+    return f"{count} random {verb} {mean_and_spread(shares)}"
+
+
+def mean_and_spread(shares: FloatArray) -> str:
+    """Return "71 ± 4 %": mean and standard deviation of some shares."""
+    spread = percent(float(np.std(shares, ddof=1)))
+    return f"{percent(float(np.mean(shares)), bare=True)} ± {spread}"
+
+
+def rows_of(report: SelectionReport) -> dict[str, str]:
+    """Return the numbers of a report, each under its name."""
+    count = report.n_kept
+    rows = {
+        "above the noise": patterns_in_words(report),
+        "features that share something with others": f"{report.n_significant} of "
+        f"{report.n_features}",
+    }
+    if report.worth is not None:
+        worth = report.worth
+        rows |= {
+            f"{count} kept predict, of the others in new samples": percent(worth.r2),
+            f"{count} random features predict": mean_and_spread(worth.random),
+            "all other features together predict": percent(worth.ceiling),
+            f"{count} principal components (of all features) give": percent(worth.pca),
+        }
+    if count:
+        rows |= {
+            f"{count} kept account for, in this table": percent(report.r2),
+            f"{count} kept make up, of the total variance": percent(report.own_share),
+        }
+    return rows

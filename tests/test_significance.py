@@ -1,0 +1,428 @@
+"""Noise gives nothing, structure the features that carry it, whatever the units and the home."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import roc_auc_score
+
+import jointsparse.significance as module
+from jointsparse import Moments, feature_significance
+from jointsparse.significance import noise_edge
+from jointsparse.solvers import patterns as patterns_module
+
+SHAPES = [(200, 40), (100, 100), (50, 500)]
+
+
+def gaussian(rng, shape):
+    return rng.standard_normal(shape)
+
+
+def student(degrees):
+    return lambda rng, shape: rng.standard_t(degrees, shape)
+
+
+def lognormal(rng, shape):
+    return np.exp(rng.standard_normal(shape))
+
+
+def counts(rng, shape):
+    return rng.poisson(np.exp(rng.normal(0, 1.5, shape[1])), shape).astype(float)
+
+
+def raw_scales(rng, shape):
+    return rng.standard_normal(shape) * rng.lognormal(0, 1.5, shape[1]) + rng.normal(0, 9, shape[1])
+
+
+def different_levels(rng, shape):
+    return rng.standard_normal(shape) * np.exp(rng.normal(0, 0.5, shape[0]))[:, None]
+
+
+def outlying_sample(rng, shape):
+    X = rng.standard_normal(shape)
+    X[0] *= 4
+    return X
+
+
+def rare_ones(rng, shape):
+    return (rng.random(shape) < 0.05).astype(float)
+
+
+EQUAL_LEVELS = {
+    "gaussian": gaussian,
+    "t5": student(5),
+    "t3": student(3),
+    "log-normal": lognormal,
+    "Poisson, mixed rates": counts,
+    "raw columns, log-normal scales": raw_scales,
+}
+NOISE = EQUAL_LEVELS | {
+    "samples of different level": different_levels,
+    "one outlying sample": outlying_sample,
+    "5 % ones": rare_ones,
+}
+
+
+def false_alarms(kind, shape, draws, home=Moments.from_data):
+    """Return in how many tables of noise a pattern is found: standardised, and as they are."""
+    significant = edges = 0
+    for seed in range(draws):
+        moments = home(NOISE[kind](np.random.default_rng([seed, *shape]), shape))
+        found = feature_significance(moments)
+        significant += found.n_significant > 0
+        edges += noise_edge(moments).n_patterns > 0
+        if found.n_significant == 0:
+            assert not found.shares.any()
+            assert (found.pvalues == 1).all()
+            assert not found.significant.any()
+    return significant, edges
+
+
+def sparse_home(X):
+    return Moments.from_data(sp.csr_array(X))
+
+
+def sums_alone(X):
+    known = Moments.from_data(X)
+    return Moments(known.n_samples, known.mean, known.scatter)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", NOISE)
+def test_noise_has_no_pattern(kind, shape):
+    # One in twenty tables may have one; of ten, three or more have with probability 0.01.
+    assert max(false_alarms(kind, shape, 10)) <= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("home", [Moments.from_data, sparse_home], ids=["dense", "sparse"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", NOISE)
+def test_noise_has_no_pattern_in_95_of_100_tables(kind, shape, home):
+    assert max(false_alarms(kind, shape, 200, home)) <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kind", EQUAL_LEVELS)
+def test_nor_do_the_sums_of_noise_alone(kind, shape):
+    assert max(false_alarms(kind, shape, 200, sums_alone)) <= 10
+
+
+def grouped(rng, n, p, sizes, loading, noise=gaussian):
+    """Features in groups that share a factor each, with either sign; then features of noise."""
+    X, signal, start = noise(rng, (n, p)), np.zeros(p, dtype=bool), 0
+    for size in sizes:
+        part = slice(start, start + size)
+        X[:, part] += loading * rng.standard_normal((n, 1)) * rng.choice([-1, 1], size)
+        signal[part] = True
+        start += size
+    return X, signal
+
+
+def chained(rng):
+    X, signal = gaussian(rng, (100, 400)), np.arange(400) < 100
+    for j in range(100):
+        if j % 25:
+            X[:, j] = 0.8 * X[:, j - 1] + 0.6 * X[:, j]
+    return X, signal
+
+
+def dense_factors(rng):
+    X, signal = gaussian(rng, (300, 100)), np.arange(100) < 60
+    X[:, :60] += rng.standard_normal((300, 3)) @ rng.standard_normal((3, 60))
+    return X, signal
+
+
+def common_rates(rng):
+    rates = np.tile(rng.normal(0.5, 0.5, 500), (150, 1))
+    rates[:, :50] += 0.5 * rng.standard_normal((150, 1))
+    return rng.poisson(np.exp(rates)).astype(float), np.arange(500) < 50
+
+
+def overlapping(rng):
+    """Two factors that share ten features, in units from 0.01 to 100."""
+    X, signal = gaussian(rng, (150, 400)), np.arange(400) < 50
+    X[:, :30] += rng.standard_normal((150, 1))
+    X[:, 20:50] += rng.standard_normal((150, 1))
+    return X * rng.lognormal(0, 2, 400) + rng.normal(0, 10, 400), signal
+
+
+def answers(rng):
+    """Questions with yes or no, of which thirty ask for one opinion."""
+    logits = np.tile(rng.normal(-0.5, 1, 300), (200, 1))
+    logits[:, :30] += 1.7 * rng.standard_normal((200, 1))
+    return (rng.random((200, 300)) < 1 / (1 + np.exp(-logits))).astype(float), np.arange(300) < 30
+
+
+def unequal_samples(rng):
+    X, signal = grouped(rng, 100, 600, [30, 30], 1.0)
+    return X * np.exp(rng.normal(0, 0.5, 100))[:, None], signal
+
+
+def unequal_noise(rng):
+    levels = np.exp(rng.normal(0, 0.5, 100))[:, None]
+    return grouped(rng, 100, 600, [30, 30], 1.0, lambda g, shape: levels * gaussian(g, shape))
+
+
+# The planted families of the design, and five of our own: from "overlapping" on.
+PLANTED = {
+    "one factor, 20 of 200": lambda rng: grouped(rng, 500, 200, [20], 0.87),
+    "5 × 30 of 1200": lambda rng: grouped(rng, 80, 1200, [30] * 5, 1.0),
+    "sizes 10 to 160 of 1200": lambda rng: grouped(rng, 80, 1200, [10, 20, 40, 80, 160], 1.3),
+    "chains of 25 in 400": chained,
+    "3 dense factors, 60 of 100": dense_factors,
+    "t3, 3 × 30 of 1000": lambda rng: grouped(rng, 100, 1000, [30] * 3, 1.75, student(3)),
+    "sizes 4 to 32 of 300": lambda rng: grouped(rng, 400, 300, [4, 8, 16, 32], 0.87),
+    "6 of 40": lambda rng: grouped(rng, 200, 40, [6], 0.7),
+    "counts, 50 of 500": common_rates,
+    "overlapping": overlapping,
+    "answers": answers,
+    "log-normal noise": lambda rng: grouped(rng, 120, 500, [20, 40], 2.2, lognormal),
+    "unequal samples": unequal_samples,
+    "unequal noise": unequal_noise,
+}
+
+
+def outcome(family, draws, first=0):
+    """Return mean AUC of the shares, false discovery proportion, power, share of noise."""
+    found = []
+    for seed in range(first, first + draws):
+        X, signal = PLANTED[family](np.random.default_rng([seed, 7]))
+        result = feature_significance(X)
+        chosen = result.significant
+        false = (chosen & ~signal).sum() / max(1, chosen.sum())
+        area = roc_auc_score(signal, result.shares)
+        found.append((area, false, chosen[signal].mean(), result.shares[~signal].mean()))
+    return np.mean(found, axis=0)
+
+
+@pytest.mark.parametrize("family", PLANTED)
+def test_planted_features_are_found(family):
+    area, _, power, _ = outcome(family, 2)
+    assert area > 0.97
+    assert power > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", PLANTED)
+def test_planted_features_are_found_and_few_others(family):
+    area, false, power, noise = outcome(family, 40, first=100)
+    assert area >= 0.99
+    assert false <= 0.06
+    assert power >= 0.95
+    assert noise < 0.02
+
+
+def test_few_discoveries_are_false():
+    # Three quick families, 40 draws: the mean proportion has a standard error below 0.01.
+    false = [
+        outcome(family, 40)[1]
+        for family in ("6 of 40", "3 dense factors, 60 of 100", "unequal noise")
+    ]
+    assert max(false) <= 0.07
+
+
+def structured(seed=0, n=80, p=30):
+    return grouped(np.random.default_rng(seed), n, p, [8, 5], 1.5)[0]
+
+
+def tensor_home(X):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    return torch.tensor(X)
+
+
+@pytest.mark.parametrize("shape", [(80, 30), (40, 100)], ids=str)
+@pytest.mark.parametrize("home", [sparse_home, tensor_home, sums_alone, np.asfortranarray])
+def test_every_home_has_the_same_answer(home, shape):
+    X = structured(0, *shape)
+    expected, found = feature_significance(X), feature_significance(home(X))
+    assert found.n_significant == expected.n_significant == 2
+    np.testing.assert_allclose(found.shares, expected.shares, atol=1e-9)
+    np.testing.assert_allclose(found.pvalues, expected.pvalues, atol=1e-9)
+    np.testing.assert_array_equal(found.significant, expected.significant)
+    assert found.assumes_equal_samples == (home is sums_alone)
+    assert not expected.assumes_equal_samples
+
+
+def test_single_precision_and_integers_have_the_same_answer():
+    X = np.round(20 * structured())
+    expected = feature_significance(X)
+    for same in (X.astype(np.float32), X.astype(np.int32)):
+        np.testing.assert_allclose(feature_significance(same).shares, expected.shares, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "table", [structured, lambda: unequal_samples(np.random.default_rng(0))[0]]
+)
+def test_units_and_order_do_not_matter(table):
+    X = table()
+    n, p = X.shape
+    rng = np.random.default_rng(1)
+    rows, columns = rng.permutation(n), rng.permutation(p)
+    expected = feature_significance(X)
+    assert expected.n_significant == 2
+    for other, order in (
+        (X * rng.lognormal(0, 3, p) + rng.normal(0, 5, p), np.arange(p)),
+        (X * 1e-140, np.arange(p)),
+        (X * -1e140, np.arange(p)),
+        (X[rows][:, columns], columns),
+    ):
+        found = feature_significance(other)
+        assert found.n_significant == expected.n_significant
+        assert found.noise_edge == pytest.approx(expected.noise_edge)
+        np.testing.assert_allclose(found.shares, expected.shares[order], atol=1e-7)
+        np.testing.assert_allclose(found.pvalues, expected.pvalues[order], atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e120, 1e-120])
+def test_the_edge_has_the_units_of_the_scatter_matrix(scale):
+    X = structured()
+    raw, standard = Moments.from_data(X), Moments.from_data(X).standardised()
+    for moments in (raw, standard):
+        expected = noise_edge(moments)
+        found = noise_edge(moments.scaled(np.full(30, scale)))
+        assert found.n_patterns == expected.n_patterns == 2
+        assert found.edge == pytest.approx(expected.edge * scale**2)
+        np.testing.assert_allclose(found.noise, expected.noise * scale**2)
+        values = scale**2 * np.linalg.eigvalsh(moments.scatter)[::-1]
+        assert values[1] > found.edge > values[2]
+    # On standardised columns it is the same edge as that of the test, which is per sample.
+    assert noise_edge(standard).edge == pytest.approx(80 * feature_significance(X).noise_edge)
+
+
+def test_a_loud_column_hides_patterns_from_the_edge_but_not_from_the_test():
+    X = structured()
+    X[:, -1] *= 1000
+    moments = Moments.from_data(X)
+    assert noise_edge(moments).n_patterns == 0
+    assert feature_significance(moments).n_significant == 2
+
+
+def test_what_was_found_is_kept_until_samples_are_added():
+    moments = Moments.from_data(structured())
+    first = feature_significance(moments)
+    assert noise_edge(moments) is noise_edge(moments)
+    again = feature_significance(moments, fdr=0.5)
+    np.testing.assert_array_equal(first.pvalues, again.pvalues)
+    assert again.significant.sum() > first.significant.sum()
+    first.shares[:] = 7.0  # the caller's own
+    assert feature_significance(moments).shares.max() < 1
+    moments.partial_fit(np.random.default_rng(5).standard_normal((500, 30)))
+    assert feature_significance(moments).shares.max() < again.shares.max()
+
+
+def test_one_spectrum_is_enough_for_standardised_columns(monkeypatch):
+    moments = Moments.from_data(structured()).standardised()
+    asked = []
+    whole = patterns_module._eigenpairs
+    monkeypatch.setattr(
+        patterns_module, "_eigenpairs", lambda *given: asked.append(1) or whole(*given)
+    )
+    feature_significance(moments)
+    noise_edge(moments)
+    assert len(asked) == 1
+
+
+def test_unequal_samples_are_weighted_and_no_others():
+    rng = np.random.default_rng(0)
+    weighted = feature_significance(unequal_samples(rng)[0])
+    assert weighted.weighted
+    assert weighted.sample_heterogeneity > 0.5
+    assert "weighted by its own noise level" in str(weighted)
+    for X in (structured(), lognormal(rng, (100, 100)), gaussian(rng, (50, 500))):
+        plain = feature_significance(X)
+        assert not plain.weighted
+        assert plain.sample_heterogeneity < 0.2
+
+
+def test_samples_that_no_weights_make_alike_are_told():
+    # Features that only two samples have, as rare pixels of images: weights leave them as loud.
+    X = np.random.default_rng(0).standard_normal((100, 100))
+    pair = np.arange(100)[:, None] // 2 == np.arange(60) // 5
+    X[:, :60] *= pair
+    found = feature_significance(X)
+    assert not found.weighted
+    assert found.sample_heterogeneity > 0.2
+    assert "makes p values approximate" in str(found)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.ones((1, 3)),
+        np.ones((5, 4)),
+        np.arange(2.0)[:, None],
+        np.random.default_rng(0).standard_normal((2, 9)),
+        np.random.default_rng(0).standard_normal((3, 1)),
+        np.random.default_rng(0).standard_normal((40, 1)),
+        np.eye(12),
+    ],
+    ids=lambda X: str(X.shape),
+)
+def test_tables_too_small_for_a_pattern_have_none(X):
+    for home in (X, sp.csr_array(X), sums_alone(X)):
+        found = feature_significance(home)
+        assert found.n_significant == 0
+        assert not found.significant.any()
+        assert (found.pvalues == 1).all()
+        assert np.isfinite(noise_edge(Moments.from_data(X)).edge)
+    assert str(found).startswith("No structure beyond noise")
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 8, 30])
+@pytest.mark.parametrize("p", [2, 3, 5, 40])
+@pytest.mark.parametrize("kind", ["plain", "twice", "copies", "constant", "far", "rounded"])
+def test_any_small_table_gives_numbers(n, p, kind):
+    X = np.random.default_rng([n, p]).standard_normal((n, p))
+    if kind == "twice":
+        X = np.repeat(X, 2, axis=0)
+    elif kind == "copies":
+        X = np.repeat(X, 2, axis=1)
+    elif kind == "constant":
+        X[:, 0] = 1.0
+    elif kind == "far":
+        X[0] *= 1e6
+    elif kind == "rounded":
+        X = np.round(X)
+    for home in (X, sp.csc_array(X), sums_alone(X)):
+        found = feature_significance(home)
+        assert np.all((found.shares >= 0) & (found.shares <= 1))
+        assert np.all((found.pvalues >= 0) & (found.pvalues <= 1))
+        assert found.patterns.size == found.n_significant
+        assert np.all(found.patterns > found.noise_edge * (1 - 1e-9))
+    if kind == "constant":
+        assert found.shares[0] == 0
+        assert found.pvalues[0] == 1
+        assert not found.significant[0]
+
+
+def test_a_very_large_table_is_judged_by_its_leading_pairs(monkeypatch):
+    X = grouped(np.random.default_rng(3), 90, 60, [8] * 5, 2.0)[0]
+    expected = feature_significance(X)
+    assert expected.n_significant == 5
+    monkeypatch.setattr(patterns_module, "LARGEST_GRAM", 10)
+    monkeypatch.setattr(module, "FIRST_PAIRS", 4)  # too few: the next round has enough
+    found = feature_significance(X)
+    assert found.n_significant == 5
+    assert not found.limited
+    np.testing.assert_allclose(found.shares, expected.shares, atol=0.01)
+    monkeypatch.setattr(module, "MOST_PAIRS", 4)
+    fewer = feature_significance(X)
+    assert fewer.n_significant == 4
+    assert fewer.limited
+    assert str(fewer).startswith("At least 4 independent patterns are")
+
+
+def test_it_is_said_in_words():
+    words = str(feature_significance(sums_alone(structured())))
+    assert words.startswith("2 independent patterns are stronger than noise. ")
+    assert "of 30 features take part (false-discovery rate 5%)" in words
+    assert words.endswith("only their sums are known.")
+    one = feature_significance(structured()[:, 5:], fdr=0.01)
+    assert "(false-discovery rate 1%)" in str(one)
+
+
+@pytest.mark.parametrize("fdr", [0, 1, -0.1, "5 %", True, None, np.nan])
+def test_a_rate_that_is_none_is_refused(fdr):
+    with pytest.raises(ValueError, match=r"fdr=.* is not a number between 0 and 1"):
+        feature_significance(structured(), fdr=fdr)

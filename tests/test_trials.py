@@ -1,0 +1,252 @@
+"""The selection repeated in parts of the samples: what is judged, what is not seen, how many."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA
+
+from jointsparse import (
+    FSSL,
+    SPCAPSD,
+    GreedySelector,
+    LaplacianScore,
+    Moments,
+    SelectFeatures,
+    feature_significance,
+    trials,
+)
+from jointsparse.solvers.held_out import cross_validation_folds
+from jointsparse.trials import Curve, Trials, choose_count, cut_and_pick, fixed_cut, sizes_up_to
+
+
+def one_factor(seed=0, n=300, p=60, members=15):
+    """A factor in some features, noise in the others; standardised."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    X[:, :members] += rng.standard_normal((n, 1))
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def noise(seed=0, n=60, p=100):
+    return np.random.default_rng(seed).standard_normal((n, p))
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [SPCAPSD(), GreedySelector(), LaplacianScore(), SelectFeatures(PCA(2)), SPCAPSD(rule="norm")],
+    ids=lambda s: type(s).__name__ + getattr(s, "rule", ""),
+)
+def test_auto_keeps_only_signal_and_nothing_of_noise(selector):
+    kept = np.flatnonzero(selector.fit(one_factor()).get_support())
+    assert 1 <= kept.size <= 10
+    assert kept.max() < 15
+    with pytest.warns(UserWarning, match="no structure beyond noise: nothing is kept") as caught:
+        selector.fit(noise())
+    assert len(caught) == 1
+    assert not selector.support_.any()
+    assert selector.selection_report_.verdict == "No structure beyond noise: nothing is kept."
+
+
+def test_a_count_keeps_that_many_of_noise_with_the_same_verdict():
+    with pytest.warns(UserWarning, match="the 5 kept are no better than random features"):
+        selector = SPCAPSD(n_features_to_select=5).fit(noise())
+    assert selector.support_.sum() == 5
+    report = selector.selection_report_
+    assert report.verdict.startswith("No structure beyond noise: the 5 kept are no better")
+    assert report.r2_held_out < 0.05
+
+
+@pytest.mark.parametrize("n_samples", [300, 40])
+def test_the_values_of_a_part_do_not_change_what_is_picked_without_it(n_samples):
+    X = one_factor(n=n_samples)
+    first = SPCAPSD()._cut(Moments.from_data(X))
+    changed = X.copy()
+    rows = first.parts[1]
+    changed[rows] = np.random.default_rng(1).permuted(changed[rows], axis=0)
+    second = SPCAPSD()._cut(Moments.from_data(changed))
+    np.testing.assert_array_equal(first.picked[1].order, second.picked[1].order)
+    np.testing.assert_array_equal(first.picked[1].significant, second.picked[1].significant)
+    assert any(not np.array_equal(first.picked[k].order, second.picked[k].order) for k in (0, 2))
+
+
+def test_parts_are_disjoint_and_what_is_picked_is_what_a_fit_picks():
+    X = one_factor()
+    cut = GreedySelector()._cut(Moments.from_data(X))
+    assert sorted(np.concatenate(cut.parts).tolist()) == list(range(len(X)))
+    for part, picked in zip(cut.parts, cut.picked, strict=True):
+        train = np.setdiff1d(np.arange(len(X)), part)
+        again = GreedySelector(n_features_to_select=5).fit(X[train])
+        assert np.argsort(again.ranking_)[:5].tolist() == picked.order[:5].tolist()
+        np.testing.assert_array_equal(
+            picked.significant, feature_significance(X[train]).significant
+        )
+
+
+def test_large_tables_take_part_with_some_samples(monkeypatch):
+    monkeypatch.setattr(trials, "MOST_ROWS", 90)
+    X = one_factor()
+    selector = GreedySelector(n_features_to_select=3).fit(X)
+    assert selector.selection_report_.worth.n_rows == 90
+    wide = X[:, :].T.copy()
+    report = GreedySelector(n_features_to_select=3).fit(wide).selection_report_
+    assert report.worth is None or report.worth.n_rows <= 90
+
+
+@pytest.mark.parametrize("shape", [(300, 60), (45, 60)])
+def test_worth_is_the_sum_over_the_folds(shape):
+    X = one_factor(n=shape[0])
+    moments = Moments.from_data(X)
+    cut = GreedySelector()._cut(moments)
+    found = Trials(moments, cut).worth(4)
+    inside = [picked.significant for picked in cut.picked]
+    folds = cross_validation_folds(moments, cut.parts, inside)
+    judged = [f.judge(p.order[:4]) for f, p in zip(folds, cut.picked, strict=True)]
+    missed, total = sum(j.missed for j in judged), sum(j.total for j in judged)
+    assert found.r2 == pytest.approx(1 - missed / total)
+    shares = [j.r2 for j in judged]
+    assert found.error == pytest.approx(np.std(shares, ddof=1) / np.sqrt(3))
+    assert found.random.shape == (20,)
+    assert found.r2_significant > found.r2
+    assert found.n_folds == 3
+    # what all others predict, feature by feature, at the best of the ridges
+    errors = [f.leave_one_out(np.flatnonzero(f.inside)) for f in folds]
+    best = np.argmin(sum(e.sum(axis=1) for e in errors))
+    gains = [
+        dict(
+            zip(
+                np.flatnonzero(f.inside), f.squares(np.flatnonzero(f.inside)) - e[best], strict=True
+            )
+        )
+        for f, e in zip(folds, errors, strict=True)
+    ]
+    at_all = sum(sum(gain.values()) for gain in gains)
+    kept = sum(gain[j] for gain, p in zip(gains, cut.picked, strict=True) for j in p.order[:4])
+    assert found.ceiling == pytest.approx((at_all - kept) / total)
+    predicted = sum(j.total_inside - j.missed_inside for j in judged)
+    assert found.coverage == pytest.approx((kept + predicted) / at_all)
+    curve = Trials(moments, cut).curve()
+    place = np.flatnonzero(curve.sizes == 3)[0]
+    assert curve.r2[place] == pytest.approx(Trials(moments, cut).worth(3).r2)
+    assert curve.coverage[place] == pytest.approx(Trials(moments, cut).worth(3).coverage)
+
+
+def test_the_ceiling_is_estimated_from_some_features(monkeypatch):
+    X = one_factor(n=120, p=80, members=60)
+    moments = Moments.from_data(X)
+    cut = GreedySelector()._cut(moments)
+    exact = Trials(moments, cut).worth(3)
+    monkeypatch.setattr(trials, "N_FOR_CEILING", 25)
+    rough = Trials(moments, cut).worth(3)
+    assert rough.ceiling == pytest.approx(exact.ceiling, rel=0.2)
+    assert rough.ceiling != exact.ceiling
+
+
+def test_sparse_streamed_and_halves_of_moments():
+    X = one_factor() * (np.abs(one_factor()) > 0.6)
+    dense = GreedySelector().fit(X)
+    sparse = GreedySelector().fit(sp.csr_array(X))
+    np.testing.assert_array_equal(sparse.support_, dense.support_)
+    found = sparse.selection_report_.worth
+    assert found.r2 == pytest.approx(dense.selection_report_.worth.r2)
+    whole = Moments.from_source(as_streamed(X))
+    streamed = GreedySelector().fit_moments(whole)
+    assert streamed.support_.any()
+    assert np.flatnonzero(streamed.support_).max() < 15
+    report = streamed.selection_report_
+    assert (report.worth.n_folds, report.worth.n_rows) == (2, 300)
+    assert report.worth.r2_significant > 0.2
+
+
+def as_streamed(X):
+    from jointsparse.sources import as_source
+
+    return as_source(X)
+
+
+def test_new_samples_judge_the_set_as_it_is():
+    X = one_factor(n=600)
+    selector = GreedySelector(n_features_to_select=4).fit(X[:300])
+    new = X[300:]
+    report = selector.selection_report(new, new=True)
+    kept = np.argsort(selector.ranking_)[:4]
+    moments = Moments.from_data(new)
+    cut = fixed_cut(moments, np.sort(kept), feature_significance(new).significant)
+    assert report.r2_held_out == pytest.approx(Trials(moments, cut).worth(4).r2)
+    assert report.r2_held_out > 0
+
+
+def test_where_nothing_can_be_held_out_the_table_itself_decides():
+    X = one_factor()
+    moments = Moments.from_scatter(X.T @ X, n_samples=300)
+    selector = GreedySelector().fit_moments(moments)
+    assert selector.selection_curve_[-1] >= 0.9 > selector.selection_curve_[-2]
+    refused = cut_and_pick(Moments.from_data(X), refuse)
+    assert refused.why_not == "the method refuses a part of the samples (too few samples)"
+    few = GreedySelector(n_features_to_select=2).fit(X[:8, :15])
+    assert few.selection_report_.worth is None
+    assert few.selection_report_.why_not == "8 samples are too few to hold some out"
+
+
+def refuse(moments, rows):
+    raise ValueError("too few samples")
+
+
+def test_supervised_components_see_the_labels_of_their_part():
+    X = one_factor()
+    y = (X[:, :15].mean(axis=1) > 0).astype(int)
+    selector = SelectFeatures(FSSL(graph="lda")).fit(X, y)
+    assert selector.support_.any()
+    assert selector.selection_report_.worth is not None
+    given = SelectFeatures(FSSL(graph="lda"), n_features_to_select=3).fit(X, y)
+    assert given.selection_report(X, y).worth is not None
+    assert given.selection_report(X).worth is None  # it cannot be repeated without labels
+
+
+def test_structure_that_predicts_nothing_keeps_nothing(monkeypatch):
+    monkeypatch.setattr(trials.Judged, "r2", property(lambda self: -0.1))
+    with pytest.warns(UserWarning, match="no set of features predicts the others"):
+        selector = GreedySelector().fit(one_factor())
+    assert not selector.support_.any()
+    assert selector.selection_report_.verdict.startswith(
+        "Nothing is kept: the table has 1 independent pattern, but no set"
+    )
+
+
+def test_no_warning_where_all_is_well():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SPCAPSD().fit(one_factor())
+
+
+@pytest.mark.parametrize(
+    ("r2", "error", "coverage", "count"),
+    [
+        ([0.1, 0.3, 0.4, 0.41], 0.02, [0.2, 0.5, 0.8, 0.85], 3),  # within one standard error
+        ([0.1, 0.3, 0.4, 0.41], 0.001, [0.2, 0.5, 0.95, 1.0], 3),  # covered
+        ([0.1, 0.3, 0.4, 0.41], 0.001, [0.2, 0.5, 0.8, 0.85], 5),
+        ([0.1, 0.3, 0.4, 0.41], 0.3, [1.0, 1.0, 1.0, 1.0], 0),  # not above nothing
+        ([-0.1, -0.2, -0.3, -0.4], 0.01, [np.nan] * 4, 0),
+    ],
+)
+def test_how_many_are_kept(r2, error, coverage, count):
+    curve = Curve(np.array([1, 2, 3, 5]), np.array(r2), np.full(4, error), np.array(coverage))
+    assert choose_count(curve) == count
+
+
+def test_no_pick_is_no_feature():
+    empty = np.empty(0)
+    assert choose_count(Curve(empty.astype(int), empty, empty, empty)) == 0
+
+
+@given(most=st.integers(1, 5000))
+@settings(max_examples=50, deadline=None)
+def test_sizes_grow_by_half_and_end_with_the_last(most):
+    sizes = sizes_up_to(most)
+    assert sizes[0] == 1
+    assert sizes[-1] == most
+    assert np.all(np.diff(sizes) > 0)
+    assert np.all(sizes[1:] <= 2 * sizes[:-1])
