@@ -154,7 +154,7 @@ def by_score(scores: FloatArray, variances: FloatArray) -> IntArray:
 
 
 def _steps(values: FloatArray) -> IntArray:
-    """Return numbers that rise with the values; one for those that rounding may have told apart."""
+    """Return steps counted from the lowest value; what rounding may have told apart is one."""
     order = np.argsort(values, kind="stable")
     ascending = values[order]
     sizes = np.maximum(np.abs(ascending[1:]), np.abs(ascending[:-1]))

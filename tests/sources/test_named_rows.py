@@ -103,6 +103,14 @@ def test_blocks_that_dask_keeps_begin_where_they_did(chunk):
             Moments.from_source(samples)
 
 
+def test_chunks_of_other_lengths_than_dask_was_told_are_refused():
+    """Rows would be counted, and the samples cut into halves, from the wrong places."""
+    da, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
+    parts = [da.from_delayed(dask.delayed(X[:30]), (20, COLUMNS), float) for _ in range(3)]
+    with pytest.raises(ValueError, match="has 90 rows, and Dask was told 60"):
+        Moments.from_data(da.concatenate(parts).rechunk((20, COLUMNS)))
+
+
 def test_sparse_blocks_name_the_first_row():
     da, sp = pytest.importorskip("dask.array"), pytest.importorskip("scipy.sparse")
     model = SPCAPSD(n_features_to_select=2).fit(X)

@@ -150,12 +150,24 @@ def _read_ipc(path: Path, memory: int) -> pa.Table:
     return table
 
 
-def checked_batch(stored: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch:
+def checked_batch(
+    stored: pa.ipc.RecordBatchFileReader, number: int, names: list[str] | None = None
+) -> pa.RecordBatch:
     """Return a batch of an Arrow file whose columns are as long as they say.
 
     Arrow itself believes the file, and would read what lies in memory behind shorter ones.
+
+    Parameters
+    ----------
+    stored : pyarrow.ipc.RecordBatchFileReader
+        The file.
+    number : int
+        Which batch.
+    names : list of str or None
+        Columns to take; None is all of them.
     """
     batch = stored.get_batch(number)
+    batch = batch if names is None else batch.select(names)
     # Of numbers the sizes say all; of text, where each begins is believed too.
     batch.validate(full=not all(map(is_numeric, batch.columns)))
     return batch

@@ -72,7 +72,8 @@ def atomic_path(path: StrPath) -> Iterator[Path]:
     leaves its temporary file, which the next one that writes into the folder deletes. A missing
     directory or a failure to write is a `TableError`.
     """
-    target = _followed(path)
+    check_target(Path(path))
+    target = Path(os.path.realpath(path))
     check_target(target)
     _delete_abandoned(target.parent)
     with ExitStack() as held:
@@ -157,18 +158,6 @@ def _failures_told(path: StrPath) -> Iterator[None]:
         raise table_error(path, f"cannot be written: {reason}.") from error
 
 
-def _followed(path: StrPath) -> Path:
-    """Return the file that a path leads to."""
-    try:
-        target = Path(path).resolve()
-        around = os.path.islink(target)  # noqa: PTH114 - unlike that of a path, it never fails
-    except RuntimeError:  # Python before 3.13
-        around = True
-    if around:
-        raise table_error(path, "cannot be written: it is a link that leads back to itself.")
-    return target
-
-
 def check_target(target: Path) -> None:
     """Refuse, before any work, a path at which no file can be written."""
     if "\0" in str(target):
@@ -183,6 +172,8 @@ def check_target(target: Path) -> None:
 
 def _obstacle(target: Path) -> str:
     """Return why no file can be written there; nothing where one can."""
+    if os.path.islink(os.path.realpath(target)):  # noqa: PTH114 - pathlib fails, or not, by version
+        return "it is a link that leads back to itself"
     if not target.parent.is_dir():
         return f"there is no directory {target.parent}"
     if target.is_dir():

@@ -224,7 +224,7 @@ class ArrowSource(Source):
             with pa.OSFile(str(file)) as stream:
                 stored = pa.ipc.open_file(stream)
                 for number in range(stored.num_record_batches):
-                    yield checked_batch(stored, number)
+                    yield checked_batch(stored, number, names)
         else:
             options = self._headers[file].options(TEXT_BLOCK)
             converting = options["convert_options"]

@@ -105,8 +105,10 @@ class DaskSource(Source):
         if aligned:
             self.measure()
         starts, lengths = self._positions()
+        said = [None] * len(starts) if self._lengths is None else self._lengths
         arguments = (
-            (start, *part) for start, part in zip(starts, self._parts(aligned), strict=True)
+            (start, length, *part)
+            for start, length, part in zip(starts, said, self._parts(aligned), strict=True)
         )
         states = applied(partial(_folded, fold), self._blocks, arguments)
         state, self._lengths = computed(tree_sum(states, combine), lengths, held=self._held)
@@ -218,7 +220,12 @@ def _suitable_rows(n_features: int) -> int:
     return min(wanted, max(1, BLOCK_ENTRIES // n_features))
 
 
-def _folded(fold: Any, block: Block, start: int, *parts: Any) -> Any:
+def _folded(fold: Any, block: Block, start: int, length: int | None, *parts: Any) -> Any:
+    if length not in (None, block.shape[0]):  # rows would be counted from the wrong place
+        raise ValueError(
+            f"a block of the Dask array has {block.shape[0]} rows, and Dask was told {length}; "
+            "give the right shape where the array is made, or call compute_chunk_sizes() on it"
+        )
     return fold(None, block, start, *parts) if block.shape[0] else None
 
 
