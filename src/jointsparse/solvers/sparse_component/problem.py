@@ -9,7 +9,10 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
 
-SMALLEST = 1e-6  # of the largest entry: where nothing is attained, the tolerance refers to this
+SMALLEST = 1e-3  # of the largest entry: where less is attained, the tolerance refers to this
+WITHIN = (
+    1 - 1e-6
+)  # share of the tolerance that is used, so that the gap is below it, digits and all
 
 
 @dataclass(frozen=True)
@@ -41,13 +44,16 @@ class Problem:
         """The largest entry."""
         return float(np.max(np.abs(self.S), initial=0.0))
 
+    def _tolerance(self, value: float) -> float:
+        return self.tol * max(abs(value), SMALLEST * (self.size or 1.0))
+
     def goal(self, value: float) -> float:
         """Return what a support has to exceed to be better than ``value`` beyond the tolerance."""
-        return value + self.tol * max(abs(value), SMALLEST * (self.size or 1.0))
+        return value + self._tolerance(value)
 
     def level(self, value: float) -> float:
-        """Return the same for the matrix as it was rounded."""
-        return self.goal(value) - self.error
+        """Return what counts as better in the search: a little less, the rounding of S too."""
+        return value + WITHIN * self._tolerance(value) - self.error
 
     def part(self, features: IntArray) -> FloatArray:
         """Return S for some of the features."""

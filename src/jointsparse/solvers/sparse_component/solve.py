@@ -34,6 +34,8 @@ class Proof:
 
     Parameters
     ----------
+    n_features : int
+        Number of features in all.
     candidates : ndarray
         Features that may be in the support, ascending.
     scale : float
@@ -52,8 +54,11 @@ class Proof:
     search: Search | None = None
     many: ManyFeatures | None = None
 
-    def __init__(self, candidates: IntArray, scale: float, problem: Problem) -> None:
-        self.candidates, self.scale, self.problem = candidates, scale, problem
+    def __init__(
+        self, n_features: int, candidates: IntArray, scale: float, problem: Problem
+    ) -> None:
+        self.n_features, self.candidates = n_features, candidates
+        self.scale, self.problem = scale, problem
         self.left = candidates  # what the search is about
         self.gone = -np.inf  # no support with features that left before the search is better
         self.idle = 0  # passes since a feature left
@@ -82,6 +87,11 @@ class Proof:
             assert self.many is not None
             return self.many.kept
         return self.left[self.search.kept]
+
+    @property
+    def proved(self) -> bool:
+        """Whether nothing is better by more than the tolerance."""
+        return self.bound <= self.problem.goal(self.best.value)
 
     @property
     def nodes(self) -> int:
@@ -129,7 +139,7 @@ class Proof:
         assert many is not None
         while many.kept.size > MOST_DENSE and self.idle < PASSES:
             before = many.kept.size
-            level = self.problem.goal(many.best.value)
+            level = self.problem.level(many.best.value)
             if not many.shrink(level, deadline):
                 return
             self.gone = max(self.gone, level)
@@ -189,7 +199,7 @@ def prove_matrix(
     places = np.searchsorted(candidates, included)
     scaled = (part + part.T) / 2 * scale
     search = Search(scaled, k, places, nonnegative=nonnegative, tol=tol)
-    proof = Proof(candidates, scale, search.problem)
+    proof = Proof(len(S), candidates, scale, search.problem)
     proof.search = search
     proof.seconds = time.perf_counter() - started
     return proof
@@ -214,7 +224,8 @@ def prove_samples(
         As for :func:`prove_matrix`.
     """
     started = time.perf_counter()
-    proof = Proof(candidates, samples.scale, Problem(np.ones((1, 1)), k, nonnegative, tol))
+    problem = Problem(np.ones((1, 1)), k, nonnegative, tol)
+    proof = Proof(samples.n_features, candidates, samples.scale, problem)
     proof.many = ManyFeatures(samples, k, candidates, included, nonnegative=nonnegative)
     proof.seconds = time.perf_counter() - started
     return proof
