@@ -13,6 +13,8 @@ __version__ = "0.1.0.dev0"
 _HOMES = {method.class_name: method.module for method in registry.methods().values()} | {
     "KernelFSSL": "jointsparse.methods.kernel_fssl",
     "SelectFeatures": "jointsparse.methods.select_features",
+    "JointComponents": "jointsparse.methods.joint_components",
+    "joint_components": "jointsparse.methods.joint_components",
     "SparseComponent": "jointsparse.methods.sparse_component",
     "sparse_component": "jointsparse.methods.sparse_component",
     "Moments": "jointsparse.moments",

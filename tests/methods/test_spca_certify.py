@@ -16,6 +16,9 @@ CORRELATIONS, NAMES, N_SAMPLES = load_pitprops()
 PITPROPS = Moments.from_scatter(CORRELATIONS, N_SAMPLES, feature_names=NAMES)
 
 
+SPCA_PROOF = ("component_bounds_", "component_gaps_", "proved_optimal_", "orthogonality_gap_")
+
+
 def deflated(S, v):
     P = np.eye(len(S)) - np.outer(v, v)
     return P @ S @ P
@@ -40,6 +43,9 @@ def test_every_component_is_the_best_of_what_is_left():
     assert model.objective_ == pytest.approx(np.trace(S))
     assert np.all(np.diff(model.history_) <= 0)
     assert "proved" in model.stopping_reason_
+    cosines = np.abs(model.components_ @ model.components_.T)
+    np.fill_diagonal(cosines, 0)
+    assert model.orthogonality_gap_ == pytest.approx(cosines.max())
 
 
 def test_the_first_component_is_that_of_the_function():
@@ -63,7 +69,7 @@ def test_an_uncertified_fit_leaves_no_proof_behind():
     model = SPCA(n_components=1, n_nonzero=3, certify=True).fit_moments(PITPROPS)
     plain = clone(model).set_params(certify=False).fit_moments(PITPROPS)
     model.set_params(certify=False).fit_moments(PITPROPS)
-    for name in ("component_bounds_", "component_gaps_", "proved_optimal_"):
+    for name in SPCA_PROOF:
         assert not hasattr(model, name)
     assert np.array_equal(model.components_, plain.components_)
 

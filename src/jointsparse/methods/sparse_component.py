@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from numbers import Integral
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.device import is_device_array, to_host
-from jointsparse.io.errors import shown
-from jointsparse.moments import Moments, check_variance
-from jointsparse.selection import is_number
+from jointsparse.arrays import FloatArray
+from jointsparse.methods.proved import Callback, Proved, Question, check_limits
+from jointsparse.moments import Moments
 from jointsparse.solvers.sparse_component.samples import DenseSamples, SparseSamples
-from jointsparse.solvers.sparse_component.search import Progress
 from jointsparse.solvers.sparse_component.solve import (
     MOST_DENSE,
     Proof,
@@ -24,17 +20,10 @@ from jointsparse.solvers.sparse_component.solve import (
     prove_matrix,
     prove_samples,
 )
-from jointsparse.sources import is_streamed
-
-SYMMETRIC = 1e-8  # relative difference of mirrored entries up to which a table seems to be one of S
-
-MOST_NAMES = 10  # named in a sentence
-
-Callback = Callable[[Progress], Any]
 
 
-@dataclass(frozen=True, eq=False)
-class SparseComponent:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SparseComponent(Proved):
     """A sparse component, and how much better any other can be.
 
     Attributes
@@ -68,69 +57,14 @@ class SparseComponent:
     """
 
     vector: FloatArray
-    features: IntArray
-    value: float
-    bound: float
-    gap: float
-    proved: bool
-    share: float
-    eliminated: IntArray
-    nodes: int
-    seconds: float
-    k: int
-    tol: float
-    feature_names: Any = None
-    _proof: Proof = field(repr=False, kw_only=True)
-    _total: float = field(repr=False, kw_only=True)
-    _conditions: bool = field(repr=False, kw_only=True)
 
-    def improve(
-        self,
-        *,
-        time_limit: float | None = 60.0,
-        max_nodes: int | None = None,
-        callback: Callback | None = None,
-    ) -> SparseComponent:
-        """Go on with the search; return what is then known, and leave this result as it is.
-
-        Parameters
-        ----------
-        time_limit : float or None, default=60.0
-            Seconds to go on for; None: until it is proved.
-        max_nodes : int or None, default=None
-            Nodes to look at; None: as many as the time allows. Two searches of as many nodes come
-            to the same, two of as many seconds need not.
-        callback : callable or None, default=None
-            As for :func:`sparse_component`.
-        """
-        _check_limits(time_limit, max_nodes, self.tol)
-        proof = self._proof.copy()
-        proof.run(time_limit=time_limit, max_nodes=max_nodes, callback=callback)
-        return _result(proof, self.k, self._total, self.feature_names, conditions=self._conditions)
+    @classmethod
+    def _vectors(cls, loadings: FloatArray) -> dict[str, Any]:
+        sign = np.sign(loadings[np.argmax(np.abs(loadings))]) or 1.0
+        return {"vector": sign * loadings + 0.0, "features": np.flatnonzero(loadings)}
 
     def __str__(self) -> str:
-        order = np.argsort(-np.abs(self.vector[self.features]), kind="stable")
-        names = [self._name(j) for j in self.features[order[:MOST_NAMES]]]
-        more = self.features.size - len(names)
-        listed = ", ".join(names) + (f" and {more} more" if more else "")
-        found = (
-            f"{self.features.size} of {self.vector.size} features ({listed}) reach "
-            f"{self.value:.6g}, {100 * self.share:.3g} % of the total variance."
-        )
-        allowed = " that meet the conditions" if self._conditions else ""
-        if self.proved:
-            return (
-                f"{found} No other {self.k} features{allowed} do better by more than "
-                f"{100 * max(self.gap, self.tol):.1g} % (proved for this table)."
-            )
-        return (
-            f"{found} No {self.k} features{allowed} can reach more than {self.bound:.6g}: at most "
-            f"{100 * self.gap:.2g} % better (proved for this table). Whether better ones exist is "
-            "not known; improve() goes on."
-        )
-
-    def _name(self, j: int) -> str:
-        return str(j) if self.feature_names is None else shown(self.feature_names[j])
+        return self._in_words(np.abs(self.vector), "")
 
 
 def sparse_component(
@@ -210,33 +144,23 @@ def sparse_component(
     >>> sparse_component(correlations, 5, is_scatter=True, exclude=[0]).value < found.value
     True
     """
-    moments = _as_moments(X, is_scatter)
-    check_variance(moments)
-    _check_limits(time_limit, max_nodes, tol)
-    p = moments.n_features
-    names = moments.feature_names
-    included, excluded = (
-        _numbers(given, p, names, word)
-        for given, word in ((include, "include"), (exclude, "exclude"))
-    )
-    _check_count(k, p, included, excluded)
-    candidates = np.setdiff1d(np.arange(p), excluded)
-    proof = proof_of(moments, int(k), candidates, included, nonnegative=nonnegative, tol=tol)
+    question = Question.of(X, k, is_scatter=is_scatter, include=include, exclude=exclude)
+    check_limits(time_limit, max_nodes, tol)
+    proof = _proof_of(question, nonnegative=nonnegative, tol=tol)
     proof.run(time_limit=time_limit, max_nodes=max_nodes, callback=callback)
-    conditions = bool(included.size or excluded.size or nonnegative)
-    return _result(proof, int(k), moments.total_variance, names, conditions=conditions)
+    return SparseComponent._of(
+        proof,
+        k=question.k,
+        total=question.moments.total_variance,
+        names=question.moments.feature_names,
+        conditions=question.has_conditions or nonnegative,
+    )
 
 
-def proof_of(
-    moments: Moments,
-    k: int,
-    candidates: IntArray,
-    included: IntArray,
-    *,
-    nonnegative: bool = False,
-    tol: float = 1e-6,
-) -> Proof:
+def _proof_of(question: Question, *, nonnegative: bool, tol: float) -> Proof:
     """Return the beginning of a proof, by the scatter matrix or by the samples."""
+    moments, k = question.moments, question.k
+    candidates, included = question.candidates, question.included
     options: dict[str, Any] = {"nonnegative": nonnegative, "tol": tol}
     if moments.n_features <= MOST_DENSE or not moments.has_samples:
         return prove_matrix(moments.scatter, k, candidates, included, **options)
@@ -253,103 +177,3 @@ def _products(moments: Moments) -> DenseSamples:
     if sp.issparse(moments.data):
         return SparseSamples(moments.data, moments.mean, scale)
     return DenseSamples(moments.centred_data, scale)
-
-
-def _result(proof: Proof, k: int, total: float, names: Any, *, conditions: bool) -> SparseComponent:
-    best, bound = proof.best, proof.bound
-    vector = np.zeros(proof.n_features)
-    vector[best.features] = best.loadings
-    vector *= np.sign(vector[np.argmax(np.abs(vector))]) or 1.0
-    value = best.value / proof.scale
-    gap = (bound - best.value) / abs(best.value) if best.value else float(bound > 0)
-    return SparseComponent(
-        vector=vector,
-        features=np.flatnonzero(vector),
-        value=value,
-        bound=bound / proof.scale,
-        gap=float(gap),
-        proved=proof.proved,
-        share=value / total,
-        eliminated=np.setdiff1d(proof.candidates, np.union1d(proof.kept, best.features)),
-        nodes=proof.nodes,
-        seconds=proof.seconds,
-        k=k,
-        tol=proof.problem.tol,
-        feature_names=None if names is None else np.asarray(names, dtype=object),
-        _proof=proof,
-        _total=total,
-        _conditions=conditions,
-    )
-
-
-def _as_moments(X: Any, is_scatter: bool | None) -> Moments:
-    if isinstance(X, Moments):
-        if is_scatter is not None:
-            raise ValueError("moments know what they are: leave is_scatter at None")
-        return X
-    if is_scatter:
-        return Moments.from_scatter(X, n_samples=1)
-    if is_scatter is None and _seems_symmetric(X):
-        raise ValueError(
-            "X is square and symmetric: say by is_scatter=True that it is a covariance or "
-            "correlation matrix, or by is_scatter=False that these are samples"
-        )
-    return Moments.from_data(X)
-
-
-def _seems_symmetric(X: Any) -> bool:
-    """Whether a table could be a scatter matrix."""
-    if is_streamed(X):
-        return False
-    shape: Any = np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())
-    if len(shape) != 2 or shape[0] != shape[1]:
-        return False
-    if sp.issparse(X):
-        return bool(abs(X - X.T).max() <= SYMMETRIC * abs(X).max())
-    try:
-        values = np.asarray(to_host(X) if is_device_array(X) else X, dtype=np.float64)
-    except (TypeError, ValueError):  # not numbers: those who read it say so
-        return False
-    return bool(np.max(np.abs(values - values.T)) <= SYMMETRIC * np.max(np.abs(values)))
-
-
-def _check_limits(time_limit: Any, max_nodes: Any, tol: Any) -> None:
-    if time_limit is not None and not (is_number(time_limit) and time_limit >= 0):
-        raise ValueError(f"time_limit={time_limit!r} is neither a number of seconds nor None")
-    if max_nodes is not None and not (is_number(max_nodes, Integral) and max_nodes >= 0):
-        raise ValueError(f"max_nodes={max_nodes!r} is neither a whole number nor None")
-    if not (is_number(tol) and 0 <= tol < 1):
-        raise ValueError(f"tol={tol!r} is not a number between 0 and 1")
-
-
-def _numbers(given: Iterable[Any], p: int, names: Any, word: str) -> IntArray:
-    """Return the numbers of features that are given by number or by name."""
-    if isinstance(given, str):
-        given = [given]
-    places = {} if names is None else {str(name): j for j, name in enumerate(names)}
-    found = set()
-    for feature in given:
-        if isinstance(feature, str):
-            if feature not in places:
-                known = "they have no names" if names is None else "there is no such feature"
-                raise ValueError(f"{word}: {shown(feature)} is no name of a feature; {known}")
-            found.add(places[feature])
-        elif is_number(feature, Integral) and -p <= feature < p:
-            found.add(int(feature) % p)
-        else:
-            raise ValueError(
-                f"{word}: {feature!r} is neither a name nor a number of one of the {p} features"
-            )
-    return np.array(sorted(found), dtype=np.int64)
-
-
-def _check_count(k: Any, p: int, included: IntArray, excluded: IntArray) -> None:
-    left = p - excluded.size
-    if not is_number(k, Integral) or not 1 <= k <= left:
-        after = f" {left} of {p} that are not excluded" if excluded.size else f" features, {p}"
-        raise ValueError(f"k={k!r} is not a whole number between 1 and the number of{after}")
-    both = np.intersect1d(included, excluded)
-    if both.size:
-        raise ValueError(f"feature {both[0]} is in include and in exclude")
-    if included.size > k:
-        raise ValueError(f"include has {included.size} features, more than k={k}")

@@ -32,7 +32,12 @@ UNEQUAL = 2  # times the smallest count: above, several starts are tried
 AUTO_RIDGE = 1e-3  # of the largest eigenvalue: unique solutions, loadings hardly changed
 PROOF_SECONDS = 60.0  # for each component with certify=True
 PROOF_TOL = 1e-6  # relative gap at which a component is proved the best
-PROOF_ATTRIBUTES = ("component_bounds_", "component_gaps_", "proved_optimal_")
+PROOF_ATTRIBUTES = (
+    "component_bounds_",
+    "component_gaps_",
+    "proved_optimal_",
+    "orthogonality_gap_",
+)
 
 
 class SPCA(ComponentsMethod):
@@ -101,6 +106,8 @@ class SPCA(ComponentsMethod):
         With ``certify``: by which share another could be better than the component, at most.
     proved_optimal_ : bool
         With ``certify``: whether all these gaps are within 1e-6.
+    orthogonality_gap_ : float
+        With ``certify``: largest cosine between two components; 0 where all are orthogonal.
     feature_scores_ : ndarray of shape (n_features,)
         Length of each feature's loadings; exactly zero for features in no component.
     ranking_ : ndarray of shape (n_features,)
@@ -142,7 +149,9 @@ class SPCA(ComponentsMethod):
     With ``certify`` there is no regression. The first component is the unit v with so many nonzeros
     that maximises :math:`v^\top Sv`; it is projected out of S, and the next one does the same to
     what is left (:func:`jointsparse.sparse_component`, deflation). Each proof is about its own
-    deflated matrix: other components together may explain more. The objective is the variance that
+    deflated matrix: other components together may explain more
+    (:func:`jointsparse.joint_components` proves that of components with common features), and they
+    need not be orthogonal. The objective is the variance that
     is left, tr S minus :math:`v_j^\top S_jv_j` of all components; ``alpha``, ``ridge`` and
     ``warm_start`` play no part, and the components stay in the order in which they were found.
 
@@ -263,6 +272,8 @@ class SPCA(ComponentsMethod):
         self.component_bounds_ = found.bounds
         self.component_gaps_ = (found.bounds - found.values) / found.values
         self.proved_optimal_ = bool(found.proved.all())
+        cosines = np.abs(found.loadings.T @ found.loadings)
+        self.orthogonality_gap_ = float(np.max(np.triu(cosines, 1)))
         self.alpha_, self.ridge_ = np.zeros(found.values.size), 0.0
         self._state = None
         history = moments.total_variance - np.cumsum(found.values)

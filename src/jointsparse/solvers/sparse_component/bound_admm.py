@@ -17,6 +17,7 @@ The multipliers of the second copy are U and B.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,6 +52,11 @@ class State:
     links: FloatArray
     slacks: FloatArray
     rho: float
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers it keeps."""
+        return 4 * self.psd.size
 
     def of(self, features: IntArray) -> State:
         """Return the same for some of the features."""
@@ -152,9 +158,11 @@ class Relaxation:
         for array in (self.pairs_rest, self.links_rest):
             array.flat[self._diagonal] = 0.0
 
-    def advance(self, steps: int) -> None:
-        """Make some steps."""
-        for _ in range(steps):
+    def advance(self, steps: int, deadline: float | None = None) -> None:
+        """Make some steps, or as many as the time allows; one at least."""
+        for step in range(steps):
+            if step and deadline is not None and time.perf_counter() >= deadline:
+                return
             Y, A = self._linear_step()
             y = np.diagonal(Y)[:, None]
             old_psd, old_pairs = self.psd, self.pairs

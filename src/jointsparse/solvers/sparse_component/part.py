@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -38,14 +39,14 @@ class Node:
         Minus the bound, and the number of the node.
     candidates, included : ndarray
         Features that may be in the support, and those of them that must be.
-    start : State or None
+    start : State, JointState or None
         Where the relaxation may start.
     """
 
     key: tuple[float, int]
     candidates: IntArray = field(compare=False)
     included: IntArray = field(compare=False)
-    start: State | None = field(compare=False, default=None)
+    start: Any = field(compare=False, default=None)
 
     @property
     def bound(self) -> float:
@@ -181,7 +182,7 @@ class Part:
         self.relaxation, self.certificate = relaxation, None
         distances = [np.inf, np.inf]
         for chunk in CHUNKS:
-            relaxation.advance(chunk)
+            relaxation.advance(chunk, deadline)
             found = relaxation.certificate()
             if self.certificate is None or found.value < self.certificate.value:
                 self.certificate = found

@@ -14,14 +14,16 @@ import heapq
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.solvers.sparse_component.bound_admm import State
 from jointsparse.solvers.sparse_component.certificate import upper_eigenvalue
 from jointsparse.solvers.sparse_component.gershgorin import Rows
+from jointsparse.solvers.sparse_component.joint_bound import upper_sum
+from jointsparse.solvers.sparse_component.joint_part import JointPart
+from jointsparse.solvers.sparse_component.joint_primal import good_components
 from jointsparse.solvers.sparse_component.part import Node, Part
 from jointsparse.solvers.sparse_component.primal import Component, good_component
 from jointsparse.solvers.sparse_component.problem import Problem
@@ -52,60 +54,48 @@ class Progress:
     seconds: float
 
 
-class Search:
-    """The search of one problem; it can be stopped, looked at and gone on with.
+class BestFirst:
+    """A search that can be stopped, looked at and gone on with.
 
     Parameters
     ----------
-    S : ndarray of shape (p, p)
-        Symmetric to the digit, with its largest entry near 1.
-    k : int
-        Number of features in a support, 1 to p.
+    problem : Problem
+        What is asked.
+    best : Component
+        The best known so far.
+    bound : float
+        What nothing exceeds, known from the start.
     included : ndarray
-        Features that must be in the support, at most k.
-    nonnegative : bool
-        Whether only v ≥ 0 are meant.
-    tol : float
-        Relative distance of bound and value that counts as proved.
-    error : float
-        By how much rounding of S itself may change a value; charged to the bound.
-    known : Component or None
-        A component that is known already.
+        Features that must be in the support.
+    started : float
+        When the work on the problem began.
+
+    Attributes
+    ----------
+    closed : float
+        No support in the closed parts is better than this.
+    kept : ndarray
+        Features that are not proved to be in no better support.
+    nodes : int
+        Nodes looked at.
+    seconds : float
+        Time spent.
     """
 
     def __init__(
-        self,
-        S: FloatArray,
-        k: int,
-        included: IntArray,
-        *,
-        nonnegative: bool = False,
-        tol: float = 1e-6,
-        error: float = 0.0,
-        known: Component | None = None,
+        self, problem: Problem, best: Component, bound: float, included: IntArray, started: float
     ) -> None:
-        self.problem = Problem(S, k, nonnegative, tol, error)
-        started = time.perf_counter()
+        self.problem, self.best = problem, best
         self.nodes = 0
-        self.closed = -np.inf  # no support in the closed parts is better
-        self.kept = np.arange(len(S))  # features not proved to be in no better support
+        self.closed = -np.inf
+        self.kept = np.arange(len(problem.S))
         self._count = ROOT
         self._state_numbers = 0
         self._heap: list[Node] = []
-        mask = np.zeros(len(S), dtype=bool)
-        mask[included] = True
-        self.best = good_component(S, k, mask, nonnegative=nonnegative)
-        if known is not None and known.value > self.best.value:
-            self.best = known
-        bound = float(
-            Rows(S, len(S), k, mask, np.ones(len(S)), nonnegative=nonnegative).radii.max()
-        )
-        if len(S) <= SMALL:
-            bound = min(bound, upper_eigenvalue(S))
-        self._push(ROOT, bound, np.arange(len(S)), included, None)
+        self._push(ROOT, bound, self.kept, included, None)
         self.seconds = time.perf_counter() - started
 
-    def copy(self) -> Search:
+    def copy(self) -> Self:
         """Return a search that goes on from here and leaves this one as it is."""
         other = copy.copy(self)
         other._heap = list(self._heap)
@@ -148,8 +138,12 @@ class Search:
             if deadline is not None and time.perf_counter() >= deadline:
                 break
             node = heapq.heappop(self._heap)
+            try:
+                self._look_at(node, deadline)
+            except BaseException:  # also Ctrl-C: what is open stays open, or the bound were wrong
+                heapq.heappush(self._heap, node)
+                raise
             self._forget(node.start)
-            self._look_at(node, deadline)
             self.nodes += 1
             self.seconds = before + time.perf_counter() - started
             if callback is not None and callback(self.progress()):
@@ -162,21 +156,25 @@ class Search:
         bound: float,
         candidates: IntArray,
         included: IntArray,
-        start: State | None,
+        start: Any,
     ) -> None:
         if start is not None:
-            size = 4 * start.psd.size
+            size = start.n_numbers
             start = start if self._state_numbers + size <= STATE_NUMBERS else None
             self._state_numbers += 0 if start is None else size
         heapq.heappush(self._heap, Node((-bound, number), candidates, included, start))
 
-    def _forget(self, start: State | None) -> None:
+    def _forget(self, start: Any) -> None:
         if start is not None:
-            self._state_numbers -= 4 * start.psd.size
+            self._state_numbers -= start.n_numbers
+
+    def _part(self, node: Node) -> Part | JointPart:
+        """Return a node as something to work on."""
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
 
     def _look_at(self, node: Node, deadline: float | None) -> None:
         """Bound a node, shrink it, and close it or cut it in two."""
-        part = Part(self.problem, node, self.best)
+        part = self._part(node)
         finished = part.work(deadline)
         self.best = part.best
         number = node.key[1]
@@ -188,3 +186,82 @@ class Search:
         for child in part.children:
             self._count += 1
             self._push(self._count, *child)
+
+
+class Search(BestFirst):
+    """The search for the best component.
+
+    Parameters
+    ----------
+    S : ndarray of shape (p, p)
+        Symmetric to the digit, with its largest entry near 1.
+    k : int
+        Number of features in a support, 1 to p.
+    included : ndarray
+        Features that must be in the support, at most k.
+    nonnegative : bool
+        Whether only v ≥ 0 are meant.
+    tol : float
+        Relative distance of bound and value that counts as proved.
+    error : float
+        By how much rounding of S itself may change a value; charged to the bound.
+    known : Component or None
+        A component that is known already.
+    """
+
+    def __init__(
+        self,
+        S: FloatArray,
+        k: int,
+        included: IntArray,
+        *,
+        nonnegative: bool = False,
+        tol: float = 1e-6,
+        error: float = 0.0,
+        known: Component | None = None,
+    ) -> None:
+        started = time.perf_counter()
+        mask = np.zeros(len(S), dtype=bool)
+        mask[included] = True
+        best = good_component(S, k, mask, nonnegative=nonnegative)
+        if known is not None and known.value > best.value:
+            best = known
+        rows = Rows(S, len(S), k, mask, np.ones(len(S)), nonnegative=nonnegative)
+        bound = float(rows.radii.max())
+        if len(S) <= SMALL:
+            bound = min(bound, upper_eigenvalue(S))
+        problem = Problem(S, k, nonnegative, tol, error)
+        super().__init__(problem, best, bound, included, started)
+
+    def _part(self, node: Node) -> Part:
+        return Part(self.problem, node, self.best)
+
+
+class JointSearch(BestFirst):
+    """The search for the best components with a common support.
+
+    Parameters
+    ----------
+    S : ndarray of shape (p, p)
+        Symmetric to the digit, with its largest entry near 1.
+    k, r : int
+        Number of features in a support, 1 to p, and of components, 1 to k.
+    included : ndarray
+        Features that must be in the support, at most k.
+    tol : float
+        Relative distance of bound and value that counts as proved.
+    """
+
+    def __init__(
+        self, S: FloatArray, k: int, r: int, included: IntArray, *, tol: float = 1e-6
+    ) -> None:
+        started = time.perf_counter()
+        mask = np.zeros(len(S), dtype=bool)
+        mask[included] = True
+        best = good_components(S, k, r, mask)
+        self.r = r
+        problem = Problem(S, k, nonnegative=False, tol=tol)
+        super().__init__(problem, best, upper_sum(S, r), included, started)
+
+    def _part(self, node: Node) -> JointPart:
+        return JointPart(self.problem, node, self.best, self.r)

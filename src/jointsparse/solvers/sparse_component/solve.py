@@ -19,7 +19,7 @@ from jointsparse.solvers.sparse_component.many_features import ManyFeatures
 from jointsparse.solvers.sparse_component.primal import Component
 from jointsparse.solvers.sparse_component.problem import Problem
 from jointsparse.solvers.sparse_component.samples import DenseSamples
-from jointsparse.solvers.sparse_component.search import Progress, Search
+from jointsparse.solvers.sparse_component.search import BestFirst, JointSearch, Progress, Search
 
 MOST_DENSE = 2000  # features of which S is formed: 32 MB
 PASSES = 12  # over the rows of S in which no feature leaves, before the elimination gives up
@@ -51,7 +51,7 @@ class Proof:
         Time spent.
     """
 
-    search: Search | None = None
+    search: BestFirst | None = None
     many: ManyFeatures | None = None
 
     def __init__(
@@ -193,14 +193,50 @@ def prove_matrix(
     tol : float
         Relative distance of bound and value that counts as proved.
     """
+    part, scale, places = _near_one(S, candidates, included)
+    started = time.perf_counter()
+    search = Search(part, k, places, nonnegative=nonnegative, tol=tol)
+    return _of_search(search, len(S), candidates, scale, started)
+
+
+def prove_jointly(
+    S: FloatArray,
+    k: int,
+    r: int,
+    candidates: IntArray,
+    included: IntArray,
+    *,
+    tol: float = 1e-6,
+) -> Proof:
+    """Return the beginning of a proof about r components with k features in common.
+
+    Parameters
+    ----------
+    r : int
+        Number of components, at most k.
+    S, k, candidates, included, tol
+        As for :func:`prove_matrix`.
+    """
+    part, scale, places = _near_one(S, candidates, included)
+    started = time.perf_counter()
+    search = JointSearch(part, k, r, places, tol=tol)
+    return _of_search(search, len(S), candidates, scale, started)
+
+
+def _near_one(
+    S: FloatArray, candidates: IntArray, included: IntArray
+) -> tuple[FloatArray, float, IntArray]:
+    """Return S of the candidates in the unit of the kernels, that unit, and places in it."""
     part = S[candidates[:, None], candidates]
     scale = power_of_two(float(np.max(np.abs(part))))
-    started = time.perf_counter()
-    places = np.searchsorted(candidates, included)
-    scaled = (part + part.T) / 2 * scale
-    search = Search(scaled, k, places, nonnegative=nonnegative, tol=tol)
-    proof = Proof(len(S), candidates, scale, search.problem)
-    proof.search = search
+    return (part + part.T) / 2 * scale, scale, np.searchsorted(candidates, included)
+
+
+def _of_search(
+    search: BestFirst, n_features: int, candidates: IntArray, scale: float, started: float
+) -> Proof:
+    proof = Proof(n_features, candidates, scale, search.problem)
+    proof.search, proof.left = search, candidates
     proof.seconds = time.perf_counter() - started
     return proof
 
