@@ -17,6 +17,7 @@ from jointsparse.solvers.sparse_component.certificate import (
     upper_eigenvalue,
 )
 from jointsparse.solvers.sparse_component.gershgorin import eliminate
+from jointsparse.solvers.sparse_component.joint_bound import JointRelaxation
 from jointsparse.solvers.sparse_component.nonnegative import bound_on_faces
 from jointsparse.solvers.sparse_component.primal import Component, best_on, exchanged, largest
 from jointsparse.solvers.sparse_component.problem import Problem
@@ -25,6 +26,7 @@ CHUNKS = (20, 20, 20, 40, 50, 60, 80, 100, 120, 140, 160)  # steps between two l
 SHRINK_AT = (40, 100, 210, 390, 650)  # steps after which the certificate is asked what may leave
 EARLIEST = 100  # steps before a node is cut in two
 SLOW = 0.9  # of the distance to the level: two looks that leave more of it, and the node is cut
+OTHER_CHUNKS = (40, 60, 100)  # steps between two looks at the other bound
 WORTH = 0.05  # share of the candidates that must leave for the relaxation to begin anew
 CLEAR = 1e-9  # of k times the largest entry: an eigenvalue so far below the level is below it
 
@@ -197,7 +199,7 @@ class Part:
             if slow and relaxation.steps >= EARLIEST:
                 break
         self._round(relaxation.chances())
-        return self._shrink_by_certificate(0.0)
+        return self._shrink_by_certificate(0.0) or self._relax_otherwise(deadline)
 
     def _round(self, chances: FloatArray) -> None:
         """Look whether the relaxation points to a better support."""
@@ -210,22 +212,48 @@ class Part:
     def _shrink_by_certificate(self, worth: float) -> bool:
         """Let candidates leave, or be included, by the best certificate; whether any were."""
         assert self.certificate is not None
-        mask, level = self.mask, self.level
-        useless = proved_useless(self.certificate, level)
-        needed = proved_needed(self.certificate, level)
+        useless = proved_useless(self.certificate, self.level)
+        needed = proved_needed(self.certificate, self.level)
+        return self._leave(useless, needed, worth)
+
+    def _leave(self, useless: BoolArray, needed: BoolArray, worth: float = 0.0) -> bool:
+        """Let candidates leave, or be included, where they are enough to be worth it."""
+        mask = self.mask
         changes = np.count_nonzero(useless) + np.count_nonzero(needed)
         if changes == 0 or changes < worth * np.count_nonzero(~mask):
             return False
-        if np.any(useless & needed) or np.count_nonzero(mask | needed) > self.problem.k:
-            self._lower(level)  # nothing better can be: a feature can neither be in nor out
+        kept = np.flatnonzero(~useless)
+        n_included = np.count_nonzero(mask | needed)
+        if np.any(useless & needed) or n_included > self.problem.k or kept.size < self.problem.k:
+            self._lower(self.level)  # nothing better can be
             return True
         self.included = self.candidates[mask | needed]
-        kept = np.flatnonzero(~useless)
-        if kept.size < self.problem.k:
-            self._lower(level)
-        else:
-            self._keep(kept)
+        self._keep(kept)
         return True
+
+    def _relax_otherwise(self, deadline: float | None) -> bool:
+        """Try the bound that is made for several components; return whether there is now less.
+
+        It is better where the best component uses hardly more features than it needs, and as a
+        proof it is as good.
+        """
+        assert self.certificate is not None
+        mask = self.mask
+        relaxation = JointRelaxation(self.problem.part(self.candidates), self.problem.k, 1, mask)
+        for chunk in OTHER_CHUNKS:
+            relaxation.advance(chunk, deadline)
+            found = relaxation.certificate()
+            self._lower(found.value)
+            late = deadline is not None and time.perf_counter() >= deadline
+            if self.bound <= self.level or late:
+                return False
+            level = self.level
+            useless = ~mask & (found.with_each() <= level)
+            if self._leave(useless, ~mask & (found.without_each() <= level)):
+                return True
+            if found.value > self.certificate.value:
+                break
+        return False
 
     def _cut_in_two(self) -> None:
         """Leave two parts open: with a feature, and without it."""
