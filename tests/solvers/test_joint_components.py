@@ -141,6 +141,7 @@ def test_a_sum_of_eigenvalues_is_bounded_closely():
                 exact = attained(A, r)
                 assert exact <= upper_sum(A, r) <= exact + 1e-9
     assert upper_sum(np.eye(4), 2) >= 2
+    assert upper_sum(np.full((3, 3), np.nan), 2) == np.inf
 
 
 def test_one_component_is_that_of_the_other_search():

@@ -111,17 +111,17 @@ class RowSums:
     def __init__(
         self, weights: FloatArray, k: int, included: BoolArray, own: IntArray | None = None
     ) -> None:
-        self.weights = weights
         m, p = weights.shape
         self.own = np.arange(m) if own is None else own
-        self.every_row = np.arange(m)
+        itself = np.arange(m), self.own
+        self.weights = weights = weights.copy()
+        weights[itself] = 0.0
         n_included = np.count_nonzero(included)
         beside = included[self.own]  # those included have one place more, and one rival less
         self.free = k - 1 - n_included + beside
         rest = np.where(included, -1.0, weights)
-        rest[self.every_row, self.own] = -1.0  # a feature is not beside itself
+        rest[itself] = -1.0  # a feature is not beside itself
         self.total = np.where(self.free >= 0, weights @ included, -np.inf)
-        self.total -= np.where(beside & (self.free >= 0), weights[self.every_row, self.own], 0.0)
         self.least = np.full(m, np.inf)  # the smallest term that another may replace
         self.next = np.zeros(m)  # the largest entry that is no term
         for free in np.unique(self.free[self.free >= 0]):
@@ -210,6 +210,8 @@ def upper_eigenvalue(matrix: FloatArray) -> float:
     """Return a proved upper bound on the largest eigenvalue, a little above it."""
     if len(matrix) == 0:
         return -np.inf
+    if not np.isfinite(matrix).all():
+        return np.inf
     largest = float(np.linalg.eigvalsh(matrix)[-1])
     size = max(float(np.max(np.abs(matrix))), abs(largest))
     slack = 4 * len(matrix) * UNIT * size + UNDERFLOW
@@ -222,6 +224,8 @@ def is_below(matrix: FloatArray, level: float) -> bool:
     """Whether all eigenvalues are proved to be at most ``level``."""
     if len(matrix) == 0:
         return True
+    if not np.isfinite(matrix).all():
+        return False
     shift = level - _charge(matrix, level)
     bound = _proved_below(matrix, shift)
     return bool(bound) and bound[0] <= level

@@ -57,6 +57,8 @@ def upper_sum(matrix: FloatArray, r: int) -> float:
     What the first eigenvectors carry above the r-th eigenvalue is taken off and counted by its
     trace; the rest is below a number that a Cholesky factorisation proves.
     """
+    if not np.isfinite(matrix).all():
+        return np.inf
     values, vectors = eigh(matrix)
     first = max(values.size - r, 0)
     above, axes = values[first:] - values[first], vectors[:, first:]
