@@ -144,6 +144,13 @@ def test_a_sum_of_eigenvalues_is_bounded_closely():
     assert upper_sum(np.full((3, 3), np.nan), 2) == np.inf
 
 
+def test_equal_features_are_proved_at_once_by_their_variances():
+    S = np.full((20, 20), 0.5)  # twenty copies of one feature
+    search = JointSearch(S, 6, 2, NOBODY)
+    assert search.proved
+    assert search.nodes == 0
+
+
 def test_one_component_is_that_of_the_other_search():
     X = np.random.default_rng(0).standard_normal((40, 9))
     S = X.T @ X / 128

@@ -21,7 +21,7 @@ import numpy as np
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.sparse_component.certificate import upper_eigenvalue
 from jointsparse.solvers.sparse_component.gershgorin import Rows
-from jointsparse.solvers.sparse_component.joint_bound import upper_sum
+from jointsparse.solvers.sparse_component.joint_bound import joint_certificate
 from jointsparse.solvers.sparse_component.joint_part import JointPart
 from jointsparse.solvers.sparse_component.joint_primal import good_components
 from jointsparse.solvers.sparse_component.part import Node, Part
@@ -261,7 +261,9 @@ class JointSearch(BestFirst):
         best = good_components(S, k, r, mask)
         self.r = r
         problem = Problem(S, k, nonnegative=False, tol=tol)
-        super().__init__(problem, best, upper_sum(S, r), included, started)
+        # Λ = 0 and Λ = S: nothing exceeds the first eigenvalues, nor the largest variances.
+        bounds = (joint_certificate(S, part, k, r, mask).value for part in (np.zeros_like(S), S))
+        super().__init__(problem, best, min(bounds), included, started)
 
     def _part(self, node: Node) -> JointPart:
         return JointPart(self.problem, node, self.best, self.r)
