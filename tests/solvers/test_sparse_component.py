@@ -355,6 +355,38 @@ def test_a_nonnegative_component_is_nonnegative_and_attains_its_value():
         assert np.linalg.norm(found.loadings) == pytest.approx(1)
 
 
+def test_some_eigenpairs_lead_where_all_of_them_do(monkeypatch):
+    X = spiked(n=100, p=80, k=6, strength=2.0)
+    S = X.T @ X / 8
+    values = []
+    for share in (0.0, 0.9):  # none, or nearly always, only the positive ones
+        monkeypatch.setattr("jointsparse.solvers.sparse_component.bound_admm.FEW", share)
+        relaxation = Relaxation(S, 6, np.zeros(80, dtype=bool))
+        relaxation.advance(60)
+        values.append(relaxation.certificate().value)
+    assert values[0] == pytest.approx(values[1], rel=1e-8)
+
+
+def test_an_eigensolver_that_gives_up_on_some_is_replaced_by_one_for_all(monkeypatch):
+    def gives_up(*_, **__):
+        raise np.linalg.LinAlgError
+
+    X = spiked(n=100, p=80, k=6, strength=2.0)
+    S = X.T @ X / 8
+    name = "jointsparse.solvers.sparse_component.bound_admm"
+    monkeypatch.setattr(f"{name}.FEW", 0.9)
+    monkeypatch.setattr(f"{name}.some_eigenpairs", gives_up)
+    relaxation = Relaxation(S, 6, np.zeros(80, dtype=bool))
+    relaxation.advance(30)
+    assert relaxation.certificate().value < upper_eigenvalue(S)
+
+
+def test_an_eigenvalue_that_is_too_low_is_raised_until_it_is_proved(monkeypatch):
+    A = np.diag([1.0, 0.5])
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda matrix: np.array([0.0, 0.9]))
+    assert 1.0 <= upper_eigenvalue(A) < 2.0
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("nonnegative", [False, True])
 def test_products_with_samples_lead_to_the_same_as_the_matrix(sparse, nonnegative, monkeypatch):
