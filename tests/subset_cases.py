@@ -89,7 +89,7 @@ class Referee:
             left = column @ column
             if left > 2 * DETERMINED:
                 basis.append(column / np.sqrt(left))
-        return float(sum(((axis @ self.target) ** 2).sum() for axis in basis))
+        return min(float(sum(((axis @ self.target) ** 2).sum() for axis in basis)), 1.0)
 
     def best(self, size, allows=lambda chosen: True):
         """Return the largest value of a set of at most that many features, and the set."""

@@ -13,6 +13,9 @@ __version__ = "0.1.0.dev0"
 _HOMES = {method.class_name: method.module for method in registry.methods().values()} | {
     "KernelFSSL": "jointsparse.methods.kernel_fssl",
     "SelectFeatures": "jointsparse.methods.select_features",
+    "Constraints": "jointsparse.solvers.subset.constraints",
+    "SetCertificate": "jointsparse.methods.set_certificate",
+    "certify_set": "jointsparse.methods.set_certificate",
     "Moments": "jointsparse.moments",
     "open_source": "jointsparse.sources",
     "Comparison": "jointsparse.model_selection",

@@ -36,6 +36,11 @@ def case(seed, kind, constrained, largest=9):
     return problem, referee, size, rules
 
 
+def charge(problem, features):
+    """Return what rounding may have done to the value of a set of near copies."""
+    return problem.charge(span_of(problem, features).inverse_trace, max(len(features), 1))
+
+
 def correlations(data):
     return np.corrcoef(data, rowvar=False)
 
@@ -52,8 +57,9 @@ def test_no_bound_is_below_the_best_set_at_any_node(seed, kind, constrained):
         assert search.bound >= best
     assert rules.allows(search.best.features)
     assert search.best.features.size <= size
-    assert search.best.value == pytest.approx(best, abs=2e-9)
-    assert search.best.value == pytest.approx(referee.value(search.best.features), abs=1e-9)
+    close = 2e-9 + 2 * charge(problem, search.best.features)
+    assert search.best.value == pytest.approx(best, abs=close)
+    assert search.best.value == pytest.approx(referee.value(search.best.features), abs=close)
 
 
 @pytest.mark.slow
@@ -68,7 +74,7 @@ def test_no_bound_is_below_the_best_set_in_hundreds_of_problems(kind, constraine
             assert search.bound >= best
             search.run(max_nodes=1)
         assert search.bound >= best
-        assert search.best.value >= best - 2e-9
+        assert search.best.value >= best - 2e-9 - 2 * charge(problem, search.best.features)
 
 
 @given(seed=seeds, kind=kinds)
@@ -80,7 +86,8 @@ def test_a_bad_start_changes_nothing_but_the_work(seed, kind):
     search.run()
     best, _ = referee.best(size)
     assert search.bound >= best
-    assert search.best.value == pytest.approx(best, abs=2e-9)
+    close = 2e-9 + 2 * charge(problem, search.best.features)
+    assert search.best.value == pytest.approx(best, abs=close)
 
 
 @given(seed=seeds, kind=kinds)
@@ -97,7 +104,8 @@ def test_truncated_nodes_bound_every_set_too(seed, kind):
         while not search.finished:
             search.run(max_nodes=1)
             assert search.bound >= best
-    assert search.best.value == pytest.approx(best, abs=2e-9)
+    close = 2e-9 + 2 * charge(problem, search.best.features)
+    assert search.best.value == pytest.approx(best, abs=close)
 
 
 @pytest.mark.parametrize("kind", ["plain", "few directions", "integers"])
@@ -163,7 +171,8 @@ def test_an_exchange_never_loses_and_keeps_to_the_rules(seed, kind, constrained)
     found = exchange(problem, start.features, rules)
     assert found.value >= start.value
     assert rules.allows(found.features)
-    assert found.value == pytest.approx(referee.value(found.features), abs=1e-9)
+    close = 1e-9 + charge(problem, found.features)
+    assert found.value == pytest.approx(referee.value(found.features), abs=close)
     assert good_set(problem, size, rules).value >= found.value - 1e-12
 
 

@@ -78,6 +78,6 @@ def sums_without(
         scaled = shadows[part, size - wanted :] * roots[owners[part]]
         small = scaled[:, :, None] * -scaled[:, None, :]
         small[:, diagonal, diagonal] += squares[owners[part]]
-        sums[part] = top_sum(np.linalg.eigvalsh(small), count)
+        sums[part] = top_sum(np.asarray(np.linalg.eigvalsh(small), np.float64), count)
     whole = top_sum(values, count)
     return np.minimum(sums + count * next_one[owners], whole[owners])

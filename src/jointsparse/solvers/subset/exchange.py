@@ -96,6 +96,7 @@ class _Greedy:
         self.left = problem.live.astype(np.float64)
         self.target_left = problem.gains.copy()
         self.basis = np.zeros((0, len(problem.columns)))
+        self.gain = 0.0  # of the last pick
         self.picks: list[int] = []
 
     def scores(self, free: NDArray[np.bool_]) -> FloatArray:
@@ -107,6 +108,7 @@ class _Greedy:
     def take(self, feature: int) -> None:
         """Add a feature to the picks."""
         self.picks.append(feature)
+        self.gain = 0.0
         direction = self._off(self.problem.columns[:, feature])
         length = float(np.linalg.norm(direction))
         if length**2 <= DETERMINED:
@@ -115,8 +117,8 @@ class _Greedy:
         direction /= np.linalg.norm(direction)
         image = self._off(self.problem.target @ direction)
         along, through = np.stack([direction, image]) @ self.problem.columns
-        gain = float(direction @ image)
-        self.target_left += along * (gain * along - 2 * through)
+        self.gain = max(float(direction @ image), 0.0)
+        self.target_left += along * (self.gain * along - 2 * through)
         self.left -= along**2
         self.basis = np.vstack([self.basis, direction])
 
@@ -183,7 +185,7 @@ class _Swaps:
     def _best(self) -> tuple[int, int] | None:
         members = self.inner[self.chosen]
         try:
-            inverse = np.linalg.inv(members)
+            inverse = np.asarray(np.linalg.inv(members), np.float64)
         except np.linalg.LinAlgError:  # two members are the same feature
             return None
         target = self.images[self.chosen]
@@ -226,6 +228,63 @@ class _Swaps:
         rows[self.chosen] = False
         movable = ~np.isin(self.chosen, self.rules.include)
         return rows[:, None] & movable
+
+
+def in_order(
+    problem: SubsetProblem, features: Sequence[int] | IntArray
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Put a set in the order in which a greedy rule would pick it.
+
+    Returns
+    -------
+    order : ndarray of int
+        The set; members that others determine come last.
+    values : ndarray
+        Share of the target that the first, the first two, … explain.
+    next_ones : ndarray of shape (n_features,)
+        What each feature outside the set would add to it.
+    """
+    members = np.asarray(features, dtype=np.int64)
+    inside = np.zeros(problem.n_features, dtype=bool)
+    inside[members] = True
+    run = _Greedy(problem)
+    values = [0.0]
+    while True:
+        free = inside & problem.live & (run.left > DETERMINED)
+        free[run.picks] = False
+        if not free.any():
+            break
+        score = run.scores(free)
+        if score.max() <= 0:
+            score = np.where(free, run.left, 0.0)
+        best = int(np.argmax(score >= (1 - TIE) * score.max()))
+        run.take(best)
+        values.append(values[-1] + run.gain)
+    determined = [int(feature) for feature in members if int(feature) not in set(run.picks)]
+    order = np.array([*run.picks, *determined], dtype=np.int64)
+    values += [values[-1]] * len(determined)
+    outside = ~inside & problem.live & (run.left > DETERMINED)
+    return order, np.array(values[1:]), run.scores(outside)
+
+
+def explained_curve(problem: SubsetProblem, order: IntArray, weights: FloatArray) -> FloatArray:
+    """Return the share of the variance of all features that the first few of some explain.
+
+    Parameters
+    ----------
+    problem : SubsetProblem
+        The features.
+    order : ndarray of int
+        Some of them.
+    weights : ndarray of shape (n_features,)
+        Variances of all.
+    """
+    run = _Greedy(problem)
+    left, curve = weights / weights.sum(), []
+    for feature in order.tolist():
+        run.take(feature)
+        curve.append(1 - float(left @ np.maximum(run.left, 0.0)))
+    return np.clip(np.maximum.accumulate(curve), 0.0, 1.0) if curve else np.zeros(0)
 
 
 def good_set(problem: SubsetProblem, size: int, rules: Rules | None = None) -> FoundSet:

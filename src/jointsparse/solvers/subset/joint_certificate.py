@@ -176,7 +176,8 @@ def certify(frame: Frame, multipliers: Multipliers) -> Certificate:
     off = ~np.eye(count, dtype=bool)
     theta = np.where(off, np.maximum(multipliers.outside, 0.0), 0.0)
     theta = (theta + theta.T) / 2
-    values = np.linalg.eigvalsh(frame.target + one[:split, :split] - two[:split, :split])
+    shifted = frame.target + one[:split, :split] - two[:split, :split]
+    values = np.asarray(np.linalg.eigvalsh(shifted), np.float64)
     through = np.einsum("ij,ij->j", frame.columns, one[:split, split:])
     across = np.einsum("ij,ij->j", frame.duals, two[:split, split:])
     plain = one[split:, split:] * frame.inner

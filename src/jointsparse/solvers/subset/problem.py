@@ -139,6 +139,27 @@ def problem_of_scatter(
     return _problem(root, image, total, accuracy)
 
 
+def problem_of_outcomes(
+    scatter: FloatArray, cross: FloatArray, squares: FloatArray
+) -> SubsetProblem:
+    """Return the problem of features that shall explain outcomes Y, from sums alone.
+
+    Parameters
+    ----------
+    scatter : ndarray of shape (p, p)
+        XᵀX.
+    cross : ndarray of shape (p, q)
+        XᵀY.
+    squares : ndarray of shape (q, q)
+        YᵀY.
+    """
+    count = len(scatter)
+    both = np.block([[scatter, cross], [cross.T, squares]])
+    factor = np.eye(len(both))[:, count:]
+    problem = problem_of_scatter(both, factor)
+    return SubsetProblem(problem.columns[:, :count], problem.target, problem.accuracy)
+
+
 def problem_of_columns(
     columns: FloatArray, target: FloatArray | None = None, total: float | None = None
 ) -> SubsetProblem:
@@ -224,4 +245,5 @@ def inverse_traces(problem: SubsetProblem, features: IntArray) -> FloatArray | N
 def set_value(problem: SubsetProblem, features: Sequence[int] | IntArray) -> float:
     """Return f of a set: the share of the target that it explains."""
     basis = span_of(problem, features).basis
-    return float(np.einsum("ij,ij->", basis, problem.target @ basis))
+    value = float(np.einsum("ij,ij->", basis, problem.target @ basis))
+    return min(max(value, 0.0), 1.0)  # rounding

@@ -97,6 +97,7 @@ class SubsetSearch:
         self.nodes, self.seconds = 0, 0.0
         self.closed = self.best.value  # largest bound of what will not be looked at again
         self.method = "principal components"
+        self.bounds_with = np.full(problem.n_features, np.inf)  # of all sets with each feature
         self.work = 0.0  # about how many multiplications were made
         span = span_of(problem, self.rules.include)
         included = tuple(sorted(self.rules.include[place] for place in span.kept))
@@ -106,6 +107,7 @@ class SubsetSearch:
         self._idle_charge = 2 * problem.norm * len(self._idle) * span.left_out**0.5
         self._allowed = np.flatnonzero(self.rules.allowed & problem.live)
         self._traces = inverse_traces(problem, self._allowed)
+        self._root_depth = len(included)
         self._table = Table(problem, self.size)
         self._count = 0
         self._open: list[list[_Open]] = [[] for _ in range(self.size + 1)]  # by number of features
@@ -120,7 +122,7 @@ class SubsetSearch:
     def _all(self) -> float:
         """Return what all features that may be in explain together."""
         if self._allowed.size == self.problem.live.sum():
-            return self.problem.reachable + self.problem.rounding
+            return min(self.problem.reachable + self.problem.rounding, 1.0)  # a share
         if self._traces is None:
             return np.inf
         basis = np.linalg.qr(self.problem.columns[:, self._allowed])[0]
@@ -156,6 +158,16 @@ class SubsetSearch:
     def finished(self) -> bool:
         """Whether more work changes nothing."""
         return self.proved or self._top() <= self.closed
+
+    def feature_bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Return what no set with each feature can exceed, and what none without it can."""
+        inside, outside = self.bounds_with.copy(), np.full(self.problem.n_features, np.inf)
+        certificate = None if self._joint is None else self._joint.certificate
+        if self._joint is not None and certificate is not None:
+            features = self._joint.frame.features
+            inside[features] = np.minimum(inside[features], certificate.bounds_with)
+            outside[features] = certificate.bounds_without
+        return inside + self._idle_charge, outside + self._idle_charge
 
     def run(
         self,
@@ -365,11 +377,13 @@ class SubsetSearch:
         bounds = np.minimum(quick, ceilings[:, None])
         sharp = nodes.value[rows] + nodes.gains[rows, places] + charges[rows, places] + sums
         bounds[rows, places] = np.minimum(bounds[rows, places], sharp)
+        if nodes.depth == self._root_depth:
+            self.bounds_with[nodes.candidates[0]] = bounds[0]
         alive = good & (bounds > level)
         done = good & ~alive
         if done.any():
             self._close(float(bounds[done].max()))
-        for row in np.flatnonzero(alive.any(axis=1)):
+        for row in np.flatnonzero(alive.any(axis=1)).tolist():
             most = min(missing, int(good[row].sum()))
             self._push_children(nodes, row, np.flatnonzero(alive[row]), bounds[row], most)
 
