@@ -22,6 +22,9 @@ KINDS = (
     "scaled",
     "integers",
     "wide",
+    "ill-conditioned",
+    "hidden dependence",
+    "scaled near copies",
 )
 
 
@@ -47,7 +50,15 @@ def table(rng, kind, p):
     elif kind == "integers":
         X = rng.integers(-2, 3, (n, p)).astype(float)
         X[0], X[1] = 1.0, -1.0
-    if kind == "scaled":
+    elif kind == "ill-conditioned":
+        X = np.linspace(0, 1, n)[:, None] ** np.arange(1, p + 1)  # powers of one variable
+        X += 10.0 ** -rng.integers(3, 12) * rng.standard_normal((n, p))
+    elif kind == "hidden dependence" and p > 2:
+        X[:, -1] = X[:, :-1].sum(axis=1) + 10.0 ** -rng.uniform(3, 9) * rng.standard_normal(n)
+    elif kind == "scaled near copies":
+        copies = 10.0 ** -rng.uniform(2, 8, p) * rng.standard_normal((n, p))
+        X = X[:, rng.integers(0, p, p)] + copies
+    if kind in ("scaled", "scaled near copies"):
         X = X * 10.0 ** rng.integers(-8, 9, p)
     return X - X.mean(axis=0)
 
@@ -62,7 +73,7 @@ def problem_and_value(rng, kind, p):
     if kind == "wide" or rng.random() < 0.3:
         problem = problem_of_columns(X, target)
     else:
-        problem = problem_of_scatter(X.T @ X, factor)
+        problem = problem_of_scatter(X.T @ X, factor, len(X))
     return problem, Referee(X, target)
 
 

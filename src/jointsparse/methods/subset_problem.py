@@ -46,11 +46,12 @@ def subset_problem(moments: Moments, target: Any, n_components: Any) -> SubsetPr
         if wide:
             return problem_of_columns(samples, outcomes)
         cross = to_host(moments.data.T @ outcomes)  # centred outcomes centre the features too
-        return problem_of_outcomes(moments.scatter, np.asarray(cross), outcomes.T @ outcomes)
+        squares = outcomes.T @ outcomes
+        return problem_of_outcomes(moments.scatter, np.asarray(cross), squares, moments.n_samples)
     factor = _factor(moments, target, n_components)
     if wide:
         return problem_of_columns(samples, None if factor is None else samples @ factor)
-    return problem_of_scatter(moments.scatter, factor)
+    return problem_of_scatter(moments.scatter, factor, moments.n_samples)
 
 
 def _factor(moments: Moments, target: Any, n_components: Any) -> FloatArray | None:

@@ -118,7 +118,7 @@ def root_of_correlations(correlations: FloatArray) -> tuple[FloatArray, float]:
 
 
 def problem_of_scatter(
-    scatter: FloatArray, factor: FloatArray | None = None, total: float | None = None
+    scatter: FloatArray, factor: FloatArray | None = None, n_samples: int = 1
 ) -> SubsetProblem:
     """Return the problem of a scatter matrix S.
 
@@ -128,19 +128,19 @@ def problem_of_scatter(
         S = XᵀX.
     factor : ndarray of shape (p, q) or None
         The target is the columns of X @ factor; None is all features.
-    total : float or None
-        Sum of squares of the target; what X @ factor has by default.
+    n_samples : int
+        How many samples S was summed over: rounding of such sums grows with the root of that.
     """
     lengths = np.sqrt(np.clip(np.diagonal(scatter), 0.0, None))
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     correlations = scatter * inverse[:, None] * inverse
     root, accuracy = root_of_correlations(correlations)
     image = root * lengths if factor is None else root @ (lengths[:, None] * factor)
-    return _problem(root, image, total, accuracy)
+    return _problem(root, image, accuracy + n_samples**0.5 * EPS)
 
 
 def problem_of_outcomes(
-    scatter: FloatArray, cross: FloatArray, squares: FloatArray
+    scatter: FloatArray, cross: FloatArray, squares: FloatArray, n_samples: int = 1
 ) -> SubsetProblem:
     """Return the problem of features that shall explain outcomes Y, from sums alone.
 
@@ -152,17 +152,17 @@ def problem_of_outcomes(
         XᵀY.
     squares : ndarray of shape (q, q)
         YᵀY.
+    n_samples : int
+        How many samples these were summed over.
     """
     count = len(scatter)
     both = np.block([[scatter, cross], [cross.T, squares]])
     factor = np.eye(len(both))[:, count:]
-    problem = problem_of_scatter(both, factor)
+    problem = problem_of_scatter(both, factor, n_samples)
     return SubsetProblem(problem.columns[:, :count], problem.target, problem.accuracy)
 
 
-def problem_of_columns(
-    columns: FloatArray, target: FloatArray | None = None, total: float | None = None
-) -> SubsetProblem:
+def problem_of_columns(columns: FloatArray, target: FloatArray | None = None) -> SubsetProblem:
     """Return the problem of centred samples with fewer rows than columns.
 
     Parameters
@@ -171,24 +171,20 @@ def problem_of_columns(
         The features.
     target : ndarray of shape (n, q) or None
         What is to be explained, column by column; None is the features themselves.
-    total : float or None
-        Sum of squares of the target.
     """
     largest = np.max(np.abs(columns), axis=0, initial=0.0)
     scaled = columns / np.where(largest > 0, largest, 1.0)  # squares of any scale
     lengths = np.sqrt(np.einsum("ij,ij->j", scaled, scaled))
     unit = scaled / np.where(lengths > 0, lengths, 1.0)
-    return _problem(unit, columns if target is None else target, total, (len(columns) + 1) * EPS)
+    return _problem(unit, columns if target is None else target, (len(columns) + 1) * EPS)
 
 
-def _problem(
-    unit: FloatArray, image: FloatArray, total: float | None, accuracy: float
-) -> SubsetProblem:
+def _problem(unit: FloatArray, image: FloatArray, accuracy: float) -> SubsetProblem:
     """Return the problem with the target image·imageᵀ, divided by its total."""
     largest = float(np.max(np.abs(image), initial=0.0)) or 1.0
     image = image / largest
-    squares = float(np.sum(image**2)) if total is None else total / largest**2
-    return SubsetProblem(unit, image @ image.T / (squares or 1.0), accuracy)
+    squares = float(np.sum(image**2)) or 1.0
+    return SubsetProblem(unit, image @ image.T / squares, accuracy)
 
 
 @dataclass(frozen=True)
