@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_wine
 from subset_cases import KINDS, Referee, problem_and_value, random_rules, table
 
+from jointsparse import Moments
+from jointsparse.solvers.columns import feature_columns
+from jointsparse.solvers.greedy import Projection, select_greedily
 from jointsparse.solvers.subset import nodes as nodes_module
 from jointsparse.solvers.subset.bounds import components_bound, sums_without, top_sum
 from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.exchange import FoundSet, exchange, good_set, greedy_set
 from jointsparse.solvers.subset.nodes import CompressedNodes, GramNodes, Table, TruncatedNode
+from jointsparse.solvers.subset.picks import exchange_picks
 from jointsparse.solvers.subset.problem import (
     problem_of_columns,
     problem_of_scatter,
@@ -306,3 +310,33 @@ def test_outcomes_are_explained_by_features_only():
     coefficients, *_ = np.linalg.lstsq(X[:, [1, 4]], y, rcond=None)
     left = np.sum((y - X[:, [1, 4]] @ coefficients) ** 2) / np.sum(y**2)
     assert search.best.value == pytest.approx(1 - left)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("kind", ["all features", "array", "callable"])
+def test_picks_of_the_greedy_rule_are_exchanged_on_its_own_target(kind, wide):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((12, 30) if wide else (60, 14))
+    X[:, 1:8] += 2 * rng.standard_normal((len(X), 2)) @ rng.standard_normal((2, 7))
+    moments = Moments.from_data(X)
+    columns = feature_columns(moments)
+    A = rng.standard_normal((X.shape[1], 3))
+    target = {
+        "all features": None,
+        "array": columns.rows(slice(None)) @ A,
+        "callable": Projection(A),
+    }[kind]
+    picks = select_greedily(columns, n_picks=4, target=target).picks
+    candidates = np.ones(X.shape[1], dtype=bool)
+    candidates[[0, 5]] = False
+    candidates[picks] = True
+    found = exchange_picks(columns, picks, target=target, candidates=candidates)
+    centred = X - X.mean(axis=0)
+    referee = Referee(centred, centred if target is None else centred @ A)
+    assert found.features.size == 4
+    assert candidates[found.features].all()
+    assert found.value == pytest.approx(referee.value(found.features))
+    assert found.value >= referee.value(picks) - 1e-12
+    rules = Rules(X.shape[1], tuple(picks[:3]), candidates)
+    locked = exchange_picks(columns, picks, target=target, rules=rules)
+    assert set(picks[:3]) <= set(locked.features)
