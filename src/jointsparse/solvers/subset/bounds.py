@@ -26,7 +26,7 @@ import numpy as np
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.subset.problem import SubsetProblem
 
-MORE = 12  # eigenvalues kept beyond those that are summed: more cost more than they prune
+MORE = 8  # eigenvalues kept beyond those that are summed: more cost more than they prune
 AT_ONCE = 2**17  # entries of the small matrices of one call: 1 MB, which caches hold
 
 

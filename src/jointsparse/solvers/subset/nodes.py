@@ -28,7 +28,7 @@ from jointsparse.solvers.subset.problem import DETERMINED, SubsetProblem
 
 COMPRESSED_ROWS = 128  # up to here an eigendecomposition of the whole target costs little
 COMPRESSED_CANDIDATES = 64  # with so few, the compressed target is sharper and as cheap
-LEADING = 64  # eigenvectors of the target beyond k that the truncated way keeps
+LEADING = 32  # eigenvectors of the target beyond k that the truncated way keeps
 KEPT_GRAM = 1500  # features up to which all inner products are kept: 18 MB
 AT_ONCE = 2**17  # entries of the columns of one batch of nodes: 1 MB
 MOST_AT_ONCE = 64  # nodes of a batch: more gain nothing, and leave the order of the bounds
@@ -203,8 +203,9 @@ class TruncatedNode(Nodes):
     def _find_residuals(self) -> None:
         problem, candidates = self.table.problem, self.candidates[0]
         self._basis, triangle = np.linalg.qr(problem.columns[:, self.included[0]])
-        self._shares = self._basis.T @ problem.columns[:, candidates]
-        self._through = self._basis.T @ problem.images[:, candidates]
+        # Of all features: that is faster than to copy the columns of the candidates.
+        self._shares = (self._basis.T @ problem.columns)[:, candidates]
+        self._through = (self._basis.T @ problem.images)[:, candidates]
         self._inside = self._basis.T @ problem.target @ self._basis
         self.left = (1 - np.einsum("ij,ij->j", self._shares, self._shares))[None]
         image = self._inside @ self._shares - 2 * self._through

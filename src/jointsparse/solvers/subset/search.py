@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.solvers.subset.bounds import components_bound, sums_without, top_sum
+from jointsparse.solvers.subset.bounds import MORE, components_bound, sums_without, top_sum
 from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.exchange import FoundSet, exchange, good_set
 from jointsparse.solvers.subset.joint_bound import JointBound
@@ -52,12 +52,29 @@ class SearchProgress(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """An open node; the heap sorts by the first two."""
+    """An open node, and with it its weaker siblings; the heap sorts by the first two.
+
+    The node has ``features[place]`` in besides ``parent``, and what comes after it as candidates;
+    ``limits`` are the bounds of all siblings, ascending. The root has place -1.
+    """
 
     negative_bound: float
     number: int
-    included: tuple[int, ...]
-    candidates: IntArray
+    parent: tuple[int, ...]
+    features: IntArray
+    limits: FloatArray
+    place: int
+
+    @property
+    def included(self) -> tuple[int, ...]:
+        """What is in."""
+        own = () if self.place < 0 else (int(self.features[self.place]),)
+        return self.parent + own
+
+    @property
+    def candidates(self) -> IntArray:
+        """What may come in."""
+        return self.features[self.place + 1 :]
 
 
 class SubsetSearch:
@@ -114,7 +131,8 @@ class SubsetSearch:
         self._ceiling = components_bound(problem, self.size)
         self._note_ceiling(self._all(), "all features that may be kept")
         free = self.rules.left_over(self.rules.include) & problem.live
-        self._push(included, np.flatnonzero(free), self._ceiling)
+        limits = np.array([self._ceiling])
+        self._push(len(included), included, np.flatnonzero(free), limits, -1)
         self._joint = None
         if joint and not self._idle:
             self._joint = JointBound.at_root(problem, self.size, self.rules)
@@ -219,19 +237,22 @@ class SubsetSearch:
         tops = [heap[0].negative_bound if heap else np.inf for heap in self._open]
         depth = int(np.argmin(tops))
         taken: list[_Open] = []
+        widest = 0
         while self._open[depth] and most > 0:
             node = self._open[depth][0]
-            sizes = [other.candidates.size for other in (*taken, node)]
-            if len(taken) >= self._table.at_once(max(sizes), last=self._is_last(depth)):
+            widest = max(widest, node.candidates.size)
+            if len(taken) >= self._table.at_once(widest, last=self._is_last(depth)):
                 break
             heapq.heappop(self._open[depth])
             self.nodes += 1
             most -= 1
             bound = min(-node.negative_bound, self._ceiling)
-            if bound > self.best.value + self.tol:
-                taken.append(node)
-            else:
-                self._close(bound)
+            if bound <= self.best.value + self.tol:
+                self._close(bound)  # and with it all weaker siblings
+                continue
+            taken.append(node)
+            if node.place > 0:
+                self._push(depth, node.parent, node.features, node.limits, node.place - 1)
         if taken:
             self._expand(taken, depth)
 
@@ -244,10 +265,17 @@ class SubsetSearch:
         missing = self._missing_at(depth)
         return missing <= 1 or (missing == 2 and self._table.keeps_gram())
 
-    def _push(self, included: tuple[int, ...], candidates: IntArray, bound: float) -> None:
+    def _push(
+        self,
+        depth: int,
+        parent: tuple[int, ...],
+        features: IntArray,
+        limits: FloatArray,
+        place: int,
+    ) -> None:
         self._count += 1
-        node = _Open(-bound, self._count, included, candidates)
-        heapq.heappush(self._open[len(included)], node)
+        node = _Open(-float(limits[place]), self._count, parent, features, limits, place)
+        heapq.heappush(self._open[depth], node)
 
     def _close(self, bound: float) -> None:
         self.closed = max(self.closed, min(bound, self._ceiling))
@@ -372,7 +400,7 @@ class SubsetSearch:
         level = self.best.value + self.tol
         quick = bounds + top_sum(values, missing - 1)[:, None]
         rows, places = np.nonzero(good & (quick > level))
-        self.work += 20.0 * rows.size * (missing + 12) ** 2
+        self.work += 20.0 * rows.size * (missing + MORE) ** 2
         sums = sums_without(values, shadows[rows, :, places], rows, missing - 1)
         bounds = np.minimum(quick, ceilings[:, None])
         sharp = nodes.value[rows] + nodes.gains[rows, places] + charges[rows, places] + sums
@@ -390,7 +418,7 @@ class SubsetSearch:
     def _push_children(
         self, nodes: Nodes, row: int, order: IntArray, bounds: FloatArray, missing: int
     ) -> None:
-        """Open the children of a node; ``missing`` is at most the number of its candidates."""
+        """Open the strongest child of a node; ``missing`` is at most the number of candidates."""
         if order.size < missing:
             return
         order = order[np.argsort(bounds[order], kind="stable")]
@@ -400,6 +428,5 @@ class SubsetSearch:
         # Where no feature keeps another out, small rests are parts of larger sets seen elsewhere.
         free = self._traces is not None and not self.rules.coupled
         last = order.size - missing + 1 if free else order.size
-        limits = np.minimum(bounds[order], highest).tolist()
-        for place, feature in enumerate(features[:last].tolist()):
-            self._push((*included, feature), features[place + 1 :], limits[place])
+        limits = np.minimum(bounds[order[:last]], highest)
+        self._push(nodes.depth + 1, included, features, limits, last - 1)
