@@ -25,6 +25,7 @@ KINDS = (
     "ill-conditioned",
     "hidden dependence",
     "scaled near copies",
+    "amplified",
 )
 
 
@@ -55,6 +56,10 @@ def table(rng, kind, p):
         X += 10.0 ** -rng.integers(3, 12) * rng.standard_normal((n, p))
     elif kind == "hidden dependence" and p > 2:
         X[:, -1] = X[:, :-1].sum(axis=1) + 10.0 ** -rng.uniform(3, 9) * rng.standard_normal(n)
+    elif kind == "amplified" and p > 2:  # the difference of two near copies is nearly a third
+        noise = 10.0 ** -rng.uniform(4, 7) * rng.standard_normal(n)
+        X[:, 1] = X[:, 0] + 10.0 ** -rng.uniform(2, 4) * X[:, 2]
+        X[:, 2] += noise
     elif kind == "scaled near copies":
         copies = 10.0 ** -rng.uniform(2, 8, p) * rng.standard_normal((n, p))
         X = X[:, rng.integers(0, p, p)] + copies

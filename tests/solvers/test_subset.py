@@ -340,3 +340,24 @@ def test_picks_of_the_greedy_rule_are_exchanged_on_its_own_target(kind, wide):
     rules = Rules(X.shape[1], tuple(picks[:3]), candidates)
     locked = exchange_picks(columns, picks, target=target, rules=rules)
     assert set(picks[:3]) <= set(locked.features)
+
+
+def test_what_rounding_hides_is_bounded_with_its_node_for_ever():
+    # Given two near copies, the third feature is their difference, ten thousand times enlarged: how
+    # much of it is left cannot be said, so no set with all three is looked into.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 5))
+    X[:, 1] = X[:, 0] + 1e-4 * X[:, 2]
+    X[:, 2] += 1e-5 * rng.standard_normal(40)
+    X -= X.mean(axis=0)
+    rules = Rules(5, (0, 1), np.ones(5, dtype=bool))
+    problem, referee = problem_of_scatter(X.T @ X, None, 40), Referee(X, X)
+    node = Table(problem, 3).nodes([[0, 1]], [np.array([2, 3, 4])], last=True)
+    good, unclear = node.standing
+    assert good.tolist() == [[False, True, True]]
+    assert unclear.tolist() == [[True, False, False]]
+    search = SubsetSearch(problem, 3, rules)
+    search.run()
+    assert search.finished
+    assert search.bound >= referee.best(3, rules.allows)[0]
+    assert not search.proved

@@ -27,7 +27,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.subset.problem import DETERMINED, SubsetProblem
 
 COMPRESSED_ROWS = 128  # up to here an eigendecomposition of the whole target costs little
-COMPRESSED_CANDIDATES = 64  # with so few, the compressed target is sharper and as cheap
+COMPRESSED_CANDIDATES = 16  # with so few, the compressed target is sharper and as cheap
 LEADING = 32  # eigenvectors of the target beyond k that the truncated way keeps
 KEPT_GRAM = 1500  # features up to which all inner products are kept: 18 MB
 AT_ONCE = 2**17  # entries of the columns of one batch of nodes: 1 MB
