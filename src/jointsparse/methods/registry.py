@@ -116,6 +116,14 @@ _METHODS = (
         source="Orthogonal least squares: Chen, Cowan, Grant 1991, IEEE TNN 2(2)",
     ),
     Method(
+        "subset",
+        "selector",
+        "subset_selector.SubsetSelector",
+        summary="The set of features that explains most, with a proven bound on any other set.",
+        when="The best set of a given size, how good a set is, or sets that keep to constraints.",
+        source="Column subset selection: Boutsidis, Mahoney, Drineas 2009, SODA",
+    ),
+    Method(
         "spca",
         "components",
         "spca.SPCA",
