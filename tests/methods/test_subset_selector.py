@@ -336,6 +336,7 @@ class TestCertifySet:
             (np.ones(3, dtype=bool), {}, "a mask of 3 entries for 13"),
             ([0], {"constraints": Constraints(exclude=[0])}, "does not keep to the constraints"),
             ([0], {"target": "outcomes"}, "needs the outcomes"),
+            ([0], {"ridge": 0}, "ridge=0 is neither a positive number nor None"),
         ],
     )
     def test_what_makes_no_sense_is_refused_in_words(self, features, options, message):
@@ -345,6 +346,20 @@ class TestCertifySet:
     def test_outcomes_need_samples(self):
         with pytest.raises(ValueError, match="needs the samples themselves"):
             certify_set(Moments.from_scatter(np.eye(3), 10), [0], target="outcomes", y=np.ones(10))
+
+    def test_more_features_than_samples_by_ridge_regression(self):
+        X = data(n=10, p=60)
+        X /= X.std(axis=0)
+        features = kept(SubsetSelector(n_features_to_select=5, search="greedy").fit(X))
+        plain, ridge = (certify_set(X, features, ridge=r, max_nodes=1) for r in (None, 3.0))
+        assert plain.value > ridge.value
+        centred = X - X.mean(axis=0)
+        unit = (centred / np.linalg.norm(centred, axis=0))[:, features]
+        fit = unit @ np.linalg.solve(unit.T @ unit + 3.0 * np.eye(5), unit.T @ centred)
+        assert ridge.value == pytest.approx(np.sum(fit * centred) / np.sum(centred**2))
+        assert 0 < ridge.gap < 0.2
+        assert ridge.method == "ridge relaxation"
+        assert "of the variance (by ridge regression) in this table" in str(ridge)
 
 
 def test_auto_keeps_what_new_samples_call_for_and_nothing_of_noise():

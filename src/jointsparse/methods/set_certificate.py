@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
@@ -23,7 +24,8 @@ from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import is_number
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.exchange import exchange, good_set
-from jointsparse.solvers.subset.problem import set_value
+from jointsparse.solvers.subset.problem import SubsetProblem, set_value
+from jointsparse.solvers.subset.ridge_bound import ridge_bound, ridge_value
 from jointsparse.solvers.subset.search import SearchProgress, SubsetSearch
 
 
@@ -92,6 +94,7 @@ def certify_set(
     y: Any = None,
     target: Any = "features",
     n_components: int | None = None,
+    ridge: float | None = None,
     constraints: Constraints | None = None,
     time_limit: float | None = 10.0,
     max_nodes: int | None = None,
@@ -119,6 +122,10 @@ def certify_set(
         What the set shall explain, as in :class:`SubsetSelector`.
     n_components : int or None, default=None
         With target="features": only their first principal components.
+    ridge : float or None, default=None
+        Penalty of a ridge regression, in units of a feature's sum of squares, in place of the plain
+        one: with more features than samples that has a bound worth knowing (the larger the penalty,
+        the closer). There is no search then.
     constraints : Constraints or None, default=None
         Which sets are allowed; the given one must be.
     time_limit : float or None, default=10.0
@@ -161,8 +168,12 @@ def certify_set(
     rules = rules_of(constraints, moments)
     if not rules.allows(chosen):
         raise ValueError("the set does not keep to the constraints")
+    if ridge is not None and not (is_number(ridge) and ridge > 0):
+        raise ValueError(f"ridge={ridge!r} is neither a positive number nor None")
     with threadpool_limits(1, user_api="blas"):
         problem = subset_problem(moments, target, n_components)
+        if ridge is not None:
+            return _by_ridge(problem, chosen, float(ridge), tol, target_words(target, n_components))
         value = set_value(problem, chosen)
         starts = [exchange(problem, chosen, rules), good_set(problem, chosen.size, rules)]
         start = max(starts, key=lambda found: found.value)
@@ -184,6 +195,29 @@ def certify_set(
         seconds=search.seconds,
         tol=tol,
         target=target_words(target, n_components),
+    )
+
+
+def _by_ridge(
+    problem: SubsetProblem, features: IntArray, penalty: float, tol: float, what: str
+) -> SetCertificate:
+    begin = time.perf_counter()
+    value = ridge_value(problem, features, penalty)
+    bound = max(ridge_bound(problem, features.size, penalty)[0], value)
+    return SetCertificate(
+        features=features,
+        value=value,
+        bound=bound,
+        gap=relative_gap(value, bound),
+        proved=bool(bound <= value + tol),
+        best_features=features,
+        best_value=value,
+        n_features=problem.n_features,
+        method="ridge relaxation",
+        nodes=0,
+        seconds=time.perf_counter() - begin,
+        tol=tol,
+        target=f"{what} (by ridge regression)",
     )
 
 

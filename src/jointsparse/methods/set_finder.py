@@ -9,6 +9,7 @@ from jointsparse.selection import Wanted, by_score
 from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.exchange import (
     FoundSet,
+    exchange,
     explained_curve,
     good_set,
     greedy_set,
@@ -93,22 +94,32 @@ class SetFinder:
 
     def _reaching(self, r2: float, shrink: bool) -> FoundSet:
         """Return the smallest set found that explains a share of the variance of all features."""
-        picks = greedy_set(self.problem, self.rules.most_features(), self.rules).features
-        curve = explained_curve(self.problem, picks, self.variances)
-        enough = np.flatnonzero(curve >= r2)
-        least = len(self.rules.include)
+        least, most, size = len(self.rules.include), self.rules.most_features(), 8
+        while True:
+            picks = greedy_set(self.problem, min(size, most), self.rules).features
+            curve = explained_curve(self.problem, picks, self.variances)
+            enough = np.flatnonzero(curve >= r2)
+            if enough.size or picks.size < size:
+                break
+            size *= 2
         count = max(int(enough[0]) + 1 if enough.size else picks.size, least)
         found = self._found(picks[:count])
         if self.greedy:
             return found
-        found = self._of_size(count)
-        while shrink and enough.size and count > max(least, 1):
-            fewer = self._of_size(count - 1)
+        found = exchange(self.problem, found.features, self.rules)
+        while shrink and enough.size and found.features.size > max(least, 1):
+            fewer = self._without_weakest(found.features)
             if fewer.value < r2:
                 break
-            found, count = fewer, count - 1
+            found = fewer
         order = in_order(self.problem, found.features)[0]
         reached = np.flatnonzero(explained_curve(self.problem, order, self.variances) >= r2)
-        if least == 0 and reached.size and reached[0] + 1 < count:
+        if least == 0 and reached.size and reached[0] + 1 < order.size:
             return self._found(order[: reached[0] + 1])
         return found
+
+    def _without_weakest(self, features: IntArray) -> FoundSet:
+        """Return the set without the last of its free members, after exchanges."""
+        order = in_order(self.problem, features)[0]
+        free = np.flatnonzero(~np.isin(order, self.rules.include))
+        return exchange(self.problem, np.delete(order, free[-1]), self.rules)
