@@ -22,9 +22,10 @@ from typer.testing import CliRunner
 from jointsparse import __version__
 from jointsparse.cli import progress
 from jointsparse.cli.arguments import parse_value
-from jointsparse.cli.console import ASCII_GLYPHS, UNICODE_GLYPHS, bar, shorten_middle, visible
+from jointsparse.cli.console import ASCII_GLYPHS, UNICODE_GLYPHS, shorten_middle
 from jointsparse.cli.main import app
 from jointsparse.methods import registry
+from jointsparse.text import visible
 
 
 def invoke(*arguments, **environment):
@@ -651,13 +652,6 @@ class TestText:
         assert visible("a\nb\u202ec\ud800") == r"a\nb\u202ec\ud800"
         assert visible("👩‍🔬") == "👩‍🔬"
 
-    def test_bars(self):
-        assert bar(1.0, 4, UNICODE_GLYPHS) == "████"
-        assert bar(0.5, 4, ASCII_GLYPHS) == "##"
-        assert bar(1e-9, 4, UNICODE_GLYPHS) == "▏"
-        assert bar(2.0, 4, ASCII_GLYPHS) == "####"
-        for nothing in (0.0, -1.0, float("nan")):
-            assert bar(nothing, 4, UNICODE_GLYPHS) == ""
 
 
 def test_written_paths_are_not_markup(variance, table):

@@ -92,6 +92,8 @@ class SelectionReport:
         What the first principal component, the first two, … account for.
     stand_ins : StandIns
         For each dropped feature, the kept ones that predict it.
+    emptied : bool
+        Whether nothing is kept because the model's penalties removed every feature.
     """
 
     n_kept: int
@@ -107,6 +109,7 @@ class SelectionReport:
     own_share: float
     pca_curve: FloatArray
     stand_ins: StandIns
+    emptied: bool = False
 
     @property
     def held_out(self) -> bool:
@@ -173,7 +176,9 @@ class SelectionReport:
         return self.verdict
 
 
-def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> SelectionReport:
+def selection_report(
+    moments: Moments, kept: Any, cut: Cut | None = None, *, emptied: bool = False
+) -> SelectionReport:
     """Measure what a set of features is worth.
 
     Parameters
@@ -185,6 +190,8 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
     cut : Cut or None
         The samples in parts, with what was picked without each part; None where there is nothing to
         hold out.
+    emptied : bool
+        Whether nothing is kept because no feature is left in the model.
     """
     kept = np.asarray(kept, dtype=np.int64)
     found = feature_significance(moments)
@@ -214,6 +221,7 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
         own_share=float(moments.variances[kept].sum() / moments.total_variance),
         pca_curve=pca_curve,
         stand_ins=_stand_ins(columns, kept),
+        emptied=emptied,
     )
 
 

@@ -126,6 +126,7 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
     _, _, mean, spread = report.headline
     return {
         "n_patterns": report.n_patterns,
+        "more_patterns": report.more_patterns,
         "n_significant": report.n_significant,
         "r2": report.r2,
         "own_share": report.own_share,
