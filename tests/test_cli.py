@@ -653,7 +653,6 @@ class TestText:
         assert visible("👩‍🔬") == "👩‍🔬"
 
 
-
 def test_written_paths_are_not_markup(variance, table):
     target = Path(table.parent / "[red]x.csv")
     result = select(table, "--ranking", target)
