@@ -307,7 +307,8 @@ def test_path_says_what_enters_and_leaves(tmp_path):
     result = invoke("path", "--points", 4, "--output", output)
     assert result.exit_code == 0
     assert "+mean radius" in result.stdout
-    assert "certified" in result.stdout
+    assert "every point is solved to within" in result.stdout
+    assert "(proved)" in result.stdout
     with output.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     inside = set()

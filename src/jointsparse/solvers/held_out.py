@@ -444,6 +444,8 @@ def _around(gram: Array, train: IntArray) -> Array:
 
 def _scatter_fold(train: Moments, test: Moments, unit: float, inside: Mask) -> _ScatterFold:
     one, other = train.native, test.native
-    shift = (other.mean - one.mean) * float(np.sqrt(test.n_samples / unit))
+    # Sums of moments are on the host, wherever their parts are.
+    mean, scatter = (like(to_host(part), other.mean) for part in (one.mean, one.scatter))
+    shift = (other.mean - mean) * float(np.sqrt(test.n_samples / unit))
     around = other.scatter / unit + shift[:, None] * shift
-    return _ScatterFold(one.scatter / unit, around, train.n_samples, inside)
+    return _ScatterFold(scatter / unit, around, train.n_samples, inside)
