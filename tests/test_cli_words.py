@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import re
 import warnings
 from pathlib import Path
@@ -233,10 +234,10 @@ def test_one_of_everything(tmp_path):
 @pytest.mark.parametrize(
     ("available", "n_kept", "said"),
     [
-        (4, 4, "the 4 features with a nonzero score account for 50.0% of the variance, not the 90% "
-               "asked for; all of them are kept"),
-        (1, 1, "the one feature with a nonzero score accounts for 50.0% of the variance, not the 90% "
-               "asked for; it is kept"),
+        (4, 4, "the 4 features with a nonzero score account for 50.0% of the variance, not "
+               "the 90% asked for; all of them are kept"),
+        (1, 1, "the one feature with a nonzero score accounts for 50.0% of the variance, not "
+               "the 90% asked for; it is kept"),
         (4, 2, "asked for; 2 of them are kept, to which the other 2 add nothing"),
         (4, 3, "asked for; 3 of them are kept, to which the other one adds nothing"),
     ],

@@ -11,9 +11,9 @@ from matplotlib.colors import to_hex
 from sklearn.exceptions import NotFittedError
 
 from jointsparse import SPCAPSD, GreedySelector, plotting, regularization_path
-from jointsparse.text import percent
 from jointsparse.plotting import FeatureMapDisplay, PathDisplay
 from jointsparse.plotting._style import FAINT, STRONG
+from jointsparse.text import percent
 
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")

@@ -166,13 +166,13 @@ class TestContents:
         assert after.startswith(f'<p class="verdict">{fitted.selection_report_.verdict}</p>')
         found = fitted.selection_report_
         tiles = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", report.html)
-        shown = {what: value for what, value in tiles}
+        shown = dict(tiles)
         assert shown["features kept"] == "8 of 30"
         kept = shown["of the other features predicted in new samples by the kept ones"]
         assert kept == percent(found.worth.r2, 0)
-        assert shown["by 8 random features"] == (
-            f"{percent(found.worth.random.mean(), 0)} ± {percent(found.worth.random.std(ddof=1), 0)}"
-        )
+        random = found.worth.random
+        spread = f"{percent(random.mean(), 0)} ± {percent(random.std(ddof=1), 0)}"
+        assert shown["by 8 random features"] == spread
         assert shown["by all other features together"] == percent(found.worth.ceiling, 0)
         assert shown["by 8 principal components of all"] == percent(found.worth.pca, 0)
         assert shown["independent patterns above the noise"] == f"{found.n_patterns} or more"
