@@ -100,6 +100,7 @@ class VarianceSelector:
 @dataclass
 class FakeMethod:
     name: str
+    class_name: str = "VarianceSelector"
     kind: str = "selector"
     summary: str = "Ranks by variance."
     source: str = "Folklore [1]."
