@@ -38,11 +38,11 @@ def data(seed, n=None, p=None):
     return signal + 0.3 * rng.standard_normal((n, p))
 
 
-def fitted(name, X):
+def fitted(name, X, **given):
     # As accurate as it gets: what is tested is the limit, reached or not.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator = METHODS[name].make()
+        estimator = METHODS[name].make().set_params(**given)
         if "tol" in estimator.get_params():  # closed forms have none
             estimator.set_params(tol=1e-9)
         return estimator.fit(X)
@@ -96,8 +96,9 @@ def test_duplicated_samples_change_nothing(name, seed):
     # Twice as many samples are more evidence: what is noise, and with it "auto", changes.
     given = {"eta": 0.03} if "eta" in METHODS[name].make().get_params() else {}
     given |= {"target": "reconstruction"} if name == "greedy" else {}
-    one, two = (METHODS[name].make().set_params(**given).fit(samples) for samples in (X, twice))
-    same_scores(one.feature_scores_, two.feature_scores_)
+    same_scores(
+        fitted(name, X, **given).feature_scores_, fitted(name, twice, **given).feature_scores_
+    )
 
 
 @each_method
