@@ -171,7 +171,7 @@ class TestContents:
         kept = shown["of the other features predicted in new samples by the kept ones"]
         assert kept == percent(found.worth.r2, 0)
         random = found.worth.random
-        spread = f"{percent(random.mean(), 0)} ± {percent(random.std(ddof=1), 0)}"
+        spread = f"{100 * random.mean():.0f} ± {percent(random.std(ddof=1), 0)}"
         assert shown["by 8 random features"] == spread
         assert shown["by all other features together"] == percent(found.worth.ceiling, 0)
         assert shown["by 8 principal components of all"] == percent(found.worth.pca, 0)
@@ -184,8 +184,8 @@ class TestContents:
         assert f"the kept 8 features{percent(worth.r2, 0)}" in rows
         assert f"8 principal components of all features{percent(worth.pca, 0)}" in rows
         assert f"all other features together{percent(worth.ceiling, 0)}" in rows
-        random, spread = percent(worth.random.mean(), 0), percent(worth.random.std(ddof=1), 0)
-        assert f"8 random features{random} ±\xa0{spread}" in rows
+        mean, spread = 100 * worth.random.mean(), percent(worth.random.std(ddof=1), 0)
+        assert f"8 random features{mean:.0f} ± {spread}" in rows
 
     def test_shares_and_scores_are_columns(self, page, cancer, fitted):
         order = np.argsort(fitted.ranking_)

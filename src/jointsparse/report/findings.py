@@ -278,6 +278,11 @@ def short_percent(share: float) -> str:
     return plain_percent(share, bare=True) + "\u202f%"
 
 
+def mean_and_spread(mean: float, spread: float) -> str:
+    """Return "74 ± 5 %", with the space that does not break."""
+    return f"{plain_percent(mean, bare=True)} ± {short_percent(spread)}"
+
+
 def grouped(number: int) -> str:
     """Return a whole number with its digits in groups of three."""
     return f"{number:,}".replace(",", "\u202f")

@@ -18,6 +18,7 @@ from jointsparse.report.findings import (
     counted,
     gains_of,
     grouped,
+    mean_and_spread,
     percent,
     short_percent,
 )
@@ -65,6 +66,7 @@ def page_template(name: str) -> Any:
     environment.filters.update(
         percent=percent,
         short_percent=short_percent,
+        mean_and_spread=mean_and_spread,
         grouped=grouped,
         short=lambda text: cut_middle(text, INLINE_NAME),
     )
@@ -136,7 +138,7 @@ def _tiles(found: Findings) -> list[tuple[str, str]]:
         where = "predicted in new samples" if worth.held_out else "accounted for in this table"
         of = "of the other features" if worth.held_out else "of the variance"
         tiles.append((short_percent(worth.own), f"{of} {where} by the kept ones"))
-        spread = f"{short_percent(worth.random)} ± {short_percent(worth.random_spread)}"
+        spread = mean_and_spread(worth.random, worth.random_spread)
         tiles.append((spread, f"by {counted(n_kept, 'random feature')}"))
         if worth.held_out:
             tiles.append((short_percent(worth.ceiling), "by all other features together"))

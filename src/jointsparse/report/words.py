@@ -8,7 +8,15 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from jointsparse.report.findings import Findings, Worth, counted, grouped, percent, short_percent
+from jointsparse.report.findings import (
+    Findings,
+    Worth,
+    counted,
+    grouped,
+    mean_and_spread,
+    percent,
+    short_percent,
+)
 from jointsparse.text import cut_middle
 
 _R2 = re.compile(r"r2\s*>=\s*([\d.e-]+)", re.IGNORECASE)
@@ -39,7 +47,7 @@ def plain_words(found: Findings) -> list[tuple[str, str]]:
     """Return what was asked, what was found and how sure that is: headings and sentences."""
     parts = [("What was asked", _asked(found)), ("What was found", _found(found))]
     if found.worth is not None and found.features.n_kept:
-        parts.append(("What it is worth", _worth(found)))
+        parts.append(("How good that is", _worth(found)))
     parts.append(("How sure that is", _sure(found)))
     return parts
 
@@ -93,7 +101,7 @@ def _worth(found: Findings) -> str:
     assert worth is not None
     one = n_kept == 1
     kept = "the kept feature" if one else f"the {grouped(n_kept)} kept features"
-    random = f"{short_percent(worth.random)} ± {short_percent(worth.random_spread)}"
+    random = mean_and_spread(worth.random, worth.random_spread)
     components = (
         f"{counted(n_kept, 'principal component')}, {'' if one else 'each '}a mixture of all "
         f"features, would {{verb}} {short_percent(worth.pca)}"
