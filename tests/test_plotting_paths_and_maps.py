@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from jointsparse import SPCAPSD, GreedySelector, plotting, regularization_path
 from jointsparse.plotting import FeatureMapDisplay, PathDisplay
 from jointsparse.plotting._style import FAINT, STRONG
+from jointsparse.text import percent
 
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -113,11 +114,14 @@ class TestFeatureMap:
 
 
 def test_worth_as_a_small_table_in_a_notebook():
-    X = np.random.default_rng(0).standard_normal((30, 4))
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 1)) + 0.5 * rng.standard_normal((60, 4))
     report = GreedySelector(n_features_to_select=2).fit(X).selection_report_
     table = report._repr_html_()
-    assert table.count("<tr>") == 3
-    assert f"{report.r2_held_out:.1%}" in table
+    assert table.startswith(f"<p>{report.verdict}</p>")
+    assert table.count("<tr>") == len(report.rows) == 8
+    assert f"in new samples</th><td>{percent(report.r2_held_out)}</td>" in table
+    assert f"in this table</th><td>{percent(report.r2)}</td>" in table
 
 
 # A comparison is of several estimators and needs three axes of its own.

@@ -29,6 +29,10 @@ def test_a_comparison_becomes_the_page_that_compare_writes(compared, tmp_path):
     assert invoke("report", run).exit_code == 0
     text = page.read_text(encoding="utf-8")
     assert "Methods side by side: breast cancer (bundled)" in text
+    assert f'<p class="verdict">{compared["verdict"]}</p>' in text
+    assert "Explained" not in text
+    chance = compared["random_r2_held_out"]
+    assert f"{100 * chance['mean']:.1f} ± {100 * chance['std']:.1f} %" in text
     for method in compared["methods"]:
         assert method["method"] in text
         assert f"{100 * method['r2_held_out']['mean']:.1f}" in text

@@ -34,18 +34,18 @@ N_STAND_INS = 3
 
 @dataclass(frozen=True)
 class StandIns:
-    """For each dropped feature, the kept ones that explain it best, taken greedily.
+    """For each dropped feature, the kept ones that stand in for it best, taken greedily.
 
     Attributes
     ----------
     dropped : ndarray of shape (n_dropped,)
         The dropped features.
     kept : ndarray of shape (n_dropped, n_stand_ins)
-        The kept feature that explains it best, the one that adds most to that, …; -1 for none.
+        The kept feature that has most of it, the one that adds most to that, …; -1 for none.
     r2 : ndarray of shape (n_dropped, n_stand_ins)
-        Share of the dropped feature's variance that the first, the first two, … explain.
+        Share of the dropped feature's variance that the first, the first two, … account for.
     r2_all : ndarray of shape (n_dropped,)
-        What all kept features together explain of it; NaN for a constant feature.
+        What all kept features together account for of it; NaN for a constant feature.
     """
 
     dropped: IntArray
@@ -92,6 +92,8 @@ class SelectionReport:
         What the first principal component, the first two, … account for.
     stand_ins : StandIns
         For each dropped feature, the kept ones that predict it.
+    emptied : bool
+        Whether nothing is kept because the model's penalties removed every feature.
     """
 
     n_kept: int
@@ -107,6 +109,7 @@ class SelectionReport:
     own_share: float
     pca_curve: FloatArray
     stand_ins: StandIns
+    emptied: bool = False
 
     @property
     def held_out(self) -> bool:
@@ -173,7 +176,9 @@ class SelectionReport:
         return self.verdict
 
 
-def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> SelectionReport:
+def selection_report(
+    moments: Moments, kept: Any, cut: Cut | None = None, *, emptied: bool = False
+) -> SelectionReport:
     """Measure what a set of features is worth.
 
     Parameters
@@ -185,6 +190,8 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
     cut : Cut or None
         The samples in parts, with what was picked without each part; None where there is nothing to
         hold out.
+    emptied : bool
+        Whether nothing is kept because no feature is left in the model.
     """
     kept = np.asarray(kept, dtype=np.int64)
     found = feature_significance(moments)
@@ -198,7 +205,7 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
     )
     pca_curve = _pca_curve(columns, kept.size)
     worth = None
-    if cut is not None and cut.picked and kept.size:
+    if cut is not None and cut.picked and 0 < kept.size < moments.n_features:
         worth = Trials(moments, cut).worth(kept.size)
     return SelectionReport(
         n_kept=kept.size,
@@ -207,14 +214,21 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
         more_patterns=found.limited,
         n_significant=int(found.significant.sum()),
         worth=worth,
-        why_not="there are no samples to hold out" if cut is None else cut.why_not,
+        why_not=_why_not_held_out(moments, kept, cut),
         r2=own,
         pca_r2=float(pca_curve[-1]) if kept.size else 0.0,
         random_r2=np.array(others),
         own_share=float(moments.variances[kept].sum() / moments.total_variance),
         pca_curve=pca_curve,
         stand_ins=_stand_ins(columns, kept),
+        emptied=emptied,
     )
+
+
+def _why_not_held_out(moments: Moments, kept: IntArray, cut: Cut | None) -> str:
+    if kept.size == moments.n_features:
+        return "every feature is kept"
+    return "there are no samples to hold out" if cut is None else cut.why_not
 
 
 def _basis(columns: Columns, features: IntArray) -> Array:

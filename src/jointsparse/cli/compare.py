@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from jointsparse.io import Table
     from jointsparse.model_selection import Comparison, MethodResult
 
-HELP = "Run several methods side by side: what each keeps, what it is worth, how they agree."
+HELP = "Run several methods side by side: what each keeps, what that predicts, how they agree."
 QUICK = ("greedy", "spca-psd", "spca", "jspca", "spcafs", "laplacian-score")
 SCORES = {"accuracy": "ACC", "nmi": "NMI", "ari": "ARI"}
 _NAME_LENGTH = 18
@@ -64,8 +64,8 @@ class CompareOptions:
         typer.Option(
             "--features",
             metavar="K",
-            help="How many each keeps: a count or a share such as 0.2. By default the fewest that "
-            "explain 90 % of the variance, picked greedily.",
+            help="How many each keeps: a count or a share such as 0.2. By default as many as new "
+            "samples call for, picked greedily.",
         ),
     ] = None
     label: Annotated[
@@ -183,10 +183,16 @@ def _count(wanted: int | float | None, table: "Table", values: Any) -> int:
     if wanted is None:
         from jointsparse.methods.greedy_selector import GreedySelector
 
+        selector = GreedySelector()
         try:
-            return int(GreedySelector().fit(values).get_support().sum())
+            with fitting.collect_warnings(selector):
+                count = int(selector.fit(values).get_support().sum())
         except ValueError as error:
             raise told(error) from error
+        if count == 0:
+            why = selector.selection_report_.verdict.rstrip(".")
+            raise CommandError(f"{why}; say with --features how many to compare")
+        return count
     count = wanted if isinstance(wanted, int) else max(1, round(wanted * n_features))
     fitting.check_count(count, n_features)
     return int(count)
@@ -277,6 +283,7 @@ def as_record(found: "Comparison", table: "Table", data: str, scale: Scale) -> d
         "n_features": found.n_features,
         "n_kept": found.n_kept,
         "n_subsamples": found.n_subsamples,
+        "verdict": found.verdict,
         "methods": [_method_record(found, result) for result in found.results],
         "pca_r2_held_out": _mean_std(found.pca_r2),
         "random_r2_held_out": _mean_std(found.random_r2),
@@ -323,11 +330,21 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     console.print(heading, soft_wrap=True)
     for note in table.notes:
         console.print(Text(f"note: {visible(note)}", "dim"))
+    console.print()
+    verdict = found.verdict.replace("±", glyphs.plus_minus)
+    console.print(Text(verdict, "bold"), soft_wrap=True)
     shown = _table(found, glyphs, wide=True)
     endless = console.options.update(width=1000, max_width=1000)
     if console.measure(shown, options=endless).maximum > console.width:  # no room for the spreads
         shown = _table(found, glyphs, wide=False)
     console.print(shown)
+    explained = (
+        "predicted: share of the dropped features that the kept ones predict in new samples "
+        f"(selected and regressed on one half of the samples, judged on the other; mean "
+        f"{glyphs.plus_minus} standard deviation of {found.n_subsamples} halves); of principal "
+        "components, which are made of all features, the share of all"
+    )
+    console.print(Text(explained, "dim"))
     if len(found.results) > 1:
         console.print(Text("overlap of the selections (Jaccard index)", "bold"))
         for part in _overlap_tables(found, console.width):
@@ -337,8 +354,7 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     console.print(
         Text(
             f"{shared} of the {counted(kept, 'feature')} that any method keeps "
-            f"{'is' if shared == 1 else 'are'} kept by all; measured on {found.n_subsamples} "
-            "halves of the samples"
+            f"{'is' if shared == 1 else 'are'} kept by all"
         ),
         soft_wrap=True,
     )
@@ -348,7 +364,7 @@ def _table(found: "Comparison", glyphs: Glyphs, wide: bool) -> RichTable:
     labelled = found.scores_of_all is not None
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", no_wrap=wide, overflow="fold", style="bold")
-    titles = [f"held-out {glyphs.r_squared}, %", "stability"]
+    titles = ["predicted, %", "stability"]
     titles += ["95 % interval"] * wide + ["seconds"] + list(SCORES.values()) * labelled
     for title in titles:
         # Where even this is too wide, titles take several lines: nothing is cut off.
@@ -367,8 +383,11 @@ def _table(found: "Comparison", glyphs: Glyphs, wide: bool) -> RichTable:
             *_score_cells(result.scores, glyphs, wide),
         )
     table.add_section()
-    for name, r2 in (("PCA", found.pca_r2), ("random features", found.random_r2)):
-        table.add_row(Text(name, "dim"), Text(_percent(r2, glyphs, wide), "dim"))
+    # The spread of chance is there on every terminal: without it nothing can be compared.
+    random = Text(_percent(found.random_r2, glyphs, True), "dim")
+    table.add_row(Text(f"{counted(found.n_kept, 'random feature')}", "dim"), random)
+    pca = Text(_percent(found.pca_r2, glyphs, wide), "dim")
+    table.add_row(Text(f"{counted(found.n_kept, 'principal component')}", "dim"), pca)
     if labelled:
         empty = [""] * (4 if wide else 3)
         cells = _score_cells(found.scores_of_all, glyphs, wide)

@@ -119,13 +119,14 @@ def as_record(selection: Selection) -> dict[str, Any]:
 
 
 def _worth_record(selection: Selection) -> dict[str, Any] | None:
-    """Return what the kept features explain, beside PCA and random features."""
+    """Return what the kept features predict, account for and make up, beside the baselines."""
     report = selection.report
     if report is None:
         return None
     _, _, mean, spread = report.headline
     return {
         "n_patterns": report.n_patterns,
+        "more_patterns": report.more_patterns,
         "n_significant": report.n_significant,
         "r2": report.r2,
         "own_share": report.own_share,
@@ -315,7 +316,7 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
 
 
 def _outcome_line(selection: Selection) -> str:
-    """Say how good the fit is: a certificate where there is one, else why it stopped."""
+    """Say how far the model is solved: what is proved, else why it stopped."""
     estimator = selection.model
     n_iter = getattr(estimator, "n_iter_", None)
     steps = "" if n_iter is None else f"{counted(int(n_iter), 'iteration')}, "

@@ -111,7 +111,7 @@ _METHODS = (
         "greedy",
         "selector",
         "greedy_selector.GreedySelector",
-        summary="The features that explain most of all others, picked one by one.",
+        summary="The features that stand in best for all others, picked one by one.",
         when="The smallest set for a share of the variance; no parameters, a few seconds at most.",
         source="Orthogonal least squares: Chen, Cowan, Grant 1991, IEEE TNN 2(2)",
     ),

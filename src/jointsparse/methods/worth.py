@@ -165,7 +165,10 @@ class SelectionWorth:
         return valid_samples(self, X, fitting=False)
 
     def _make_report(self, moments: Moments, cut: Cut | None) -> SelectionReport:
-        return selection_report(moments, np.flatnonzero(self.support_), cut)
+        kept = np.flatnonzero(self.support_)
+        scores = np.asarray(getattr(self, "feature_scores_", 1.0))
+        emptied = kept.size == 0 and not (scores > 0).any()
+        return selection_report(moments, kept, cut, emptied=emptied)
 
     def _remember(self, moments: Moments, cut: Cut | None, y: Any = None) -> None:
         """Keep what the report will need: samples of its own, or moments."""

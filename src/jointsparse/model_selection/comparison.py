@@ -20,6 +20,7 @@ from jointsparse.model_selection.stability import complementary_pairs, support_o
 from jointsparse.moments import Moments
 from jointsparse.selection import is_number
 from jointsparse.solvers.held_out import Fold, held_out_folds
+from jointsparse.text import counted, percent
 
 N_RANDOM = 5  # random sets for each half of the samples
 Interval = tuple[float, float, float]  # value, lower and upper end
@@ -39,8 +40,8 @@ class MethodResult:
     seconds : float
         Time of the fit to all samples.
     r2 : tuple of float
-        Share of the variance of all features that the kept ones explain on held-out samples, mean
-        and standard deviation: features *and* regression from one half, judged on the other.
+        Share of the dropped features that the kept ones predict in new samples, mean and standard
+        deviation: selected and regressed on one half of the samples, judged on the other.
     stability : tuple of float
         Nogueira's index of the selections on the halves, and its 95 % confidence interval.
     scores : dict or None
@@ -77,7 +78,8 @@ class Comparison:
     n_subsamples : int
         Halves of the samples on which each method selected again.
     pca_r2, random_r2 : tuple of float
-        What as many principal components and as many random features explain, as ``r2``.
+        What as many principal components give of all features, and what as many random features
+        predict of the others, in the same halves: mean and standard deviation.
     scores_of_all : dict or None
         Scores of K-means on all features.
     """
@@ -93,6 +95,34 @@ class Comparison:
     scores_of_all: dict[str, MeanAndSpread] | None
 
     @property
+    def verdict(self) -> str:
+        """Which method predicts most, if any does beyond the spread; how they compare with chance.
+
+        A difference counts where it is larger than the larger of the two standard deviations.
+        """
+        good = [result for result in self.results if not result.error]
+        if not good:
+            return "No method could be fitted."
+        best = max(good, key=lambda result: result.r2[0])
+        near = [r.name for r in good if r is not best and not _beyond(best.r2, r.r2)]
+        words = f"{best.name} predicts most of the dropped features ({_in_percent(best.r2)})"
+        if len(good) == 1:
+            words = f"{best.name} predicts {_in_percent(best.r2)} of the dropped features"
+        elif len(near) == len(good) - 1:
+            words = (
+                "No method predicts more of the dropped features than another, beyond the spread "
+                f"({_in_percent(best.r2)} for {best.name})"
+            )
+        elif near:
+            words += f"; within the spread of it: {', '.join(near)}"
+        above = sum(_beyond(result.r2, self.random_r2) for result in good)
+        return (
+            f"{words}. {above or 'None'} of {counted(len(good), 'method')} predict"
+            f"{'s' if above == 1 else ''} more than random features ({_in_percent(self.random_r2)})"
+            ", beyond the spread."
+        )
+
+    @property
     def jaccard(self) -> NDArray[np.float64]:
         """Overlap of every two selections: features in both over features in either."""
         sets = [set(result.kept) for result in self.results]
@@ -105,6 +135,15 @@ class Comparison:
         for result in self.results:
             counts[list(result.kept)] += 1
         return counts
+
+
+def _beyond(one: MeanAndSpread, other: MeanAndSpread) -> bool:
+    """Whether one mean is above another by more than either spread."""
+    return one[0] - other[0] > max(one[1], other[1])
+
+
+def _in_percent(pair: MeanAndSpread) -> str:
+    return f"{percent(pair[0], bare=True)} ± {percent(pair[1])}"
 
 
 def _overlap(one: set[int], other: set[int]) -> float:
@@ -127,7 +166,7 @@ def compare_methods(
 
     Every method keeps the same number of features. It is fitted to all samples, and again to both
     halves of random pairs of halves: how much the selections on halves agree is its stability, and
-    what the features chosen on one half explain of the other half is its held-out R².
+    what the features chosen on one half predict of the dropped ones in the other half is its R².
 
     Parameters
     ----------
@@ -263,7 +302,7 @@ class _Judge:
         return found.summary()
 
     def random(self, count: int) -> MeanAndSpread:
-        """Return what random features explain."""
+        """Return what random features predict of the others."""
         varying = np.flatnonzero(self.moments.variances > 0)
         rng = np.random.default_rng(self.seed)
         size = min(count, varying.size)
