@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from fuzz.containers import CONTAINERS, close, contents, least_memory
 from fuzz.refusals import kind_of
-from fuzz.twins import REFUSED, SAME, SAME_LIMIT, TIED, Answer, answer, verdict
+from fuzz.twins import REFUSED, SAME, SAME_LIMIT, TIED, Answer, answer, verdict, view_of
 from jointsparse import registry
 from jointsparse.cli.arguments import build_estimator
 from jointsparse.cli.main import app
@@ -75,6 +75,7 @@ def test_every_container_gives_the_fit_of_its_dense_twin(method, name, shape, tm
         container.values(X),
         single=container.single,
         may_not_fit=container.scarce,
+        view=view_of(container, held, X),
     )
     close(held)
     check(outcome, container)
@@ -135,6 +136,7 @@ def test_the_command_line_gives_the_fit_of_the_dense_twin(method, name, shape, t
         lambda one: told(one, path, method, *more),
         container.values(X),
         may_not_fit=container.scarce,
+        view=view_of(container, path, X),  # as it is read where it is not read at once
     )
     check(outcome, container)
 
