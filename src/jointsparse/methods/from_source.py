@@ -54,7 +54,7 @@ def read_moments(source: Source, needs: Needs, method: str = "this") -> Moments:
     reading = plan(source, needs, method)
     if reading is Reading.MOMENTS:
         moments = Moments.from_source(source)
-        # Text does not say how many rows it has: now it is known, and wide samples that fit are read.
+        # Text does not say how many rows it has: known now, and wide samples that fit are read.
         wide = moments.n_samples < source.n_features
         fits = bytes_of_samples(source, moments.n_samples) <= source.budget
         return samples_at_hand(source) if wide and fits else moments
