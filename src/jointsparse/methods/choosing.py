@@ -100,7 +100,7 @@ class ChoosesFeatures(SelectionWorth):
         """Return how the set is made from the model."""
         if self.rule != "greedy":
             return Rule(self.rule, significant=self.significant_)
-        if not model.knows_noise:
+        if not (model.knows_noise or model.weigh):
             return Rule(target=model.target, tol=model.tol)
         noise = noise_of(moments)
         return Rule(

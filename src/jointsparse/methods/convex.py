@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -9,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from jointsparse.arrays import Array
+from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Spectrum, double, eigh, positive_part
+from jointsparse.methods.choosing import Model
 from jointsparse.methods.penalty_scale import ROUNDING, absolute_penalty, check_scale
 from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.noise import noise_of
-from jointsparse.selection import projection_target
+from jointsparse.selection import projection_target, whitened_target
 from jointsparse.solvers.convex_model import (
     factor_scores,
     largest_eta,
@@ -90,12 +92,22 @@ class ConvexSelector(Selector):
         return solution, self._scores(solution)
 
     def _target(self, solution: Solution, moments: Moments) -> Target | None:
-        """Return XΩ: what the model reconstructs."""
+        """Return XΩ: what the model reconstructs.
+
+        Where the number of clusters is given it is X S^(-1/2) Ω, every direction alike: one that
+        separates two small groups counts as much as one that separates two large ones.
+        """
         loadings = double(solution.loadings)
         if self._on_cone:  # ‖Ω y‖ = ‖(U (UᵀU)^(1/2))ᵀ y‖ for Ω = UUᵀ
             lengths, axes = eigh(loadings.T @ loadings)
             loadings = loadings @ (axes * positive_part(lengths) ** 0.5)
+        if self.n_clusters is not None:
+            return whitened_target(loadings, moments)
         return projection_target(loadings)
+
+    def _as_model(self, solution: Solution, scores: FloatArray, moments: Moments) -> Model:
+        model = super()._as_model(solution, scores, moments)
+        return replace(model, knows_noise=self.n_clusters is None)
 
     def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
         """Return a λ that surely empties the model, in data units, and how to follow a path.

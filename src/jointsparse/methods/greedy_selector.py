@@ -149,7 +149,8 @@ class GreedySelector(Selector):
 
     def _make_set(self, model: Model, moments: Moments, y: Any = None) -> Choice:
         choice = super()._make_set(model, moments, y)
-        self.feature_scores_ = self.__dict__.pop("_alone")
+        self.feature_scores_ = self._alone
+        del self._alone
         path = choice.path
         if path is not None:  # what the picks have left of the target, one after the other
             self.history_ = 1 - np.cumsum(path.gains)

@@ -56,7 +56,8 @@ class SPCAPSD(ConvexSelector):
         √(s_(c-1) s_c)/s₁, s_i being the eigenvalues of S.
     n_clusters : int or None, default=None
         Number c of groups that the samples fall into, where it is known. It changes what "auto"
-        means for the penalties, which then leave about c - 1 components.
+        means for the penalties, which then leave about c - 1 components, and the greedy rule, for
+        which every direction of the model then counts alike.
     :shared: n_features_to_select
     :shared: rule_of_model
     solver : {"exact", "splitting", "factored", "published"}, default="exact"
