@@ -104,7 +104,7 @@ def test_what_every_twin_decides_alike_is_no_tie():
 def test_two_solvers_stop_within_their_gaps_and_meet():
     X = table(p=9)
     # The same model by another algorithm, which stops elsewhere.
-    estimator = SPCAPSD(alpha=0.3, eta=0.2)
+    estimator = SPCAPSD(alpha=0.3, eta=0.2, n_features_to_select=3)
 
     def split(one):
         return answer(one.set_params(solver="splitting"), X)
@@ -122,7 +122,7 @@ def test_two_solvers_stop_within_their_gaps_and_meet():
 
 def test_refusals_are_those_of_the_twin():
     X = table()
-    selector = GreedySelector()
+    selector = GreedySelector(n_features_to_select=2)
 
     def refusing(kind):
         return lambda _: Answer.refusal(kind, "a sentence")
