@@ -18,7 +18,7 @@ from fuzz.containers import CONTAINERS, Container, close, contents, same_content
 from fuzz.inputs import table
 from fuzz.refusals import kind_of
 from fuzz.runner import GOOD
-from fuzz.twins import ROUNDING, SINGLE_ROUNDING, Answer, answer, fit_quietly, verdict
+from fuzz.twins import ROUNDING, SINGLE_ROUNDING, Answer, answer, fit_quietly, verdict, view_of
 from jointsparse import registry
 
 CASE_LIMIT = 60.0  # seconds of processor time, most of them for the twins; of them
@@ -109,6 +109,7 @@ def _outcome(estimator: Any, held: Any, container: Container, X: np.ndarray, y: 
         single=container.single or X.dtype == np.float32,
         may_not_fit=container.scarce,
         found=found,
+        view=view_of(container, held, values),
     )
 
 
