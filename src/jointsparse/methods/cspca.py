@@ -117,7 +117,7 @@ class CSPCA(SampleLossSelector):
     [0, 1, 2, 3, 4, 5, 6, 7]
     >>> squared = SPCAPSD(**by_scores).fit(X)
     >>> int(squared.get_support()[:8].sum())
-    0
+    2
     """
 
     _loss = "samples"
