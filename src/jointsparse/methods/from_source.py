@@ -9,6 +9,7 @@ import numpy as np
 from jointsparse.io.budget import default_budget, size_in_words
 from jointsparse.methods.passes import moments_with_passes
 from jointsparse.methods.plan import (
+    SMALL,
     Needs,
     Reading,
     bytes_of_samples,
@@ -56,8 +57,9 @@ def read_moments(source: Source, needs: Needs, method: str = "this") -> Moments:
         moments = Moments.from_source(source)
         # Text does not say how many rows it has: known now, and wide samples that fit are read.
         wide = moments.n_samples < source.n_features
-        fits = bytes_of_samples(source, moments.n_samples) <= source.budget
-        return samples_at_hand(source) if wide and fits else moments
+        size = bytes_of_samples(source, moments.n_samples)
+        again = size <= source.budget and (wide or (needs.judged and size <= SMALL))
+        return samples_at_hand(source) if again and not source.remote else moments
     if reading is Reading.PASSES:
         return moments_with_passes(source)
     if reading is Reading.WHOLE:
