@@ -53,7 +53,7 @@ def correlations(data):
 @settings(max_examples=150, deadline=None)
 def test_no_bound_is_below_the_best_set_at_any_node(seed, kind, constrained):
     problem, referee, size, rules = case(seed, kind, constrained)
-    best, _ = referee.best(size, rules.allows)
+    best, _ = referee.best(size, rules)
     search = SubsetSearch(problem, size, rules)
     assert search.bound >= best
     while not search.finished:
@@ -72,7 +72,7 @@ def test_no_bound_is_below_the_best_set_at_any_node(seed, kind, constrained):
 def test_no_bound_is_below_the_best_set_in_hundreds_of_problems(kind, constrained):
     for seed in range(100):
         problem, referee, size, rules = case(10_000 + seed, kind, constrained)
-        best, _ = referee.best(size, rules.allows)
+        best, _ = referee.best(size, rules)
         search = SubsetSearch(problem, size, rules)
         while not search.finished:
             assert search.bound >= best
@@ -359,5 +359,5 @@ def test_what_rounding_hides_is_bounded_with_its_node_for_ever():
     search = SubsetSearch(problem, 3, rules)
     search.run()
     assert search.finished
-    assert search.bound >= referee.best(3, rules.allows)[0]
+    assert search.bound >= referee.best(3, rules)[0]
     assert not search.proved

@@ -34,9 +34,9 @@ from jointsparse.solvers.subset.nodes import Nodes, Table
 from jointsparse.solvers.subset.problem import (
     DETERMINED,
     SubsetProblem,
+    independent,
     inverse_traces,
     set_value,
-    span_of,
 )
 
 TOLERANCE = 1e-9  # share of the target to which "best" is proved
@@ -116,12 +116,9 @@ class SubsetSearch:
         self.method = "principal components"
         self.bounds_with = np.full(problem.n_features, np.inf)  # of all sets with each feature
         self.work = 0.0  # about how many multiplications were made
-        span = span_of(problem, self.rules.include)
-        included = tuple(sorted(self.rules.include[place] for place in span.kept))
-        # Included features that the others determine add nothing, but count. Which of them are
-        # called determined is a matter of the order, by no more than this.
-        self._idle = tuple(sorted(set(self.rules.include) - set(included)))
-        self._idle_charge = 2 * problem.norm * len(self._idle) * span.left_out**0.5
+        # Included features that earlier ones determine add nothing, but count.
+        included = independent(problem, self.rules.include)
+        self._idle = tuple(f for f in self.rules.include if f not in included)
         self._allowed = np.flatnonzero(self.rules.allowed & problem.live)
         self._traces = inverse_traces(problem, self._allowed)
         self._root_depth = len(included)
@@ -158,8 +155,7 @@ class SubsetSearch:
     @property
     def bound(self) -> float:
         """What no allowed set of at most k features can exceed."""
-        bound = min(max(self._top(), self.closed), self._ceiling)
-        return max(bound + self._idle_charge, self.best.value)
+        return max(min(max(self._top(), self.closed), self._ceiling), self.best.value)
 
     @property
     def bound_method(self) -> str:
@@ -185,7 +181,7 @@ class SubsetSearch:
             features = self._joint.frame.features
             inside[features] = np.minimum(inside[features], certificate.bounds_with)
             outside[features] = certificate.bounds_without
-        return inside + self._idle_charge, outside + self._idle_charge
+        return inside, outside
 
     def run(
         self,
