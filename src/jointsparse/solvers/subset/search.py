@@ -122,7 +122,7 @@ class SubsetSearch:
         self._allowed = np.flatnonzero(self.rules.allowed & problem.live)
         self._traces = inverse_traces(problem, self._allowed)
         self._root_depth = len(included)
-        self._table = Table(problem, self.size)
+        self._table = Table(problem, self.size, self._traces)
         self._count = 0
         self._open: list[list[_Open]] = [[] for _ in range(self.size + 1)]  # by number of features
         self._ceiling = components_bound(problem, self.size)
@@ -390,6 +390,7 @@ class SubsetSearch:
         self, nodes: Nodes, good: NDArray[np.bool_], missing: int, ceilings: FloatArray
     ) -> None:
         charges = np.asarray(self.problem.charge(nodes.inverse_traces, nodes.depth + 1))
+        charges = charges + nodes.span_charge
         values, shadows = nodes.spectrum()
         self.work += len(values) * values.shape[1] ** 3
         bounds = nodes.value[:, None] + nodes.gains + charges
