@@ -107,13 +107,16 @@ class Referee:
                 basis.append(column / np.sqrt(left))
         return min(float(sum(((axis @ self.target) ** 2).sum() for axis in basis)), 1.0)
 
-    def best(self, size, allows=lambda chosen: True):
+    def best(self, size, rules=None):
         """Return the largest value of a set of at most that many features, and the set."""
         p = self.columns.shape[1]
-        sets = [c for k in range(size + 1) for c in combinations(range(p), k) if allows(list(c))]
+        rules = rules or Rules.none(p)
+        sets = (c for k in range(size + 1) for c in combinations(range(p), k))
+        sets = [c for c in sets if rules.allows(list(c))]
         if not sets:
             return -np.inf, None
-        values = [self.value(c) for c in sets]
+        # What must be in comes first: what that determines adds nothing.
+        values = [self.value(dict.fromkeys([*rules.include, *c])) for c in sets]
         return max(values), sets[int(np.argmax(values))]
 
 

@@ -93,10 +93,15 @@ def test_each_search_is_at_least_as_good_as_the_one_before():
     assert greedy.set_bound_ >= exact.set_bound_ >= exact.set_value_
     assert greedy.set_gap_ == pytest.approx(greedy.set_bound_ / greedy.set_value_ - 1)
     assert not swap.proved_optimal_
+    assert swap.stopping_reason_ == "no exchange of one feature is better"
     swap.improve(time_limit=None)
     assert swap.proved_optimal_
     assert kept(swap) == kept(exact)
-    assert "No 5 of the 30 account for more (proved" in swap.stopping_reason_
+    assert "No 5 of the 30 account for more (proved" in str(swap.set_certificate_)
+    assert swap.stopping_reason_ == exact.stopping_reason_
+    assert exact.stopping_reason_ == "no set of as many features is better (proved for this table)"
+    assert greedy.stopping_reason_ == "every feature was the best one at its turn"
+    assert "11.1 % better" in str(greedy.set_certificate_)
 
 
 def test_prices_are_those_of_searches_without_the_feature():
@@ -222,6 +227,7 @@ def test_improve_reports_progress_and_stops_where_it_is_told():
     assert seen[-1].value == selector.set_value_
     assert seen[-1].bound == selector.set_bound_
     assert selector.search_seconds_ > 0
+    assert selector.stopping_reason_ == "the search ended at its limit, after 301 nodes"
     assert selector.bound_method_ in ("search", "joint relaxation")
     report = selector.selection_report_
     assert report.r2 == pytest.approx(selector.selection_curve_[-1])

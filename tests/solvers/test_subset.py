@@ -53,7 +53,7 @@ def correlations(data):
 @settings(max_examples=150, deadline=None)
 def test_no_bound_is_below_the_best_set_at_any_node(seed, kind, constrained):
     problem, referee, size, rules = case(seed, kind, constrained)
-    best, _ = referee.best(size, rules.allows)
+    best, _ = referee.best(size, rules)
     search = SubsetSearch(problem, size, rules)
     assert search.bound >= best
     while not search.finished:
@@ -62,7 +62,8 @@ def test_no_bound_is_below_the_best_set_at_any_node(seed, kind, constrained):
     assert rules.allows(search.best.features)
     assert search.best.features.size <= size
     close = 2e-9 + 2 * charge(problem, search.best.features)
-    assert search.best.value == pytest.approx(best, abs=close)
+    if search.proved:  # not where rounding hides what is left of a feature
+        assert search.best.value == pytest.approx(best, abs=close)
     assert search.best.value == pytest.approx(referee.value(search.best.features), abs=close)
 
 
@@ -72,13 +73,14 @@ def test_no_bound_is_below_the_best_set_at_any_node(seed, kind, constrained):
 def test_no_bound_is_below_the_best_set_in_hundreds_of_problems(kind, constrained):
     for seed in range(100):
         problem, referee, size, rules = case(10_000 + seed, kind, constrained)
-        best, _ = referee.best(size, rules.allows)
+        best, _ = referee.best(size, rules)
         search = SubsetSearch(problem, size, rules)
         while not search.finished:
             assert search.bound >= best
             search.run(max_nodes=1)
         assert search.bound >= best
-        assert search.best.value >= best - 2e-9 - 2 * charge(problem, search.best.features)
+        if search.proved:
+            assert search.best.value >= best - 2e-9 - 2 * charge(problem, search.best.features)
 
 
 @given(seed=seeds, kind=kinds)
@@ -91,7 +93,8 @@ def test_a_bad_start_changes_nothing_but_the_work(seed, kind):
     best, _ = referee.best(size)
     assert search.bound >= best
     close = 2e-9 + 2 * charge(problem, search.best.features)
-    assert search.best.value == pytest.approx(best, abs=close)
+    if search.proved:  # not where rounding hides what is left of a feature
+        assert search.best.value == pytest.approx(best, abs=close)
 
 
 @given(seed=seeds, kind=kinds)
@@ -109,7 +112,8 @@ def test_truncated_nodes_bound_every_set_too(seed, kind):
             search.run(max_nodes=1)
             assert search.bound >= best
     close = 2e-9 + 2 * charge(problem, search.best.features)
-    assert search.best.value == pytest.approx(best, abs=close)
+    if search.proved:  # not where rounding hides what is left of a feature
+        assert search.best.value == pytest.approx(best, abs=close)
 
 
 @pytest.mark.parametrize("kind", ["plain", "few directions", "integers"])
@@ -359,5 +363,5 @@ def test_what_rounding_hides_is_bounded_with_its_node_for_ever():
     search = SubsetSearch(problem, 3, rules)
     search.run()
     assert search.finished
-    assert search.bound >= referee.best(3, rules.allows)[0]
+    assert search.bound >= referee.best(3, rules)[0]
     assert not search.proved

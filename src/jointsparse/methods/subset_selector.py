@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.methods.choosing import Model
 from jointsparse.methods.selector import Selector, check_stopping
-from jointsparse.methods.set_certificate import relative_gap, search_limits, set_words
+from jointsparse.methods.set_certificate import SetCertificate, relative_gap, search_limits
 from jointsparse.methods.set_finder import SetFinder
 from jointsparse.methods.subset_problem import (
     OUTCOMES,
@@ -85,6 +85,8 @@ class SubsetSelector(Selector):
         (bound - value) / value.
     proved_optimal_ : bool
         Whether no set is better by more than ``tol``.
+    set_certificate_ : SetCertificate
+        The same in one object; ``print`` says it in words.
     bound_method_ : str
         What the bound comes from.
     search_nodes_, search_seconds_ : int, float
@@ -111,7 +113,7 @@ class SubsetSelector(Selector):
     converged_ : bool
         Always true: a search that ends at a limit leaves a valid bound.
     stopping_reason_ : str
-        What is proved, in words.
+        Why the search ended.
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -143,6 +145,8 @@ class SubsetSelector(Selector):
     >>> selector = SubsetSelector(n_features_to_select=5, search="exact").fit(X)
     >>> round(selector.set_value_, 4), selector.proved_optimal_
     (0.7822, True)
+    >>> selector.stopping_reason_
+    'no set of as many features is better (proved for this table)'
     """
 
     def __init__(
@@ -327,15 +331,38 @@ class SubsetSelector(Selector):
             gap_history=[],
             n_iter=left.size,
             converged=True,
-            reason=set_words(
-                self.set_value_,
-                self.set_bound_,
-                order.size,
-                problem.n_features,
-                self.tol,
-                what=target_words(self.target, self.n_components),
-            ),
+            reason=self._why(),
             state=choice,
+        )
+
+    def _why(self) -> str:
+        """Say why the search ended."""
+        if self.proved_optimal_:
+            return "no set of as many features is better (proved for this table)"
+        if self.search_nodes_ > 1:
+            return f"the search ended at its limit, after {self.search_nodes_} nodes"
+        picked = "every feature was the best one at its turn"
+        return picked if self.search == "greedy" else "no exchange of one feature is better"
+
+    @property
+    def set_certificate_(self) -> SetCertificate:
+        """What is proved about the set; ``print`` says it in words."""
+        check_is_fitted(self)
+        kept = np.flatnonzero(self.support_)
+        return SetCertificate(
+            features=kept,
+            value=self.set_value_,
+            bound=self.set_bound_,
+            gap=self.set_gap_,
+            proved=self.proved_optimal_,
+            best_features=kept,
+            best_value=self.set_value_,
+            n_features=self.support_.size,
+            method=self.bound_method_,
+            nodes=self.search_nodes_,
+            seconds=self.search_seconds_,
+            tol=self.tol,
+            target=target_words(self.target, self.n_components),
         )
 
     def improve(

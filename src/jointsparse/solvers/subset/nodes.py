@@ -40,6 +40,15 @@ class Table:
 
     problem: SubsetProblem
     size: int
+    traces: FloatArray | None = None  # diagonal of C⁻¹ of all features; None where dependent
+
+    @cached_property
+    def span_charge(self) -> float:
+        """What rounding may do to the span of candidates: as much as to that of the worst set."""
+        if self.traces is None:
+            return 0.0  # nothing is left out of the space then
+        worst = np.sort(self.traces)[-self.size :].sum()
+        return float(self.problem.charge(float(worst), self.size))
 
     @cached_property
     def padded(self) -> FloatArray:
@@ -71,7 +80,8 @@ class Table:
     def compresses(self, n_candidates: int) -> bool:
         """Whether nodes with that many candidates are compressed."""
         few_rows = len(self.problem.columns) <= COMPRESSED_ROWS
-        return few_rows or n_candidates <= COMPRESSED_CANDIDATES
+        few = self.traces is not None and n_candidates <= COMPRESSED_CANDIDATES
+        return few_rows or few
 
     def at_once(self, n_candidates: int, *, last: bool) -> int:
         """Return how many nodes with at most that many candidates are looked at together."""
@@ -121,6 +131,7 @@ class Nodes:
     loads: FloatArray
     inverse_trace: FloatArray
     gains: FloatArray
+    span_charge = 0.0
 
     def __init__(self, table: Table, included: IntArray, candidates: IntArray) -> None:
         self.table, self.included, self.candidates = table, included, candidates
@@ -177,12 +188,15 @@ class CompressedNodes(Nodes):
         problem, depth = self.table.problem, self.depth
         features = np.concatenate([self.included, self.candidates], axis=1)
         columns = self.table.padded[features].transpose(0, 2, 1)
-        basis, triangle = np.linalg.qr(columns)
+        # Of dependent candidates rounding decides what the span is: the whole space is kept then.
+        whole = self.table.traces is None
+        self.span_charge = self.table.span_charge
+        basis, triangle = np.linalg.qr(columns, mode="complete" if whole else "reduced")
         within = basis.transpose(0, 2, 1) @ (problem.target @ basis)
         self._columns = np.ascontiguousarray(triangle[:, depth:, depth:])
         # Basis vectors that stand for no candidate: those of the columns of zeros.
         real = np.sum(self.candidates < problem.n_features, axis=1)
-        used = np.arange(self._columns.shape[1]) < real[:, None]
+        used = (np.arange(self._columns.shape[1]) < real[:, None]) | whole
         self._target = within[:, depth:, depth:] * (used[:, :, None] & used[:, None, :])
         self._images = self._target @ self._columns
         self.left = np.einsum("bij,bij->bj", self._columns, self._columns)

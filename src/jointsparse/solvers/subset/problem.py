@@ -10,9 +10,10 @@ Nothing but inner products of the columns matters, so X̂ may be any root of the
 
 **What a proof is about.** A feature of a set of which the others leave less than ``DETERMINED`` is
 determined by them and adds nothing: f(H) is the largest value of a subset of H without such
-features. All values and bounds are those of the inner products as given, in exact arithmetic;
-what double precision may have cost is charged to the bounds. With C the inner products of a set and
-E what rounding did to them, f changes by at most
+features. Where features must be in, they come first: what they determine adds nothing to them. All
+values and bounds are those of the inner products as given, in exact arithmetic; what double
+precision may have cost is charged to the bounds. With C the inner products of a set and E what
+rounding did to them, f changes by at most
 
 .. math:: |\operatorname{tr}(E\,C^{-1} X_H^\top T X_H C^{-1})| \le \|E\|\,\|T\|\,
           \operatorname{tr} C^{-1} .
@@ -199,14 +200,11 @@ class Span:
         Places of the features that span it; the others are determined by them.
     inverse_trace : float
         tr C⁻¹ of those.
-    left_out : float
-        Largest share of a feature that was left out.
     """
 
     basis: FloatArray
     kept: IntArray
     inverse_trace: float
-    left_out: float = 0.0
 
 
 def span_of(problem: SubsetProblem, features: Sequence[int] | IntArray) -> Span:
@@ -218,9 +216,22 @@ def span_of(problem: SubsetProblem, features: Sequence[int] | IntArray) -> Span:
     left = np.diagonal(triangle) ** 2
     rank = int(np.sum(left > DETERMINED))
     inverse = np.linalg.inv(triangle[:rank, :rank])
-    left_out = float(left[rank]) if rank < left.size else 0.0
-    kept = order[:rank].astype(np.int64)
-    return Span(basis[:, :rank], kept, float(np.sum(inverse**2)), left_out)
+    return Span(basis[:, :rank], order[:rank].astype(np.int64), float(np.sum(inverse**2)))
+
+
+def independent(problem: SubsetProblem, features: Sequence[int]) -> tuple[int, ...]:
+    """Return the features that those before them do not determine."""
+    basis = np.zeros((len(problem.columns), 0))
+    kept = []
+    for feature in features:
+        left = problem.columns[:, feature]
+        for _ in range(2):  # so that none of the others stays
+            left = left - basis @ (basis.T @ left)
+        squares = float(left @ left)
+        if squares > DETERMINED:
+            kept.append(feature)
+            basis = np.column_stack([basis, left / squares**0.5])
+    return tuple(kept)
 
 
 def inverse_traces(problem: SubsetProblem, features: IntArray) -> FloatArray | None:

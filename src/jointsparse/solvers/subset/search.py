@@ -34,9 +34,9 @@ from jointsparse.solvers.subset.nodes import Nodes, Table
 from jointsparse.solvers.subset.problem import (
     DETERMINED,
     SubsetProblem,
+    independent,
     inverse_traces,
     set_value,
-    span_of,
 )
 
 TOLERANCE = 1e-9  # share of the target to which "best" is proved
@@ -116,16 +116,13 @@ class SubsetSearch:
         self.method = "principal components"
         self.bounds_with = np.full(problem.n_features, np.inf)  # of all sets with each feature
         self.work = 0.0  # about how many multiplications were made
-        span = span_of(problem, self.rules.include)
-        included = tuple(sorted(self.rules.include[place] for place in span.kept))
-        # Included features that the others determine add nothing, but count. Which of them are
-        # called determined is a matter of the order, by no more than this.
-        self._idle = tuple(sorted(set(self.rules.include) - set(included)))
-        self._idle_charge = 2 * problem.norm * len(self._idle) * span.left_out**0.5
+        # Included features that earlier ones determine add nothing, but count.
+        included = independent(problem, self.rules.include)
+        self._idle = tuple(f for f in self.rules.include if f not in included)
         self._allowed = np.flatnonzero(self.rules.allowed & problem.live)
         self._traces = inverse_traces(problem, self._allowed)
         self._root_depth = len(included)
-        self._table = Table(problem, self.size)
+        self._table = Table(problem, self.size, self._traces)
         self._count = 0
         self._open: list[list[_Open]] = [[] for _ in range(self.size + 1)]  # by number of features
         self._ceiling = components_bound(problem, self.size)
@@ -158,8 +155,7 @@ class SubsetSearch:
     @property
     def bound(self) -> float:
         """What no allowed set of at most k features can exceed."""
-        bound = min(max(self._top(), self.closed), self._ceiling)
-        return max(bound + self._idle_charge, self.best.value)
+        return max(min(max(self._top(), self.closed), self._ceiling), self.best.value)
 
     @property
     def bound_method(self) -> str:
@@ -185,7 +181,7 @@ class SubsetSearch:
             features = self._joint.frame.features
             inside[features] = np.minimum(inside[features], certificate.bounds_with)
             outside[features] = certificate.bounds_without
-        return inside + self._idle_charge, outside + self._idle_charge
+        return inside, outside
 
     def run(
         self,
@@ -394,6 +390,7 @@ class SubsetSearch:
         self, nodes: Nodes, good: NDArray[np.bool_], missing: int, ceilings: FloatArray
     ) -> None:
         charges = np.asarray(self.problem.charge(nodes.inverse_traces, nodes.depth + 1))
+        charges = charges + nodes.span_charge
         values, shadows = nodes.spectrum()
         self.work += len(values) * values.shape[1] ** 3
         bounds = nodes.value[:, None] + nodes.gains + charges
