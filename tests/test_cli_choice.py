@@ -247,6 +247,17 @@ def test_compare_prints_and_writes_what_it_found(tmp_path, folder):
     assert 0 < float(rows[0]["accuracy"]) <= 1
 
 
+def test_compare_of_noise_asks_for_a_number(tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).standard_normal((60, 12)))
+    asked = ("compare", tmp_path / "noise.npy", "--methods", "greedy,spca", "--subsamples", 2)
+    assert_refused(
+        invoke(*asked), "No structure beyond noise: nothing is kept; say with --features how many"
+    )
+    result = invoke(*asked, "--features", 3)
+    assert result.exit_code == 0
+    assert "None of 2 methods predict more than random features" in result.stdout
+
+
 def test_compare_as_a_page(tmp_path):
     rng = np.random.default_rng(0)
     names = ["<script>alert(1)</script>", "=cmd()", "é 🙂", "x" * 5000, "plain"]

@@ -124,6 +124,24 @@ def test_worth_as_a_small_table_in_a_notebook():
     assert f"in this table</th><td>{percent(report.r2)}</td>" in table
 
 
+def test_nothing_kept_has_no_curve():
+    X = np.random.default_rng(0).standard_normal((60, 12))
+    with pytest.warns(UserWarning, match="no structure beyond noise"):
+        model = GreedySelector().fit(X)
+    with pytest.raises(ValueError, match="SelectionCurveDisplay draws: no feature was kept"):
+        plotting.SelectionCurveDisplay.from_estimator(model)
+
+
+def test_random_sets_have_a_mean_and_a_spread():
+    one = plotting.SelectionCurveDisplay(curve=[0.4, 0.6], random_r2=0.3).plot()
+    several = plotting.SelectionCurveDisplay(curve=[0.4, 0.6], random_r2=[0.2, 0.4]).plot()
+    for display, label in ((one, "2 random features"), (several, "2 random features, ± standard")):
+        assert display.random_point_.get_ydata().tolist() == pytest.approx([0.3])
+        texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert any(text.startswith(label) for text in texts)
+        matplotlib.pyplot.close(display.figure_)
+
+
 # A comparison is of several estimators and needs three axes of its own.
 @pytest.mark.parametrize("name", [n for n in plotting.__all__ if n != "ComparisonDisplay"])
 def test_displays_follow_the_conventions(name):

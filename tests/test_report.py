@@ -263,6 +263,33 @@ class TestContents:
         page = Report.from_estimator(model, StandardScaler().fit_transform(X)).html
         assert '<p class="verdict">No better than random features: 5 features predict' in page
 
+    def test_what_is_not_known_in_new_samples_is_said(self, cancer):
+        X = cancer[0].to_numpy()
+        model = Fake(
+            feature_scores_=np.arange(30.0),
+            ranking_=np.arange(30, 0, -1),
+            support_=np.arange(30) > 24,
+            n_features_to_select=5,
+        )
+        report = Report.from_estimator(model, X)
+        assert not report.findings.worth.held_out
+        assert "is not known: the selection of this method cannot be repeated" in report.html
+        assert ">Shared<" not in report.html  # not known of another's method
+        model.support_ = np.zeros(30, dtype=bool)
+        report = Report.from_estimator(model, X)
+        assert report.findings.worth is None
+        assert "No feature is kept: the model sets every one to zero" in report.html
+
+    def test_one_kept_feature(self, cancer):
+        page = Report.from_estimator(GreedySelector(n_features_to_select=1).fit(cancer[0])).html
+        assert "In new samples the kept feature predicts" in page
+        assert "1 principal component, a mixture of all features, would give" in page
+
+    def test_all_kept(self, cancer):
+        page = Report.from_estimator(SPCAPSD(n_features_to_select="support").fit(cancer[0])).html
+        assert "All 30 features are kept: there is nothing to predict." in page
+        assert "not known: every feature is kept" in page
+
     def test_pipeline_gives_names_and_values(self):
         X = load_breast_cancer(as_frame=True).data
         model = make_pipeline(StandardScaler(), SPCAPSD(n_features_to_select=8)).fit(X)

@@ -75,11 +75,11 @@ class ComparisonDisplay:
         chance, reach = found.random_r2
         words = f"{found.n_kept} random features, ± standard deviation"
         ax.axvline(chance, color=ACCENT, label=words, **dashed)
-        ax.axvspan(chance - reach, chance + reach, color=ACCENT, alpha=0.15, linewidth=0)
+        ax.axvspan(chance - reach, chance + reach, color=ACCENT, alpha=0.15, linewidth=0, zorder=0)
         ax.set_yticks(places, names)
         ax.invert_yaxis()
         ax.set_xlim(0, 1)
-        ax.set_xlabel("share of the dropped features predicted in new samples")
+        ax.set_xlabel("dropped features predicted in new samples")
         ax.set_title(f"{found.n_kept} kept features", loc="left", fontsize="medium")
         self.figure_.legend(
             loc="outside lower left",
