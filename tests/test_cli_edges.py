@@ -248,7 +248,9 @@ def test_blocks_without_anything_to_select(values, words, tmp_path):
     source = open_source(tmp_path / "flat.npy")
     for reading in Reading:
         with pytest.raises(CommandError, match=words):
-            streaming.take_in(source, reading, Scale.NONE, None, show_progress=False)
+            streaming.take_in(
+                source, reading, streaming.Preparation(scale=Scale.NONE), show_progress=False
+            )
 
 
 def test_filling_in_blocks_where_nothing_or_everything_is_missing(tmp_path):

@@ -21,6 +21,7 @@ import numpy as np
 
 from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import to_host
+from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace, blocks, eigh
 from jointsparse.moments import Moments
 from jointsparse.significance import feature_significance
@@ -94,6 +95,10 @@ class SelectionReport:
         For each dropped feature, the kept ones that predict it.
     emptied : bool
         Whether nothing is kept because the model's penalties removed every feature.
+    extremes : Extremes or None
+        Columns and samples that hold a few gross values; None where that is not known.
+    kept : ndarray of shape (n_kept,) or None
+        The kept features; None in reports of earlier versions.
     """
 
     n_kept: int
@@ -110,6 +115,21 @@ class SelectionReport:
     pca_curve: FloatArray
     stand_ins: StandIns
     emptied: bool = False
+    extremes: Extremes | None = None
+    kept: IntArray | None = None
+
+    @property
+    def extremes_matter(self) -> bool:
+        """Whether gross values concern this set: see :meth:`Extremes.matter`."""
+        kept = np.empty(0, dtype=np.int64) if self.kept is None else self.kept
+        return self.extremes is not None and self.extremes.matter(kept)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to know about the table beside the verdict, and what to do; usually nothing."""
+        if self.extremes is None or not self.extremes_matter:
+            return ()
+        return tuple(self.extremes.sentences())
 
     @property
     def held_out(self) -> bool:
@@ -170,14 +190,19 @@ class SelectionReport:
     def _repr_html_(self) -> str:
         """Show the verdict and its numbers in a notebook."""
         body = "".join(f"<tr><th>{n}</th><td>{v}</td></tr>" for n, v in self.rows.items())
-        return f"<p>{self.verdict}</p><table><tbody>{body}</tbody></table>"
+        return f"<p>{self}</p><table><tbody>{body}</tbody></table>"
 
     def __str__(self) -> str:
-        return self.verdict
+        return " ".join([self.verdict, *(f"Note: {remark}." for remark in self.remarks)])
 
 
 def selection_report(
-    moments: Moments, kept: Any, cut: Cut | None = None, *, emptied: bool = False
+    moments: Moments,
+    kept: Any,
+    cut: Cut | None = None,
+    extremes: Extremes | None = None,
+    *,
+    emptied: bool = False,
 ) -> SelectionReport:
     """Measure what a set of features is worth.
 
@@ -192,6 +217,8 @@ def selection_report(
         hold out.
     emptied : bool
         Whether nothing is kept because no feature is left in the model.
+    extremes : Extremes or None
+        Gross values, where they are known of more samples than these; None looks for them here.
     """
     kept = np.asarray(kept, dtype=np.int64)
     found = feature_significance(moments)
@@ -222,6 +249,8 @@ def selection_report(
         pca_curve=pca_curve,
         stand_ins=_stand_ins(columns, kept),
         emptied=emptied,
+        extremes=extreme_values(moments) if extremes is None else extremes,
+        kept=kept,
     )
 
 

@@ -128,4 +128,9 @@ def rows_of(report: SelectionReport) -> dict[str, str]:
             f"{count} kept account for, in this table": percent(report.r2),
             f"{count} kept make up, of the total variance": percent(report.own_share),
         }
+    if report.extremes is not None and report.extremes_matter:
+        rows["extreme values"] = (
+            f"in {counted(report.extremes.columns.size, 'column')} and "
+            f"{counted(report.extremes.samples.size, 'sample')}"
+        )
     return rows

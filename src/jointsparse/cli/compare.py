@@ -33,6 +33,7 @@ from jointsparse.cli.options import (
     JsonOption,
     QuietOption,
     ScaleOption,
+    TransformOption,
 )
 from jointsparse.cli.outputs import Kind, Output, check_outputs, save_figure
 from jointsparse.cli.together import appear_together, telling
@@ -75,6 +76,7 @@ class CompareOptions:
         ),
     ] = None
     scale: ScaleOption = Scale.STANDARD
+    transform: TransformOption = None
     drop_text: DropTextOption = False
     impute: ImputeOption = None
     subsamples: Annotated[
@@ -119,7 +121,7 @@ def compare(options: CompareOptions) -> None:
         [options.data],
     )
     table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
-    values, scaling = fitting.scale_columns(table.values, options.scale)
+    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
     wanted = _count(count, table, values)
     try:
         with _progress(error_console(), options.quiet) as on_progress:
@@ -145,7 +147,7 @@ def compare(options: CompareOptions) -> None:
             _write_report(options.report, found, fitting.data_name(options.data), scaling)
     with telling(written):
         if options.as_json:
-            print_json(as_record(found, table, fitting.data_name(options.data), options.scale))
+            print_json(as_record(found, table, options))
         elif not options.quiet:
             console = output_console()
             _print(console, found, table, fitting.data_name(options.data), scaling)
@@ -273,12 +275,13 @@ def _blank(value: Any) -> Any:
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
-def as_record(found: "Comparison", table: "Table", data: str, scale: Scale) -> dict[str, Any]:
+def as_record(found: "Comparison", table: "Table", options: CompareOptions) -> dict[str, Any]:
     """Return everything a program may want to know, ready for JSON."""
     return {
-        "data": data,
+        "data": fitting.data_name(options.data),
         "label": table.label_name,
-        "scale": scale.value,
+        "scale": options.scale.value,
+        "transform": options.transform and options.transform.value,
         "n_samples": found.n_samples,
         "n_features": found.n_features,
         "n_kept": found.n_kept,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
-from jointsparse.report.entries import amount, entry, listing, number, sentence
+from jointsparse.report.entries import amount, entry, listing, number, scaling_of, sentence
 from jointsparse.report.findings import (
     N_STAND_INS,
     Component,
@@ -54,14 +54,13 @@ def findings_from_record(record: Any) -> Findings:
     )
     features = _features(rows, wanted == "support", None if worth is None else worth.n_significant)
     curve = features.r2[features.kept]
-    scale = sentence(entry(record, "scale"), "scale")
     data = sentence(entry(record, "data"), "data")
     return Findings(
         title=f"Which features matter: {data}",
         features=features,
         data=data,
         n_samples=amount(record, "n_samples"),
-        scaling={"none": "not scaled"}.get(scale, f"scaled ({scale})"),
+        scaling=scaling_of(record),
         method=sentence(entry(record, "method"), "method"),
         asked=wanted_words(wanted if isinstance(wanted, str | int | float) else None),
         parameters={visible(str(k)): visible(repr(v))[:500] for k, v in parameters.items()},
