@@ -44,6 +44,7 @@ class SelectionWorth:
     """
 
     support_: NDArray[np.bool_]
+    ranking_: IntArray
     selection_report_: SelectionReport
 
     if not TYPE_CHECKING:
@@ -101,7 +102,7 @@ class SelectionWorth:
         moments = X
         if not isinstance(X, Moments):
             moments = _moments_to_judge(self._data_for_report(X))
-        kept = np.flatnonzero(self.support_)
+        kept = self._best_first()
         cut = None
         if kept.size and not new:
             cut = self._cut(moments, y)
@@ -165,7 +166,11 @@ class SelectionWorth:
         return valid_samples(self, X, fitting=False)
 
     def _make_report(self, moments: Moments, cut: Cut | None) -> SelectionReport:
-        return selection_report(moments, np.flatnonzero(self.support_), cut)
+        return selection_report(moments, self._best_first(), cut)
+
+    def _best_first(self) -> IntArray:
+        kept = np.flatnonzero(self.support_)
+        return kept[np.argsort(self.ranking_[kept], kind="stable")]
 
     def _remember(self, moments: Moments, cut: Cut | None, y: Any = None) -> None:
         """Keep what the report will need: samples of its own, or moments."""
