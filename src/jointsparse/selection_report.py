@@ -10,6 +10,10 @@ Three numbers, each with one meaning wherever it is shown:
 * what they **account for** in this table: R² of all features on the kept ones, in the samples that
   they were chosen on;
 * what they **make up**: their own share of the total variance.
+
+Where features stand in for one another, which of them is kept is chance. So each kept feature is
+looked for in what was picked without each part: itself, or a feature that stands in for it
+(squared correlation of at least 0.8, :mod:`jointsparse.solvers.stand_ins`).
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from jointsparse.moments import Moments
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.held_out import RCOND
+from jointsparse.solvers.stand_ins import found_again
 from jointsparse.trials import N_RANDOM, Cut, Trials, Worth
 from jointsparse.verdict import rows_of, verdict_of
 
@@ -93,12 +98,16 @@ class SelectionReport:
         What the first principal component, the first two, … account for.
     stand_ins : StandIns
         For each dropped feature, the kept ones that predict it.
+    kept : ndarray of int of shape (n_kept,)
+        The kept features, best first.
+    found_again : ndarray of shape (n_kept,)
+        For each of them, the share of the parts without which it *or a feature that stands in for
+        it* is among as many picks: 1 where it does not depend on the samples at hand. NaN where the
+        selection was not repeated in parts.
     emptied : bool
         Whether nothing is kept because the model's penalties removed every feature.
     extremes : Extremes or None
         Columns and samples that hold a few gross values; None where that is not known.
-    kept : ndarray of shape (n_kept,) or None
-        The kept features; None in reports of earlier versions.
     """
 
     n_kept: int
@@ -114,15 +123,15 @@ class SelectionReport:
     own_share: float
     pca_curve: FloatArray
     stand_ins: StandIns
+    kept: IntArray
+    found_again: FloatArray
     emptied: bool = False
     extremes: Extremes | None = None
-    kept: IntArray | None = None
 
     @property
     def extremes_matter(self) -> bool:
         """Whether gross values concern this set: see :meth:`Extremes.matter`."""
-        kept = np.empty(0, dtype=np.int64) if self.kept is None else self.kept
-        return self.extremes is not None and self.extremes.matter(kept)
+        return self.extremes is not None and self.extremes.matter(self.kept)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -211,7 +220,7 @@ def selection_report(
     moments : Moments
         The data.
     kept : ndarray of int
-        The kept features; may be none.
+        The kept features, best first; may be none.
     cut : Cut or None
         The samples in parts, with what was picked without each part; None where there is nothing to
         hold out.
@@ -248,9 +257,10 @@ def selection_report(
         own_share=float(moments.variances[kept].sum() / moments.total_variance),
         pca_curve=pca_curve,
         stand_ins=_stand_ins(columns, kept),
+        kept=kept,
+        found_again=_found_again(columns, kept, cut),
         emptied=emptied,
         extremes=extreme_values(moments) if extremes is None else extremes,
-        kept=kept,
     )
 
 
@@ -258,6 +268,12 @@ def _why_not_held_out(moments: Moments, kept: IntArray, cut: Cut | None) -> str:
     if kept.size == moments.n_features:
         return "every feature is kept"
     return "there are no samples to hold out" if cut is None else cut.why_not
+
+
+def _found_again(columns: Columns, kept: IntArray, cut: Cut | None) -> FloatArray:
+    if cut is None or not (cut.picked and cut.repeated):
+        return np.full(kept.size, np.nan)
+    return found_again(columns, kept, [picked.order[: kept.size] for picked in cut.picked])
 
 
 def _basis(columns: Columns, features: IntArray) -> Array:

@@ -45,6 +45,7 @@ class SelectionWorth:
     """
 
     support_: NDArray[np.bool_]
+    ranking_: IntArray
     selection_report_: SelectionReport
 
     if not TYPE_CHECKING:
@@ -102,7 +103,7 @@ class SelectionWorth:
         moments = X
         if not isinstance(X, Moments):
             moments = _moments_to_judge(self._data_for_report(X))
-        kept = np.flatnonzero(self.support_)
+        kept = self._best_first()
         cut = None
         if kept.size and not new:
             cut = self._cut(moments, y)
@@ -168,10 +169,16 @@ class SelectionWorth:
     def _make_report(
         self, moments: Moments, cut: Cut | None, extremes: Extremes | None = None
     ) -> SelectionReport:
-        kept = np.flatnonzero(self.support_)
+        kept = self._best_first()
         scores = np.asarray(getattr(self, "feature_scores_", 1.0))
         emptied = kept.size == 0 and not (scores > 0).any()
         return selection_report(moments, kept, cut, extremes, emptied=emptied)
+
+    def _best_first(self) -> IntArray:
+        kept = np.flatnonzero(self.support_)
+        return kept[np.argsort(self.ranking_[kept], kind="stable")]
+
+    _remembered: tuple[Any, ...]
 
     def _remember(self, moments: Moments, cut: Cut | None, y: Any = None) -> None:
         """Keep what the report will need: samples of its own, or moments."""

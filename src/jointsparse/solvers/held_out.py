@@ -356,9 +356,21 @@ def _trace(matrix: Array) -> float:
     return float(array_namespace(matrix).linalg.trace(matrix))
 
 
-def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fold, Fold]:
-    """Return two folds: fitted to ``one`` and judged on ``other``, and the other way round."""
-    first, second = cross_validation_folds(moments, [other, one])
+def held_out_folds(
+    moments: Moments, one: IntArray, other: IntArray, inside: tuple[Mask, Mask] | None = None
+) -> tuple[Fold, Fold]:
+    """Return two folds: fitted to ``one`` and judged on ``other``, and the other way round.
+
+    Parameters
+    ----------
+    moments : Moments
+        The data, with their samples.
+    one, other : ndarray of int
+        Rows of the two parts.
+    inside : tuple of ndarray of bool or None
+        J of each fold; None is all features.
+    """
+    first, second = cross_validation_folds(moments, [other, one], inside)
     return first, second
 
 
