@@ -22,7 +22,7 @@ ours = SPCAPSD(n_features_to_select=16).fit(X)
 print(ours.selection_report_)
 
 # %%
-# Left and centre: kept pixels over the mean digit. Right: what the first h of them account for in this table.
+# Left and centre: kept pixels over the mean digit. Right: what the first h account for.
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
 for ax, selector, title in (
     (axes[0], published, "the 16 highest scores"),
