@@ -82,7 +82,8 @@ def ranking_rows(selection: Selection) -> list[Row]:
             float(scores[column]),
             bool(kept[column]),
             r2.get(rank) if kept[column] else None,
-            *stand_ins.get(column, (None, None)),
+            stand_in=stand_ins.get(column, (None, None))[0],
+            stand_in_r2=stand_ins.get(column, (None, None))[1],
             shared=None if shares is None else float(shares[column]),
             p_value=None if pvalues is None else float(pvalues[column]),
             found_again=again.get(column),
@@ -380,7 +381,11 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
             f"{counted(report.n_features, 'feature')} share something with others"
         )
     lines |= extremes_in_words(selection)
-    lines["the model"] = _outcome_line(selection)
+    certificate = getattr(selection.estimator, "set_certificate_", None)
+    if certificate is None:
+        lines["the model"] = _outcome_line(selection)
+    else:
+        lines["the set"] = visible(str(certificate))
     return lines
 
 
