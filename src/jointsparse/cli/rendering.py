@@ -82,9 +82,11 @@ def ranking_rows(selection: Selection) -> list[Row]:
             float(scores[column]),
             bool(kept[column]),
             r2.get(rank) if kept[column] else None,
-            *stand_ins.get(column, (None, None)),
-            *(None if known is None else float(known[column]) for known in (shares, pvalues)),
-            again.get(column),
+            stand_in=stand_ins.get(column, (None, None))[0],
+            stand_in_r2=stand_ins.get(column, (None, None))[1],
+            shared=None if shares is None else float(shares[column]),
+            p_value=None if pvalues is None else float(pvalues[column]),
+            found_again=again.get(column),
         )
         for rank, column in enumerate(selection.best_first, start=1)
     ]
@@ -228,7 +230,7 @@ def _ranking_table(
     names = [visible(row.feature) for row in rows]
     shared = all(row.shared is not None for row in rows)
     dropped = any(not row.kept for row in rows)
-    again = any(row.found_again is not None for row in rows)
+    again = parts > 0 and any(row.found_again is not None for row in rows)
     room = max(width - _OTHER_CELLS - (_AGAIN_CELLS if again else 0), _NARROWEST)
     name_cells = min(max(map(cell_len, names)), max(room // 2, _NARROWEST))
     text_cells = room - name_cells
