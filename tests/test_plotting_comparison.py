@@ -4,9 +4,18 @@ import matplotlib
 import numpy as np
 import pytest
 
-from jointsparse import SPCAPSD, GreedySelector, LaplacianScore, compare_methods
+from jointsparse import (
+    SPCAPSD,
+    GreedySelector,
+    LaplacianScore,
+    Moments,
+    compare_methods,
+    feature_significance,
+)
 from jointsparse.model_selection import Comparison, MethodResult
+from jointsparse.model_selection.stability import complementary_pairs
 from jointsparse.plotting import ComparisonDisplay
+from jointsparse.solvers.held_out import cross_validation_folds
 
 matplotlib.use("Agg")
 
@@ -32,6 +41,52 @@ def test_halves_are_chosen_and_judged_apart(found):
     assert found.jaccard[0, 1] == pytest.approx(len(both) / (6 - len(both)))
     assert np.isnan(found.jaccard[0, 2])
     assert found.scores_of_all is None
+
+
+def test_every_number_is_of_dropped_features_in_the_same_folds():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 12))
+    X[:, :6] += rng.standard_normal((80, 1))
+    found = compare_methods(
+        {"greedy": GreedySelector()}, X, n_features_to_select=2, n_subsamples=4, random_state=3
+    )
+    moments = Moments.from_data(X)
+    folds, sets = [], []
+    for one, other in complementary_pairs(80, 2, 0.5, 3):
+        for train, test in ((one, other), (other, one)):
+            inside = [feature_significance(X[train]).significant] * 2
+            folds.append(cross_validation_folds(moments, [test, train], inside)[0])
+            selector = GreedySelector(n_features_to_select=2).fit(X[train])
+            sets.append(selector.get_support(indices=True))
+    assert any(not fold.inside.all() for fold in folds)
+    judged = [fold.judge(kept) for fold, kept in zip(folds, sets, strict=True)]
+    missed, total = sum(one.missed for one in judged), sum(one.total for one in judged)
+    assert found.results[0].r2[0] == pytest.approx(1 - missed / total)
+    assert found.results[0].r2[1] == pytest.approx(np.std([one.r2 for one in judged], ddof=1))
+    rng = np.random.default_rng(3)
+    random = []
+    for _ in range(10):
+        judged = [fold.judge(kept) for kept in [rng.choice(12, 2, replace=False)] for fold in folds]
+        random.append(1 - sum(one.missed for one in judged) / sum(one.total for one in judged))
+    assert found.random_r2 == pytest.approx((np.mean(random), np.std(random, ddof=1)))
+
+
+def test_noisy_copies_are_stable_by_groups():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((100, 4)), 5, axis=1) + 0.2 * rng.standard_normal((100, 20))
+    X = np.hstack([X, rng.standard_normal((100, 10))])
+    methods = {"greedy": GreedySelector(), "bad": SPCAPSD(alpha=-1)}
+    greedy, bad = compare_methods(methods, X, n_features_to_select=4, n_subsamples=6).results
+    assert greedy.stability[0] < 0.5
+    assert greedy.group_stability == (1, 1, 1)  # the same four of 14 groups, each time
+    assert np.isnan(bad.group_stability[0])
+
+
+def test_in_noise_nothing_is_predicted():
+    X = np.random.default_rng(0).standard_normal((60, 100))
+    found = compare_methods({"greedy": GreedySelector()}, X, n_features_to_select=5, n_subsamples=4)
+    assert found.results[0].r2[0] < 0.02
+    assert found.random_r2[0] < 0.02
 
 
 def test_bars_and_matrix_are_the_numbers(found):

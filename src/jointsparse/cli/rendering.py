@@ -274,7 +274,7 @@ def _ranking_table(
     names = [visible(row.feature) for row in rows]
     shared = all(row.shared is not None for row in rows)
     dropped = any(not row.kept for row in rows)
-    again = any(row.found_again is not None for row in rows)
+    again = parts > 0 and any(row.found_again is not None for row in rows)
     room = max(width - _OTHER_CELLS - (_AGAIN_CELLS if again else 0), _NARROWEST)
     name_cells = min(max(map(cell_len, names)), max(room // 2, _NARROWEST))
     text_cells = room - name_cells
