@@ -22,6 +22,7 @@ from jointsparse import (
     Moments,
     SelectFeatures,
     choose_parameters,
+    feature_significance,
     stability_selection,
 )
 from jointsparse.metrics import selection_stability
@@ -91,9 +92,11 @@ def test_folds_are_regressions_on_the_other_samples(shape):
     kept = np.array([0, 2])
     for part, fold in zip(parts, cross_validation_folds(Moments.from_data(X), parts), strict=True):
         train = np.setdiff1d(np.arange(shape[0]), part)
-        model = LinearRegression().fit(X[train][:, kept], X[train])
-        missed = np.sum((X[part] - model.predict(X[part][:, kept])) ** 2)
-        total = np.sum((X[part] - X[train].mean(axis=0)) ** 2)
+        dropped = np.delete(X, kept, axis=1)
+        model = LinearRegression().fit(X[train][:, kept], dropped[train])
+        missed = np.sum((dropped[part] - model.predict(X[part][:, kept])) ** 2)
+        total = np.sum((dropped[part] - dropped[train].mean(axis=0)) ** 2)
+        assert fold.judge(kept, ridge=False).r2 == pytest.approx(1 - missed / total, abs=1e-8)
         # The regression of the fold has a ridge, which two features of many samples hardly need.
         assert fold.r2(kept) == pytest.approx(1 - missed / total, abs=0.02)
         assert fold.r2_of_pca(2) == pytest.approx(_pca(X[train], X[part]), abs=1e-8)
@@ -191,6 +194,62 @@ def test_the_fitted_estimator_is_the_one_of_a_plain_fit():
     assert choice.best_estimator.duality_gap_ < 1e-4
 
 
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (GreedySelector(), {"n_features_to_select": [1, 3, 12]}),
+        (SPCAPSD(n_features_to_select=2, tol=1e-7), {"eta": [0.3, 0.03], "alpha": [0.02, 0.1]}),
+        (SelectKBest(lambda X, y=None: np.var(X, axis=0)), {"k": [2, 5]}),
+    ],
+    ids=["greedy", "spca-psd", "scikit-learn"],
+)
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.filterwarnings("ignore")
+def test_held_out_is_nested(model, grid, n_jobs):
+    """Every point against its definition: fits to training parts alone, judged by the others."""
+    X = clusters(seed=2, noise=1.0)
+    choice = choose_parameters(
+        model, X, param_grid=grid, criterion="held-out", random_state=4, n_jobs=n_jobs
+    )
+    seed = int(np.random.RandomState(4).randint(2**31 - 1))
+    parts = np.array_split(np.random.default_rng(seed).permutation(len(X)), 3)
+    for point in choice.points:
+        missed, total, shares = 0.0, 0.0, []
+        for part in parts:
+            train = np.setdiff1d(np.arange(len(X)), part)
+            kept = clone(model).set_params(**point.params).fit(X[train]).get_support(indices=True)
+            inside = feature_significance(X[train]).significant
+            fold = cross_validation_folds(Moments.from_data(X), [part, train], [inside, inside])[0]
+            judged = fold.judge(kept)
+            missed, total = missed + judged.missed, total + judged.total
+            shares.append(judged.r2)
+        expected = 1 - missed / total if total else 0.0
+        assert point.mean == pytest.approx(expected, abs=1e-9)
+        assert point.error == pytest.approx(np.std(shares, ddof=1) / np.sqrt(3), abs=1e-9)
+
+
+def test_held_out_has_no_hope_in_noise():
+    """Sets chosen on all samples look good in samples that chose them; nested ones do not."""
+    X = np.random.default_rng(0).standard_normal((40, 200))
+    with pytest.warns(UserWarning, match="no structure beyond noise"):
+        choice = choose_parameters(
+            GreedySelector(), X, param_grid={"n_features_to_select": [1, 5, 10]}
+        )
+    assert all(point.mean <= 0 for point in choice.points)
+    assert choice.best_params == {"n_features_to_select": 1}
+
+
+def test_a_method_that_refuses_a_part_says_so():
+    class Picky(GreedySelector):
+        def fit_moments(self, moments):
+            if moments.n_samples < 90:
+                raise ValueError("90 samples are needed")
+            return super().fit_moments(moments)
+
+    with pytest.raises(ValueError, match="parts of the samples, and Picky refuses one: 90 samples"):
+        choose_parameters(Picky(), clusters(), param_grid={"n_features_to_select": [2]})
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_points_are_those_of_separate_fits():
     X = clusters(seed=3)
@@ -284,8 +343,10 @@ def test_unsuitable_estimators_and_data():
             n_clusters=3,
             param_grid={"n_features_to_select": [3]},
         )
+    with pytest.raises(ValueError, match="needs at least 9 samples; there are 8"):
+        choose_parameters(SPCAPSD(), X[:8])
     with pytest.raises(ValueError, match="needs at least 4 samples; there are 3"):
-        choose_parameters(SPCAPSD(), X[:3])
+        choose_parameters(SPCAPSD(), X[:3], n_clusters=2, criterion="agreement")
     with pytest.raises(ValueError, match="needs the samples"):
         choose_parameters(SPCAPSD(), Moments.from_scatter(np.cov(X.T), 90))
 
@@ -315,16 +376,55 @@ def test_frequencies_are_those_of_the_selections():
     assert found.error_bound == pytest.approx(9 / (12 * 0.5))
 
 
-def test_signal_is_stable_and_noise_is_not():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((200, 40))
-    X[:, :4] *= 5
-    signal = stability_selection(GreedySelector(n_features_to_select=4), X, n_subsamples=10)
-    assert signal.get_support(indices=True).tolist() == [0, 1, 2, 3]
-    assert signal.stability == 1
-    noise = stability_selection(GreedySelector(n_features_to_select=4), X[:, 4:], n_subsamples=10)
-    assert noise.stability < 0.6
-    assert "stability 1.00" in str(signal)
+def hubs(seed=0, n=300):
+    """Five patterns; one feature of each (0, 9, …) carries it nearly alone, eight follow weakly."""
+    rng = np.random.default_rng(seed)
+    signal, noise = np.r_[2.0, np.full(8, 0.8)], np.r_[0.6, np.ones(8)]
+    factors = np.repeat(rng.standard_normal((n, 5)), 9, axis=1)
+    return factors * np.tile(signal, 5) + rng.standard_normal((n, 45)) * np.tile(noise, 5)
+
+
+def noisy_copies(seed=0, n=200, extra=20):
+    """Eight patterns in six noisy copies each, and noise."""
+    rng = np.random.default_rng(seed)
+    copies = np.repeat(rng.standard_normal((n, 8)), 6, axis=1) + 0.2 * rng.standard_normal((n, 48))
+    return np.hstack([copies, rng.standard_normal((n, extra))])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_where_nothing_stands_in_groups_change_nothing(seed):
+    found = stability_selection(GreedySelector(n_features_to_select=5), hubs(seed), n_subsamples=10)
+    assert found.get_support(indices=True).tolist() == [0, 9, 18, 27, 36]
+    assert found.stability == found.group_stability == 1
+    assert len(np.unique(found.groups)) == 45
+    np.testing.assert_array_equal(found.found_again, found.frequencies)
+    assert "stability 1.00" in str(found)
+    noise = np.random.default_rng(seed).standard_normal((100, 200))
+    found = stability_selection(GreedySelector(n_features_to_select=8), noise, n_subsamples=10)
+    assert found.stability == pytest.approx(found.group_stability, abs=1e-12)
+    # Two halves that are not of one pair share half of their samples: a little above 0.
+    assert -0.1 < found.stability < 0.2
+
+
+@pytest.mark.parametrize(
+    "selector", [GreedySelector(), SPCAPSD(), LaplacianScore()], ids=lambda s: type(s).__name__
+)
+def test_of_noisy_copies_another_one_is_kept_each_time_but_of_the_same_group(selector):
+    selector = selector.set_params(n_features_to_select=8)
+    for seed in (0, 1):
+        X = noisy_copies(seed)
+        found = stability_selection(selector, X, n_subsamples=10)
+        assert found.stability < 0.4
+        assert found.group_stability > 0.95
+        assert found.group_lower <= found.group_stability <= found.group_upper
+        groups = found.groups[:48].reshape(8, 6)
+        assert np.all(groups == groups[:, :1])
+        assert len(np.unique(found.groups)) == 8 + 20
+        assert found.found_again[:48].min() > 0.85 > 0.5 > found.frequencies.mean()
+        assert "of groups that stand in for one another" in str(found)
+        report = selector.fit(X).selection_report_
+        assert report.kept.tolist() == np.argsort(selector.ranking_)[:8].tolist()
+        np.testing.assert_array_equal(report.found_again, np.ones(8))
 
 
 @pytest.mark.parametrize(

@@ -350,7 +350,8 @@ def about_choice(choice: Choice, wanted: Wanted) -> str:
             kept += f"the other {'one adds' if rest == 1 else f'{rest} add'} nothing"
         return (
             f"the {counted(available, 'feature') if not one else 'one feature'} with a nonzero "
-            f"score {'explains' if one else 'explain'} {curve[-1]:.1%} of the variance, not the "
+            f"score {'accounts' if one else 'account'} for {curve[-1]:.1%} of the variance, "
+            f"not the "
             f"{wanted.r2:.0%} asked for; {kept}"
         )
     if wanted.count is not None and wanted.count > available:

@@ -10,6 +10,10 @@ Three numbers, each with one meaning wherever it is shown:
 * what they **account for** in this table: R² of all features on the kept ones, in the samples that
   they were chosen on;
 * what they **make up**: their own share of the total variance.
+
+Where features stand in for one another, which of them is kept is chance. So each kept feature is
+looked for in what was picked without each part: itself, or a feature that stands in for it
+(squared correlation of at least 0.8, :mod:`jointsparse.solvers.stand_ins`).
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from jointsparse.moments import Moments
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.held_out import RCOND
+from jointsparse.solvers.stand_ins import found_again
 from jointsparse.trials import N_RANDOM, Cut, Trials, Worth
 from jointsparse.verdict import rows_of, verdict_of
 
@@ -35,18 +40,18 @@ N_STAND_INS = 3
 
 @dataclass(frozen=True)
 class StandIns:
-    """For each dropped feature, the kept ones that explain it best, taken greedily.
+    """For each dropped feature, the kept ones that stand in for it best, taken greedily.
 
     Attributes
     ----------
     dropped : ndarray of shape (n_dropped,)
         The dropped features.
     kept : ndarray of shape (n_dropped, n_stand_ins)
-        The kept feature that explains it best, the one that adds most to that, …; -1 for none.
+        The kept feature that has most of it, the one that adds most to that, …; -1 for none.
     r2 : ndarray of shape (n_dropped, n_stand_ins)
-        Share of the dropped feature's variance that the first, the first two, … explain.
+        Share of the dropped feature's variance that the first, the first two, … account for.
     r2_all : ndarray of shape (n_dropped,)
-        What all kept features together explain of it; NaN for a constant feature.
+        What all kept features together account for of it; NaN for a constant feature.
     """
 
     dropped: IntArray
@@ -93,10 +98,16 @@ class SelectionReport:
         What the first principal component, the first two, … account for.
     stand_ins : StandIns
         For each dropped feature, the kept ones that predict it.
+    kept : ndarray of int of shape (n_kept,)
+        The kept features, best first.
+    found_again : ndarray of shape (n_kept,)
+        For each of them, the share of the parts without which it *or a feature that stands in for
+        it* is among as many picks: 1 where it does not depend on the samples at hand. NaN where the
+        selection was not repeated in parts.
+    emptied : bool
+        Whether nothing is kept because the model's penalties removed every feature.
     extremes : Extremes or None
         Columns and samples that hold a few gross values; None where that is not known.
-    kept : ndarray of shape (n_kept,) or None
-        The kept features; None in reports of earlier versions.
     """
 
     n_kept: int
@@ -112,14 +123,15 @@ class SelectionReport:
     own_share: float
     pca_curve: FloatArray
     stand_ins: StandIns
+    kept: IntArray
+    found_again: FloatArray
+    emptied: bool = False
     extremes: Extremes | None = None
-    kept: IntArray | None = None
 
     @property
     def extremes_matter(self) -> bool:
         """Whether gross values concern this set: see :meth:`Extremes.matter`."""
-        kept = np.empty(0, dtype=np.int64) if self.kept is None else self.kept
-        return self.extremes is not None and self.extremes.matter(kept)
+        return self.extremes is not None and self.extremes.matter(self.kept)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -194,7 +206,12 @@ class SelectionReport:
 
 
 def selection_report(
-    moments: Moments, kept: Any, cut: Cut | None = None, extremes: Extremes | None = None
+    moments: Moments,
+    kept: Any,
+    cut: Cut | None = None,
+    extremes: Extremes | None = None,
+    *,
+    emptied: bool = False,
 ) -> SelectionReport:
     """Measure what a set of features is worth.
 
@@ -203,10 +220,12 @@ def selection_report(
     moments : Moments
         The data.
     kept : ndarray of int
-        The kept features; may be none.
+        The kept features, best first; may be none.
     cut : Cut or None
         The samples in parts, with what was picked without each part; None where there is nothing to
         hold out.
+    emptied : bool
+        Whether nothing is kept because no feature is left in the model.
     extremes : Extremes or None
         Gross values, where they are known of more samples than these; None looks for them here.
     """
@@ -222,7 +241,7 @@ def selection_report(
     )
     pca_curve = _pca_curve(columns, kept.size)
     worth = None
-    if cut is not None and cut.picked and kept.size:
+    if cut is not None and cut.picked and 0 < kept.size < moments.n_features:
         worth = Trials(moments, cut).worth(kept.size)
     return SelectionReport(
         n_kept=kept.size,
@@ -231,16 +250,30 @@ def selection_report(
         more_patterns=found.limited,
         n_significant=int(found.significant.sum()),
         worth=worth,
-        why_not="there are no samples to hold out" if cut is None else cut.why_not,
+        why_not=_why_not_held_out(moments, kept, cut),
         r2=own,
         pca_r2=float(pca_curve[-1]) if kept.size else 0.0,
         random_r2=np.array(others),
         own_share=float(moments.variances[kept].sum() / moments.total_variance),
         pca_curve=pca_curve,
         stand_ins=_stand_ins(columns, kept),
-        extremes=extreme_values(moments) if extremes is None else extremes,
         kept=kept,
+        found_again=_found_again(columns, kept, cut),
+        emptied=emptied,
+        extremes=extreme_values(moments) if extremes is None else extremes,
     )
+
+
+def _why_not_held_out(moments: Moments, kept: IntArray, cut: Cut | None) -> str:
+    if kept.size == moments.n_features:
+        return "every feature is kept"
+    return "there are no samples to hold out" if cut is None else cut.why_not
+
+
+def _found_again(columns: Columns, kept: IntArray, cut: Cut | None) -> FloatArray:
+    if cut is None or not (cut.picked and cut.repeated):
+        return np.full(kept.size, np.nan)
+    return found_again(columns, kept, [picked.order[: kept.size] for picked in cut.picked])
 
 
 def _basis(columns: Columns, features: IntArray) -> Array:

@@ -19,7 +19,7 @@ of what can be predicted.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 
@@ -94,11 +94,14 @@ class Cut:
         What was picked without each part; none where that could not be done.
     why_not : str
         Why it could not, in words.
+    repeated : bool
+        Whether the selection was repeated in each part; not where the set is given.
     """
 
     parts: tuple[IntArray, ...] | None = None
     picked: tuple[Picked, ...] = ()
     why_not: str = ""
+    repeated: bool = True
 
 
 def _has_rows(moments: Moments) -> bool:
@@ -121,6 +124,17 @@ def rows_that_take_part(n_samples: int) -> IntArray:
     return np.random.default_rng(0).permutation(n_samples)[:MOST_ROWS]
 
 
+def cut_into_parts(rows: IntArray) -> tuple[IntArray, ...]:
+    """Return K parts of some samples, in the order in which they come."""
+    return tuple(np.sort(part) for part in np.array_split(rows, N_FOLDS))
+
+
+def without_part(moments: Moments, rows: IntArray, part: IntArray) -> tuple[Moments, IntArray]:
+    """Return the samples that a selection may see when a part is the judge, and their rows."""
+    others = np.sort(np.setdiff1d(rows, part))
+    return _of_rows(moments, others), others
+
+
 def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
     """Select in all parts of the samples but one, for each of them.
 
@@ -140,9 +154,8 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
             assert moments.halves is not None
             return Cut(None, tuple(pick(half, None) for half in moments.halves))
         rows = rows_that_take_part(moments.n_samples)
-        parts = tuple(np.sort(part) for part in np.array_split(rows, N_FOLDS))
-        training = (np.sort(np.setdiff1d(rows, part)) for part in parts)
-        return Cut(parts, tuple(pick(_of_rows(moments, some), some) for some in training))
+        parts = cut_into_parts(rows)
+        return Cut(parts, tuple(pick(*without_part(moments, rows, part)) for part in parts))
     except ValueError as error:
         return Cut(why_not=f"the method refuses a part of the samples ({error})")
 
@@ -262,8 +275,8 @@ class Trials:
         found = [self._judged(int(size)) for size in sizes]
         return Curve(
             sizes,
-            np.array([_total(judged).r2 for judged in found]),
-            np.array([_error(judged) for judged in found]),
+            np.array([total_of(judged).r2 for judged in found]),
+            np.array([error_of(judged) for judged in found]),
             np.array([self._coverage(int(h), j) for h, j in zip(sizes, found, strict=True)]),
         )
 
@@ -271,12 +284,12 @@ class Trials:
         """Judge a number of features, beside random sets, principal components and the ceiling."""
         judged = self._judged(count)
         sets = [order[:count] for order in self.orders]
-        total = _total(judged)
+        total = total_of(judged)
         kept = self._predictable(sets)
         random = self._random(count)
         return Worth(
             r2=total.r2,
-            error=_error(judged),
+            error=error_of(judged),
             r2_significant=total.r2_inside,
             random=np.array([found.r2 for found in random]),
             random_significant=np.array([found.r2_inside for found in random]),
@@ -294,7 +307,7 @@ class Trials:
     def _coverage(self, count: int, judged: Sequence[Judged]) -> float:
         if self._ceiling.total <= 0:
             return float("nan")
-        total = _total(judged)
+        total = total_of(judged)
         kept = self._predictable([order[:count] for order in self.orders])
         return (kept + total.total_inside - total.missed_inside) / self._ceiling.total
 
@@ -303,7 +316,7 @@ class Trials:
         rng = np.random.default_rng(0)
         size = min(count, varying.size)
         sets = [rng.choice(varying, size, replace=False) for _ in range(N_RANDOM)]
-        return [_total([fold.judge(features) for fold in self.folds]) for features in sets]
+        return [total_of([fold.judge(features) for fold in self.folds]) for features in sets]
 
     def _pca(self, count: int, sets: Sequence[IntArray]) -> float:
         missed = total = 0.0
@@ -365,15 +378,19 @@ class _Ceiling:
         return cls(gains, max(total, 0.0))
 
 
-def _total(judged: Sequence[Judged]) -> Judged:
+def total_of(judged: Sequence[Judged]) -> Judged:
+    """Return all folds together."""
     return reduce(add, judged)
 
 
-def _error(judged: Sequence[Judged]) -> float:
+def error_of(judged: Sequence[Judged]) -> float:
+    """Return the standard error of R² over the folds."""
     shares = [one.r2 for one in judged]
     return float(np.std(shares, ddof=1) / np.sqrt(len(shares))) if len(shares) > 1 else 0.0
 
 
 def fixed_cut(moments: Moments, kept: IntArray, significant: NDArray[np.bool_]) -> Cut:
     """Return a cut in which every part has the same kept features: for samples that are new."""
-    return cut_and_pick(moments, lambda some, rows: Picked(kept, significant))
+    return replace(
+        cut_and_pick(moments, lambda some, rows: Picked(kept, significant)), repeated=False
+    )

@@ -27,6 +27,8 @@ def verdict_of(report: SelectionReport) -> str:
     """Return the first sentence that applies."""
     if report.n_patterns == 0:
         return _about_noise(report)
+    if report.emptied:
+        return "Nothing is kept: the penalties remove every feature from the model; use lower ones."
     if report.n_kept == 0:
         return (
             f"Nothing is kept: the table has {patterns_in_words(report)}, "

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from jointsparse.io import Table
     from jointsparse.model_selection import Comparison, MethodResult
 
-HELP = "Run several methods side by side: what each keeps, what it is worth, how they agree."
+HELP = "Run several methods side by side: what each keeps, what that predicts, how they agree."
 QUICK = ("greedy", "spca-psd", "spca", "jspca", "spcafs", "laplacian-score")
 SCORES = {"accuracy": "ACC", "nmi": "NMI", "ari": "ARI"}
 _NAME_LENGTH = 18
@@ -65,8 +65,8 @@ class CompareOptions:
         typer.Option(
             "--features",
             metavar="K",
-            help="How many each keeps: a count or a share such as 0.2. By default the fewest that "
-            "explain 90 % of the variance, picked greedily.",
+            help="How many each keeps: a count or a share such as 0.2. By default as many as new "
+            "samples call for, picked greedily.",
         ),
     ] = None
     label: Annotated[
@@ -185,10 +185,16 @@ def _count(wanted: int | float | None, table: "Table", values: Any) -> int:
     if wanted is None:
         from jointsparse.methods.greedy_selector import GreedySelector
 
+        selector = GreedySelector()
         try:
-            return int(GreedySelector().fit(values).get_support().sum())
+            with fitting.collect_warnings(selector):
+                count = int(selector.fit(values).get_support().sum())
         except ValueError as error:
             raise told(error) from error
+        if count == 0:
+            why = selector.selection_report_.verdict.rstrip(".")
+            raise CommandError(f"{why}; say with --features how many to compare")
+        return count
     count = wanted if isinstance(wanted, int) else max(1, round(wanted * n_features))
     fitting.check_count(count, n_features)
     return int(count)
@@ -239,23 +245,25 @@ def made() -> str:
 def _rows(found: "Comparison") -> tuple[list[str], list[list[Any]]]:
     """Return header and cells: a line for each method, then PCA, random and all features."""
     labelled = found.scores_of_all is not None
-    header = ["method", "kept", "r2_held_out", "r2_std", "stability", "lower", "upper", "seconds"]
+    header = ["method", "kept", "r2_held_out", "r2_std", "stability", "lower", "upper"]
+    header += ["group_stability", "group_lower", "group_upper", "seconds"]
     header += [f"{score}{end}" for score in SCORES for end in ("", "_std")] if labelled else []
     header += [f"jaccard_{result.name}" for result in found.results] + ["features", "error"]
     overlap = found.jaccard
     rows = []
     for number, result in enumerate(found.results):
         names = "; ".join(found.feature_names[j] for j in result.kept)
-        row = [result.name, len(result.kept), *result.r2, *result.stability, result.seconds]
+        row = [result.name, len(result.kept), *result.r2, *result.stability]
+        row += [*result.group_stability, result.seconds]
         row += _cells(result.scores) if labelled else []
         rows.append([*map(_blank, [*row, *overlap[number]]), names, result.error])
     nothing = [""] * len(found.results)
     for name, r2 in (("PCA", found.pca_r2), ("random features", found.random_r2)):
         scores = [""] * 2 * len(SCORES) if labelled else []
-        rows.append([name, found.n_kept, *r2, "", "", "", "", *scores, *nothing, "", ""])
+        rows.append([name, found.n_kept, *r2, *[""] * 7, *scores, *nothing, "", ""])
     if labelled:
         scores = _cells(found.scores_of_all)
-        rows.append(["all features", found.n_features, *[""] * 6, *scores, *nothing, "", ""])
+        rows.append(["all features", found.n_features, *[""] * 9, *scores, *nothing, "", ""])
     return header, rows
 
 
@@ -280,6 +288,7 @@ def as_record(found: "Comparison", table: "Table", options: CompareOptions) -> d
         "n_features": found.n_features,
         "n_kept": found.n_kept,
         "n_subsamples": found.n_subsamples,
+        "verdict": found.verdict,
         "methods": [_method_record(found, result) for result in found.results],
         "pca_r2_held_out": _mean_std(found.pca_r2),
         "random_r2_held_out": _mean_std(found.random_r2),
@@ -293,17 +302,21 @@ def as_record(found: "Comparison", table: "Table", options: CompareOptions) -> d
 
 
 def _method_record(found: "Comparison", result: "MethodResult") -> dict[str, Any]:
-    value, lower, upper = result.stability
     return {
         "method": result.name,
         "kept": [found.feature_names[j] for j in result.kept],
         "r2_held_out": _mean_std(result.r2),
-        "stability": {"value": value, "lower": lower, "upper": upper},
+        "stability": _interval(result.stability),
+        "group_stability": _interval(result.group_stability),
         "scores": _score_record(result.scores),
         "seconds": result.seconds,
         "warnings": list(result.warnings),
         "error": result.error or None,
     }
+
+
+def _interval(found: tuple[float, float, float]) -> dict[str, float]:
+    return dict(zip(("value", "lower", "upper"), found, strict=True))
 
 
 def _mean_std(pair: tuple[float, float]) -> dict[str, float]:
@@ -326,11 +339,22 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     console.print(heading, soft_wrap=True)
     for note in table.notes:
         console.print(Text(f"note: {visible(note)}", "dim"))
-    shown = _table(found, glyphs, wide=True)
+    console.print()
+    verdict = found.verdict.replace("±", glyphs.plus_minus)
+    console.print(Text(verdict, "bold"), soft_wrap=True)
     endless = console.options.update(width=1000, max_width=1000)
-    if console.measure(shown, options=endless).maximum > console.width:  # no room for the spreads
-        shown = _table(found, glyphs, wide=False)
+    for wide, groups in ((True, True), (False, True), (False, False)):
+        shown = _table(found, glyphs, wide=wide, groups=groups)
+        if console.measure(shown, options=endless).maximum <= console.width:
+            break  # else there is no room for the spreads, or for the groups
     console.print(shown)
+    explained = (
+        "predicted: share of the dropped features that the kept ones predict in new samples "
+        f"(selected and regressed on one half of the samples, judged on the other; mean "
+        f"{glyphs.plus_minus} standard deviation of {found.n_subsamples} halves); of principal "
+        "components, which are made of all features, the share of all"
+    )
+    console.print(Text(explained, "dim"))
     if len(found.results) > 1:
         console.print(Text("overlap of the selections (Jaccard index)", "bold"))
         for part in _overlap_tables(found, console.width):
@@ -340,19 +364,24 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     console.print(
         Text(
             f"{shared} of the {counted(kept, 'feature')} that any method keeps "
-            f"{'is' if shared == 1 else 'are'} kept by all; measured on {found.n_subsamples} "
-            "halves of the samples"
+            f"{'is' if shared == 1 else 'are'} kept by all"
+            + ("; features that stand in for one another are a group" if groups else "")
         ),
         soft_wrap=True,
     )
 
 
-def _table(found: "Comparison", glyphs: Glyphs, wide: bool) -> RichTable:
+def _table(found: "Comparison", glyphs: Glyphs, *, wide: bool, groups: bool) -> RichTable:
     labelled = found.scores_of_all is not None
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", no_wrap=wide, overflow="fold", style="bold")
-    titles = [f"held-out {glyphs.r_squared}, %", "stability"]
-    titles += ["95 % interval"] * wide + ["seconds"] + list(SCORES.values()) * labelled
+    titles = ["predicted, %", "stability"]
+    titles += (
+        ["95 % interval"] * wide
+        + ["of groups"] * groups
+        + ["seconds"]
+        + list(SCORES.values()) * labelled
+    )
     for title in titles:
         # Where even this is too wide, titles take several lines: nothing is cut off.
         table.add_column(title, justify="right", no_wrap=wide, overflow="fold")
@@ -366,14 +395,18 @@ def _table(found: "Comparison", glyphs: Glyphs, wide: bool) -> RichTable:
             Text(_percent(result.r2, glyphs, wide)),
             Text(f"{value:.2f}"),
             *([Text(f"{lower:.2f} to {upper:.2f}")] if wide else []),
+            *([Text(f"{result.group_stability[0]:.2f}")] if groups else []),
             Text(f"{result.seconds:.2f}"),
             *_score_cells(result.scores, glyphs, wide),
         )
     table.add_section()
-    for name, r2 in (("PCA", found.pca_r2), ("random features", found.random_r2)):
-        table.add_row(Text(name, "dim"), Text(_percent(r2, glyphs, wide), "dim"))
+    # The spread of chance is there on every terminal: without it nothing can be compared.
+    random = Text(_percent(found.random_r2, glyphs, True), "dim")
+    table.add_row(Text(f"{counted(found.n_kept, 'random feature')}", "dim"), random)
+    pca = Text(_percent(found.pca_r2, glyphs, wide), "dim")
+    table.add_row(Text(f"{counted(found.n_kept, 'principal component')}", "dim"), pca)
     if labelled:
-        empty = [""] * (4 if wide else 3)
+        empty = [""] * (3 + wide + groups)
         cells = _score_cells(found.scores_of_all, glyphs, wide)
         table.add_row(Text("all features", "dim"), *empty, *cells)
     return table

@@ -239,7 +239,7 @@ def _print(
     console.print(table)
     gaps = [row[5] for row in rows if not math.isnan(row[5])]
     if gaps:
-        console.print(Text(f"every point is within {max(gaps):.1e} of its optimum (certified)"))
+        console.print(Text(f"every point is solved to within {max(gaps):.1e} (proved)"))
 
 
 def _changes(enter: list[str], leave: list[str], glyphs: Glyphs) -> str:

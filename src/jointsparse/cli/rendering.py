@@ -20,10 +20,11 @@ MOST_SHOWN = 30  # kept features that are shown where no number is asked for
 _NARROWEST = 10  # cells of names, however narrow the terminal
 # Rank, share or score, kept mark, four gaps between columns and two edges.
 _OTHER_CELLS = 4 + 10 + 4 + 4 * 3 + 2
+_AGAIN_CELLS = 6 + 3  # "3 of 3" and a gap
 
 RANKING_HEADER = (
     *("rank", "feature", "score", "kept", "r2", "stand_in", "stand_in_r2"),
-    *("shared", "p_value"),
+    *("shared", "p_value", "found_again"),
 )
 
 _DIAGNOSTICS = {
@@ -43,7 +44,9 @@ class Row:
     ``r2`` is what the kept features down to this one account for of all, in this table; of a
     dropped feature, ``stand_in`` is the kept one that predicts it best, and ``stand_in_r2`` how
     much of it. ``shared`` is the share of the feature that the others account for, and ``p_value``
-    how probable so much is for a feature that has nothing to do with them.
+    how probable so much is for a feature that has nothing to do with them. ``found_again`` is the
+    share of the parts of the samples in which a kept feature, or one that stands in for it, is
+    found again.
     """
 
     rank: int
@@ -55,6 +58,7 @@ class Row:
     stand_in_r2: float | None = None
     shared: float | None = None
     p_value: float | None = None
+    found_again: float | None = None
 
 
 def ranking_rows(selection: Selection) -> list[Row]:
@@ -64,10 +68,13 @@ def ranking_rows(selection: Selection) -> list[Row]:
     shares = getattr(selection.estimator, "feature_shares_", None)
     pvalues = getattr(selection.estimator, "feature_pvalues_", None)
     stand_ins: dict[int, tuple[str, float]] = {}
+    again: dict[int, float] = {}
     if selection.report is not None and selection.report.n_kept:
         found = selection.report.stand_ins
         best = zip(found.dropped, found.kept[:, 0], found.r2[:, 0], strict=True)
         stand_ins = {int(d): (names[int(k)], float(share)) for d, k, share in best if k >= 0}
+        pairs = zip(selection.report.kept.tolist(), selection.report.found_again, strict=True)
+        again = {feature: float(share) for feature, share in pairs if not math.isnan(share)}
     return [
         Row(
             rank,
@@ -75,8 +82,11 @@ def ranking_rows(selection: Selection) -> list[Row]:
             float(scores[column]),
             bool(kept[column]),
             r2.get(rank) if kept[column] else None,
-            *stand_ins.get(column, (None, None)),
-            *(None if known is None else float(known[column]) for known in (shares, pvalues)),
+            stand_in=stand_ins.get(column, (None, None))[0],
+            stand_in_r2=stand_ins.get(column, (None, None))[1],
+            shared=None if shares is None else float(shares[column]),
+            p_value=None if pvalues is None else float(pvalues[column]),
+            found_again=again.get(column),
         )
         for rank, column in enumerate(selection.best_first, start=1)
     ]
@@ -120,13 +130,14 @@ def as_record(selection: Selection) -> dict[str, Any]:
 
 
 def _worth_record(selection: Selection) -> dict[str, Any] | None:
-    """Return what the kept features explain, beside PCA and random features."""
+    """Return what the kept features predict, account for and make up, beside the baselines."""
     report = selection.report
     if report is None:
         return None
     _, _, mean, spread = report.headline
     return {
         "n_patterns": report.n_patterns,
+        "more_patterns": report.more_patterns,
         "n_significant": report.n_significant,
         "r2": report.r2,
         "own_share": report.own_share,
@@ -205,7 +216,9 @@ def print_selection(console: Console, selection: Selection, top: int | None, ver
         names = selection.table.names
         unrelated = set() if related is None else {names[j] for j in (~related).nonzero()[0]}
         represented = _represented(rows, unrelated)
-        console.print(_ranking_table(console.width, shown, represented, glyphs))
+        worth = None if selection.report is None else selection.report.worth
+        parts = 0 if worth is None else worth.n_folds
+        console.print(_ranking_table(console.width, shown, represented, parts, glyphs))
     if shown and len(rows) > len(shown):
         console.print(Text(_rest_line(rows[len(shown) :], len(rows), glyphs), "dim"))
     if verbose:
@@ -255,12 +268,14 @@ def _heading(selection: Selection, glyphs: Glyphs) -> Text:
 
 
 def _ranking_table(
-    width: int, rows: list[Row], represented: dict[str, list[str]], glyphs: Glyphs
+    width: int, rows: list[Row], represented: dict[str, list[str]], parts: int, glyphs: Glyphs
 ) -> RichTable:
+    """Return the table; ``parts`` is in how many parts of the samples features may be found."""
     names = [visible(row.feature) for row in rows]
     shared = all(row.shared is not None for row in rows)
     dropped = any(not row.kept for row in rows)
-    room = max(width - _OTHER_CELLS, _NARROWEST)
+    again = parts > 0 and any(row.found_again is not None for row in rows)
+    room = max(width - _OTHER_CELLS - (_AGAIN_CELLS if again else 0), _NARROWEST)
     name_cells = min(max(map(cell_len, names)), max(room // 2, _NARROWEST))
     text_cells = room - name_cells
 
@@ -270,6 +285,8 @@ def _ranking_table(
     if dropped:
         table.add_column("kept", justify="center", no_wrap=True)
     table.add_column("shared" if shared else "score", justify="right", no_wrap=True)
+    if again:
+        table.add_column("again", justify="right", no_wrap=True)
     if represented:
         table.add_column("stands in for", no_wrap=True, overflow="ellipsis")
     for row, name in zip(rows, names, strict=True):
@@ -282,9 +299,14 @@ def _ranking_table(
             Text(shorten_middle(name, name_cells, glyphs.ellipsis), "bold" if row.kept else "dim"),
             *([Text(glyphs.tick if row.kept else "", "bold")] if dropped else []),
             Text(number),
+            *([Text(_again(row, parts))] if again else []),
             *([Text(others)] if represented else []),
         )
     return table
+
+
+def _again(row: Row, parts: int) -> str:
+    return "" if row.found_again is None else f"{round(row.found_again * parts)} of {parts}"
 
 
 def _few(names: list[str], cells: int, glyphs: Glyphs) -> str:
@@ -343,6 +365,11 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
             f"together {percent(worth.ceiling)}; {counted(count, 'principal component')} of all "
             f"features {'gives' if count == 1 else 'give'} {percent(worth.pca)}"
         )
+        if not math.isnan(report.found_again[0]):
+            lines["again"] = (
+                "how often a feature, or one that stands in for it, is kept when a part of the "
+                "samples is left out"
+            )
     if report is not None and report.n_kept:
         lines["in this table"] = (
             f"the kept account for {percent(report.r2)} of the variance and make up "
@@ -354,12 +381,16 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
             f"{counted(report.n_features, 'feature')} share something with others"
         )
     lines |= extremes_in_words(selection)
-    lines["the model"] = _outcome_line(selection)
+    certificate = getattr(selection.estimator, "set_certificate_", None)
+    if certificate is None:
+        lines["the model"] = _outcome_line(selection)
+    else:
+        lines["the set"] = visible(str(certificate))
     return lines
 
 
 def _outcome_line(selection: Selection) -> str:
-    """Say how good the fit is: a certificate where there is one, else why it stopped."""
+    """Say how far the model is solved: what is proved, else why it stopped."""
     estimator = selection.model
     n_iter = getattr(estimator, "n_iter_", None)
     steps = "" if n_iter is None else f"{counted(int(n_iter), 'iteration')}, "

@@ -62,7 +62,7 @@ class SelectOptions:
             "--features",
             metavar="K",
             help="How many to keep: a count, a share such as 0.2, support (all nonzero scores) or "
-            "auto (the fewest that explain 90 % of the variance), the default.",
+            "auto (as many as new samples call for, none in noise), the default.",
         ),
     ] = None
     r2: Annotated[
@@ -70,7 +70,8 @@ class SelectOptions:
         typer.Option(
             "--r2",
             metavar="SHARE",
-            help="Keep the fewest features that explain this share of the variance of all.",
+            help="Keep the fewest features that account for this share of the variance in this "
+            "table.",
         ),
     ] = None
     rule: Annotated[

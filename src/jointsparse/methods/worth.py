@@ -45,6 +45,7 @@ class SelectionWorth:
     """
 
     support_: NDArray[np.bool_]
+    ranking_: IntArray
     selection_report_: SelectionReport
     # Samples or moments, their parts and labels, and gross values where not all samples are kept.
     _remembered: tuple[Any, Cut | None, Any, Extremes | None]
@@ -104,7 +105,7 @@ class SelectionWorth:
         moments = X
         if not isinstance(X, Moments):
             moments = _moments_to_judge(self._data_for_report(X))
-        kept = np.flatnonzero(self.support_)
+        kept = self._best_first()
         cut = None
         if kept.size and not new:
             cut = self._cut(moments, y)
@@ -170,7 +171,14 @@ class SelectionWorth:
     def _make_report(
         self, moments: Moments, cut: Cut | None, extremes: Extremes | None = None
     ) -> SelectionReport:
-        return selection_report(moments, np.flatnonzero(self.support_), cut, extremes)
+        kept = self._best_first()
+        scores = np.asarray(getattr(self, "feature_scores_", 1.0))
+        emptied = kept.size == 0 and not (scores > 0).any()
+        return selection_report(moments, kept, cut, extremes, emptied=emptied)
+
+    def _best_first(self) -> IntArray:
+        kept = np.flatnonzero(self.support_)
+        return kept[np.argsort(self.ranking_[kept], kind="stable")]
 
     def _remember(self, moments: Moments, cut: Cut | None, y: Any = None) -> None:
         """Keep what the report will need: samples of its own, or moments."""

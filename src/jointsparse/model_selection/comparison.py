@@ -16,12 +16,20 @@ from sklearn.base import clone
 from jointsparse.methods.select_features import SelectFeatures
 from jointsparse.metrics import clustering_scores, selection_stability
 from jointsparse.model_selection.grid import as_moments, fit_to
-from jointsparse.model_selection.stability import complementary_pairs, support_on
+from jointsparse.model_selection.stability import (
+    complementary_pairs,
+    group_stability,
+    stand_in_groups,
+    support_on,
+)
 from jointsparse.moments import Moments
 from jointsparse.selection import is_number
-from jointsparse.solvers.held_out import Fold, held_out_folds
+from jointsparse.significance import feature_significance
+from jointsparse.solvers.held_out import Fold, Judged, held_out_folds
+from jointsparse.text import counted, percent
+from jointsparse.trials import total_of
 
-N_RANDOM = 5  # random sets for each half of the samples
+N_RANDOM = 10  # random sets, each judged in all halves
 Interval = tuple[float, float, float]  # value, lower and upper end
 MeanAndSpread = tuple[float, float]
 
@@ -39,10 +47,13 @@ class MethodResult:
     seconds : float
         Time of the fit to all samples.
     r2 : tuple of float
-        Share of the variance of all features that the kept ones explain on held-out samples, mean
-        and standard deviation: features *and* regression from one half, judged on the other.
+        Share of the dropped features that the kept ones predict in new samples: features *and*
+        regression from one half, judged on the other. Of all halves together, and the standard
+        deviation over them.
     stability : tuple of float
         Nogueira's index of the selections on the halves, and its 95 % confidence interval.
+    group_stability : tuple of float
+        The same where features that stand in for one another count as one.
     scores : dict or None
         Accuracy, NMI and ARI of K-means on the kept features against the labels: mean and standard
         deviation over the runs. None without labels.
@@ -57,6 +68,7 @@ class MethodResult:
     seconds: float = np.nan
     r2: MeanAndSpread = (np.nan, np.nan)
     stability: Interval = (np.nan, np.nan, np.nan)
+    group_stability: Interval = (np.nan, np.nan, np.nan)
     scores: dict[str, MeanAndSpread] | None = None
     warnings: tuple[str, ...] = ()
     error: str = ""
@@ -76,8 +88,12 @@ class Comparison:
         Size of the data, and the number of features asked for.
     n_subsamples : int
         Halves of the samples on which each method selected again.
-    pca_r2, random_r2 : tuple of float
-        What as many principal components and as many random features explain, as ``r2``.
+    pca_r2 : tuple of float
+        What as many principal components give of all features, mean and standard deviation over
+        the halves.
+    random_r2 : tuple of float
+        What as many random features predict, as ``r2``: mean and standard deviation over ten sets,
+        each judged in all halves.
     scores_of_all : dict or None
         Scores of K-means on all features.
     """
@@ -93,6 +109,34 @@ class Comparison:
     scores_of_all: dict[str, MeanAndSpread] | None
 
     @property
+    def verdict(self) -> str:
+        """Which method predicts most, if any does beyond the spread; how they compare with chance.
+
+        A difference counts where it is larger than the larger of the two standard deviations.
+        """
+        good = [result for result in self.results if not result.error]
+        if not good:
+            return "No method could be fitted."
+        best = max(good, key=lambda result: result.r2[0])
+        near = [r.name for r in good if r is not best and not _beyond(best.r2, r.r2)]
+        words = f"{best.name} predicts most of the dropped features ({_in_percent(best.r2)})"
+        if len(good) == 1:
+            words = f"{best.name} predicts {_in_percent(best.r2)} of the dropped features"
+        elif len(near) == len(good) - 1:
+            words = (
+                "No method predicts more of the dropped features than another, beyond the spread "
+                f"({_in_percent(best.r2)} for {best.name})"
+            )
+        elif near:
+            words += f"; within the spread of it: {', '.join(near)}"
+        above = sum(_beyond(result.r2, self.random_r2) for result in good)
+        return (
+            f"{words}. {above or 'None'} of {counted(len(good), 'method')} predict"
+            f"{'s' if above == 1 else ''} more than random features ({_in_percent(self.random_r2)})"
+            ", beyond the spread."
+        )
+
+    @property
     def jaccard(self) -> NDArray[np.float64]:
         """Overlap of every two selections: features in both over features in either."""
         sets = [set(result.kept) for result in self.results]
@@ -105,6 +149,15 @@ class Comparison:
         for result in self.results:
             counts[list(result.kept)] += 1
         return counts
+
+
+def _beyond(one: MeanAndSpread, other: MeanAndSpread) -> bool:
+    """Whether one mean is above another by more than either spread."""
+    return one[0] - other[0] > max(one[1], other[1])
+
+
+def _in_percent(pair: MeanAndSpread) -> str:
+    return f"{percent(pair[0], bare=True)} ± {percent(pair[1])}"
 
 
 def _overlap(one: set[int], other: set[int]) -> float:
@@ -123,11 +176,18 @@ def compare_methods(
     feature_names: Sequence[str] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Comparison:
-    """Run several methods on the same data and measure what each selection is worth.
+    r"""Run several methods on the same data and measure what each selection is worth.
 
     Every method keeps the same number of features. It is fitted to all samples, and again to both
-    halves of random pairs of halves: how much the selections on halves agree is its stability, and
-    what the features chosen on one half explain of the other half is its held-out R².
+    halves of random pairs of halves. With :math:`H_k` what it keeps on half k, and on the other
+    half of that pair v the squares of a feature and r its squared error by a regression on
+    :math:`H_k` (fitted to half k),
+
+    .. math:: R^2 = 1 - \frac{\sum_k\sum_{j\notin H_k} r_{jk}}{\sum_k\sum_{j\notin H_k} v_{jk}}
+
+    is what it predicts of the dropped features in new samples, and how much the :math:`H_k` agree
+    is its stability: as they are, and with features that stand in for one another (squared
+    correlation of at least 0.8) counted as one.
 
     Parameters
     ----------
@@ -221,8 +281,16 @@ class _Judge:
     ) -> None:
         self.moments, self.y, self.n_repeats, self.seed = moments, y, n_repeats, seed
         self.halves = [half for pair in pairs for half in pair]
-        # Fold k is fitted to half k and judged on the other half of its pair.
-        self.folds: list[Fold] = [f for pair in pairs for f in held_out_folds(moments, *pair)]
+        # Fold k is fitted to half k and judged on the other half of its pair. As in the trials of
+        # a single method, a feature that is not significant in half k is predicted by its mean.
+        self.folds: list[Fold] = [
+            fold
+            for one, other in pairs
+            for fold in held_out_folds(
+                moments, one, other, (_significant(moments, one), _significant(moments, other))
+            )
+        ]
+        self.groups = stand_in_groups(moments)
 
     def result(self, name: str, estimator: Any) -> MethodResult:
         """Fit to all samples and to the halves; a method that refuses says why."""
@@ -239,16 +307,17 @@ class _Judge:
                 supports = [support_on(estimator, self.moments, half) for half in self.halves]
         except ValueError as error:
             return MethodResult(name, error=str(error))
-        r2 = [
-            fold.r2(np.flatnonzero(support)) if support.any() else 0.0
+        judged = [
+            fold.judge(np.flatnonzero(support))
             for fold, support in zip(self.folds, supports, strict=True)
         ]
         return MethodResult(
             name=name,
             kept=tuple(kept.tolist()),
             seconds=seconds,
-            r2=_mean_and_spread(r2),
+            r2=_together(judged),
             stability=selection_stability(np.array(supports)),
+            group_stability=group_stability(np.array(supports), self.groups),
             scores=self.scores(kept),
             warnings=tuple(dict.fromkeys(str(warning.message) for warning in caught)),
         )
@@ -263,23 +332,28 @@ class _Judge:
         return found.summary()
 
     def random(self, count: int) -> MeanAndSpread:
-        """Return what random features explain."""
+        """Return what random features predict, in the same folds."""
         varying = np.flatnonzero(self.moments.variances > 0)
         rng = np.random.default_rng(self.seed)
         size = min(count, varying.size)
+        sets = [rng.choice(varying, size, replace=False) for _ in range(N_RANDOM)]
         return _mean_and_spread(
-            [
-                fold.r2(rng.choice(varying, size, replace=False))
-                for fold in self.folds
-                for _ in range(N_RANDOM)
-            ]
+            [total_of([fold.judge(features) for fold in self.folds]).r2 for features in sets]
         )
+
+
+def _significant(moments: Moments, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return feature_significance(Moments.from_data(moments.data[rows])).significant
 
 
 def _best_first(fitted: Any) -> NDArray[np.int64]:
     kept = np.flatnonzero(fitted.get_support())
     ranking = getattr(fitted, "ranking_", None)
     return kept if ranking is None else kept[np.argsort(np.asarray(ranking)[kept], kind="stable")]
+
+
+def _together(judged: Sequence[Judged]) -> MeanAndSpread:
+    return total_of(judged).r2, float(np.std([one.r2 for one in judged], ddof=1))
 
 
 def _mean_and_spread(values: Sequence[float]) -> MeanAndSpread:

@@ -1,10 +1,9 @@
 r"""What can be known about a selection without labels.
 
-A criterion judges a set of kept features several times (folds, or runs of K-means), so that its
-mean has a standard error; more is better.
+A criterion judges a set of kept features in several runs of K-means, so that its mean has a
+standard error; more is better. (``"held-out"`` judges how the set was found, not the set: it is in
+:mod:`jointsparse.model_selection.nested`.)
 
-* ``"held-out"``: R² of a regression of all features on the kept ones, on samples that were not used
-  for it, in five folds.
 * ``"agreement"``: normalised mutual information between K-means on the kept features and K-means on
   all of them.
 * ``"silhouette"``: silhouette of K-means on the kept features, *measured in all of them*. Measured
@@ -28,9 +27,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import feature_columns
 from jointsparse.solvers.greedy import row_axes
-from jointsparse.solvers.held_out import Fold, cross_validation_folds
 
-N_FOLDS = 5
 N_REFERENCES = 3  # clusterings by all features
 STARTS = 5  # of each of them; by the kept features every run has a single start
 SILHOUETTE_SAMPLES = 1000  # all their distances are kept
@@ -50,7 +47,7 @@ class Criterion:
     rows : ndarray of int
         The samples that are clustered.
     seed : int
-        Seed of K-means and of the folds.
+        Seed of K-means.
     """
 
     def __init__(
@@ -73,22 +70,8 @@ class Criterion:
         """Compute what all sets share, once and before there are several threads."""
 
     def values(self, kept: IntArray) -> FloatArray:
-        """Return the values, one for each fold or run; more is better."""
+        """Return the values, one for each run; more is better."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
-
-
-class HeldOut(Criterion):
-    """R² on held-out samples."""
-
-    def prepare(self) -> None:
-        """Cut the samples into folds."""
-        order = np.random.default_rng(self.seed).permutation(self.moments.n_samples)
-        parts = np.array_split(order, min(N_FOLDS, order.size // 2))
-        self._folds: list[Fold] = cross_validation_folds(self.moments, parts)
-
-    def values(self, kept: IntArray) -> FloatArray:
-        """Return R² in each fold."""
-        return np.array([fold.r2(kept) for fold in self._folds])
 
 
 class _Clusters(Criterion):
@@ -149,7 +132,6 @@ class Silhouette(_Clusters):
 
 
 KINDS: dict[str, type[Criterion]] = {
-    "held-out": HeldOut,
     "agreement": Agreement,
     "silhouette": Silhouette,
 }

@@ -24,14 +24,17 @@ from jointsparse.model_selection.grid import (
     lines_of,
     walk,
 )
+from jointsparse.model_selection.nested import Score, held_out_scores
 from jointsparse.moments import Moments
 from jointsparse.selection import is_number
+from jointsparse.trials import FEWEST_SAMPLES
 
 CRITERIA = ("held-out", "agreement", "silhouette", "rank", "rank+agreement")
 SHORTLIST = 9  # one in so many points is near enough in rank
 LISTED = 10  # points that are printed
+FEWEST_CLUSTERED = 4  # samples: fewer have no clusters to speak of
 _NAMES = {
-    "held-out": "R² on held-out samples",
+    "held-out": "R² of the dropped features in new samples",
     "agreement": "agreement (NMI) with K-means on all features",
     "silhouette": "silhouette in all features",
     "rank": "nearness of the rank",
@@ -152,7 +155,13 @@ def choose_parameters(
     r"""Choose the parameters of a selector without labels.
 
     Every point of a grid is fitted, and the set of features it keeps is judged by a criterion that
-    needs no labels. The moments of X are computed once; along each line of the grid the sparsity
+    needs no labels. By default that is the share of the dropped features that the kept ones predict
+    in samples that neither chose the features nor fitted the regression: with H_k what a point
+    keeps without the samples of part k, v the squares of a feature there and r its squared error,
+
+    .. math:: R^2 = 1 - \frac{\sum_k\sum_{j\notin H_k} r_{jk}}{\sum_k\sum_{j\notin H_k} v_{jk}} .
+
+    The moments of X are computed once; along each line of the grid the sparsity
     penalty falls and every fit starts from the one before, where the estimator can.
 
     Parameters
@@ -167,8 +176,9 @@ def choose_parameters(
         Values of each parameter, as in scikit-learn's ``ParameterGrid``; None takes nine values of
         each penalty, as fractions of the one that empties the model.
     criterion : str, default="auto"
-        "held-out": R² of all features from the kept ones, on samples not used for the regression
-        (five folds; the features are chosen on all samples). The simplest point within one standard
+        "held-out": what the kept features predict of the dropped ones in new samples. The samples
+        are cut into three parts; for each, every point is fitted to the other two, and the part is
+        the judge: four fits for each point. The simplest point within one standard
         error of the best wins: that with the fewest kept features, then the smallest rank, then the
         fewest nonzero scores. "agreement": normalised mutual information with K-means on all
         features. "silhouette": of K-means on the kept features, measured in all features. "rank":
@@ -186,7 +196,7 @@ def choose_parameters(
     max_samples : int, default=2000
         More samples than this are not clustered; a random part of them is.
     random_state : int, RandomState instance or None, default=0
-        Seed of K-means and of the folds.
+        Seed of K-means and of the parts.
     n_jobs : int or None, default=None
         Threads; -1 is one for each core.
 
@@ -239,12 +249,15 @@ def choose_parameters(
             )
         chosen = _criterion_for(criterion, n_clusters, fits, estimator)
         values = _by_rank(fits, n_clusters)
-        if chosen != "rank":
+        if chosen == "held-out":
+            found = held_out_scores(estimator, moments, lines, seed=seed, n_jobs=n_jobs)
+            values = [s if fit.kept.size else None for fit, s in zip(fits, found, strict=True)]
+        elif chosen != "rank":
             shortlist = _shortlist(fits, values if chosen == "rank+agreement" else None)
             kind = KINDS[chosen.removeprefix("rank+")]
             judge = kind(moments, n_clusters, n_repeats=n_repeats, rows=rows, seed=seed)
             values = _judged(shortlist, judge, n_jobs)
-    points = tuple(_point(fit, found) for fit, found in zip(fits, values, strict=True))
+    points = tuple(_point(fit, score) for fit, score in zip(fits, values, strict=True))
     best, reason = _best(points, chosen)
     final = fit_to(clone(estimator).set_params(**best.params), moments)
     return ParameterChoice(best.params, final, chosen, points, reason)
@@ -295,9 +308,15 @@ def _check_samples(
         return
     if not moments.has_samples:
         raise ValueError(f"criterion={criterion!r} needs the samples, not only their moments")
-    if moments.n_samples < 4:
+    nested = criterion == "held-out" or n_clusters is None
+    least = FEWEST_SAMPLES if nested else FEWEST_CLUSTERED
+    if moments.n_samples < least:
         raise ValueError(
-            f"criterion={criterion!r} needs at least 4 samples; there are {moments.n_samples}"
+            f"criterion={criterion!r} needs at least {least} samples; there are {moments.n_samples}"
+        )
+    if nested and hasattr(moments.data, "transposed_times"):
+        raise ValueError(
+            f"criterion={criterion!r} selects on parts of the samples, which must be in memory"
         )
     if criterion != "held-out" and n_clusters is not None and n_clusters >= clustered:
         raise ValueError(
@@ -320,12 +339,12 @@ def _criterion_for(criterion: str, n_clusters: int | None, fits: list[Fit], esti
     return criterion
 
 
-Values = list[NDArray[np.float64] | None]  # of each point; None where it is not judged
+Values = list[Score | None]  # of each point; None where it is not judged
 
 
 def _by_rank(fits: list[Fit], n_clusters: int | None) -> Values:
     return [
-        np.array([nearness_of_rank(fit.rank, n_clusters)])
+        (nearness_of_rank(fit.rank, n_clusters), 0.0)
         if n_clusters is not None and fit.rank is not None and fit.kept.size
         else None
         for fit in fits
@@ -337,7 +356,7 @@ def _shortlist(fits: list[Fit], nearness: Values | None) -> list[Fit | None]:
     usable = [fit if fit.kept.size else None for fit in fits]
     if nearness is None:
         return list(usable)
-    known = sorted((float(near[0]) for near in nearness if near is not None), reverse=True)
+    known = sorted((near[0] for near in nearness if near is not None), reverse=True)
     least = known[min(len(known), -(-len(known) // SHORTLIST)) - 1]
     return [
         fit if near is not None and near[0] >= least else None
@@ -351,15 +370,17 @@ def _judged(shortlist: list[Fit | None], judge: Criterion, n_jobs: int | None) -
     results = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(judge.values)(kept) for kept in sets.values()
     )
-    found = dict(zip(sets, results, strict=True))
+    found = dict(zip(sets, map(_mean_and_error, results), strict=True))
     return [None if fit is None else found[fit.kept.tobytes()] for fit in shortlist]
 
 
-def _point(fit: Fit, values: NDArray[np.float64] | None) -> GridPoint:
-    mean = error = np.nan
-    if values is not None:
-        mean = float(values.mean())
-        error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else 0.0
+def _mean_and_error(values: NDArray[np.float64]) -> Score:
+    error = float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else 0.0
+    return float(values.mean()), error
+
+
+def _point(fit: Fit, score: Score | None) -> GridPoint:
+    mean, error = (np.nan, np.nan) if score is None else score
     return GridPoint(fit.params, mean, error, fit.kept, fit.n_nonzero, fit.rank)
 
 

@@ -1,4 +1,12 @@
-"""Which features are chosen again on other samples."""
+r"""Which features are chosen again on other samples: themselves, or others that stand in for them.
+
+Where features are nearly copies of each other, which of them is kept is chance, and a good method
+looks unstable. So everything is also counted by groups of features that stand in for one another
+(squared correlation with the first of the group of at least 0.8; the first are those that share
+most with others). With :math:`G_1, \dots, G_m` the groups and :math:`H_i` what is kept on
+subsample i, group g is kept where :math:`G_g\cap H_i\ne\emptyset`, and Nogueira's index is that of
+these m zeros and ones. Groups are a property of the table: the same for all methods.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +22,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from jointsparse.arrays import FloatArray
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.metrics import selection_stability
 from jointsparse.model_selection.grid import as_moments, check_selector, fit_to
 from jointsparse.moments import Moments
 from jointsparse.selection import is_number
+from jointsparse.significance import feature_significance
+from jointsparse.solvers.columns import feature_columns
+from jointsparse.solvers.stand_ins import found_again, groups_of_stand_ins
 
 LISTED = 15  # features that are printed
 
@@ -33,9 +44,16 @@ class StabilitySelection:
         What was kept on each subsample; rows 2k and 2k + 1 are a complementary pair.
     frequencies : ndarray of shape (n_features,)
         Share of the subsamples on which a feature was kept.
+    found_again : ndarray of shape (n_features,)
+        Share of the subsamples on which a feature *or one that stands in for it* was kept: a
+        squared correlation of at least 0.8 in all samples.
     stability, lower, upper : float
         Nogueira's index of the selections, 1 when all are the same and 0 on average at random, and
         its 95 % confidence interval.
+    groups : ndarray of int of shape (n_features,)
+        Number of the group of each feature: features that stand in for the first of the group.
+    group_stability, group_lower, group_upper : float
+        The same index of the groups: a group is kept where one of its features is.
     threshold : float
         Frequency from which a feature counts as stable.
     feature_names : ndarray of shape (n_features,) or None
@@ -44,9 +62,14 @@ class StabilitySelection:
 
     supports: NDArray[np.bool_]
     frequencies: FloatArray
+    found_again: FloatArray
     stability: float
     lower: float
     upper: float
+    groups: IntArray
+    group_stability: float
+    group_lower: float
+    group_upper: float
     threshold: float
     feature_names: NDArray[Any] | None
 
@@ -71,26 +94,28 @@ class StabilitySelection:
         lines = [
             f"{stable.size} of {self.frequencies.size} features are kept on at least "
             f"{self.threshold:.0%} of {len(self.supports)} subsamples; stability "
-            f"{self.stability:.2f} (95 % interval {self.lower:.2f} to {self.upper:.2f})"
+            f"{self.stability:.2f} (95 % interval {self.lower:.2f} to {self.upper:.2f}), of groups "
+            f"that stand in for one another {self.group_stability:.2f} ({self.group_lower:.2f} to "
+            f"{self.group_upper:.2f}); kept, and kept itself or by a stand-in:"
         ]
-        lines += [f"  {share:4.0%}  {name}" for name, share in self._most_frequent()]
+        lines += [f"  {own:4.0%}  {again:4.0%}  {n}" for n, own, again in self._most_frequent()]
         return "\n".join(lines)
 
-    def _most_frequent(self) -> list[tuple[str, float]]:
-        names = self.feature_names
-        order = np.argsort(-self.frequencies, kind="stable")[:LISTED]
+    def _most_frequent(self) -> list[tuple[str, float, float]]:
+        names, own, again = self.feature_names, self.frequencies, self.found_again
         return [
-            (f"feature {j}" if names is None else str(names[j]), float(self.frequencies[j]))
-            for j in order
+            (f"feature {j}" if names is None else str(names[j]), float(own[j]), float(again[j]))
+            for j in np.argsort(-own, kind="stable")[:LISTED]
         ]
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{share:.0%}</td><td>{html.escape(name)}</td></tr>"
-            for name, share in self._most_frequent()
+            f"<tr><td>{own:.0%}</td><td>{again:.0%}</td><td>{html.escape(name)}</td></tr>"
+            for name, own, again in self._most_frequent()
         )
         first = html.escape(str(self).partition("\n")[0])
-        return f"<p>{first}</p><table><tr><th>kept</th><th>feature</th></tr>{rows}</table>"
+        titles = "".join(f"<th>{title}</th>" for title in ("kept", "or a stand-in", "feature"))
+        return f"<p>{first}</p><table><tr>{titles}</tr>{rows}</table>"
 
 
 def stability_selection(
@@ -112,6 +137,10 @@ def stability_selection(
     .. math:: \frac{q^2}{p\,(2\tau - 1)}
 
     are expected to be called stable, q of p features being kept on average.
+
+    Where features stand in for one another (:math:`r_{jk}^2\ge 0.8`) each is kept now and then.
+    What is kept is therefore also counted with stand-ins, ``found_again``, and by groups of them,
+    ``group_stability``.
 
     Parameters
     ----------
@@ -136,11 +165,13 @@ def stability_selection(
 
     Notes
     -----
-    Where features stand in for one another, each is kept now and then, and the frequencies are low
-    though every set is good: look at ``selection_report_.stand_ins`` before calling a method
-    unstable. The confidence interval treats the subsamples as independent of each other, which
-    overlapping ones are not: it says how well the index is estimated, not how it would vary with
-    other data.
+    Groups are made on all samples, in one pass: the feature that shares most with others leads a
+    group, of all features that stand in for it; of those left, the one that shares most leads the
+    next. Members stand in for the first of their group, not always for each other. The bound on
+    stable features is about ``frequencies``, not about ``found_again``.
+
+    The confidence intervals treat the subsamples as independent of each other, which overlapping
+    ones are not: they say how well an index is estimated, not how it would vary with other data.
 
     References
     ----------
@@ -161,6 +192,8 @@ def stability_selection(
     ((20, 30), np.int64(5))
     >>> bool(found.lower < found.stability < found.upper)
     True
+    >>> bool(found.stability < found.group_stability)
+    True
     """
     check_selector(estimator)
     if not is_number(n_subsamples, Integral) or n_subsamples < 2 or n_subsamples % 2:
@@ -180,7 +213,19 @@ def stability_selection(
         supports = Parallel(n_jobs=n_jobs, prefer="threads")(
             delayed(support_on)(estimator, moments, rows) for pair in pairs for rows in pair
         )
-    return _summary(np.array(supports), threshold, moments.feature_names)
+    kept = np.array(supports)
+    columns, groups = feature_columns(moments), stand_in_groups(moments)
+    again = found_again(columns, np.arange(kept.shape[1]), [np.flatnonzero(row) for row in kept])
+    return StabilitySelection(
+        kept,
+        kept.mean(axis=0),
+        again,
+        *selection_stability(kept),
+        groups,
+        *group_stability(kept, groups),
+        float(threshold),
+        moments.feature_names,
+    )
 
 
 def complementary_pairs(
@@ -204,8 +249,15 @@ def support_on(estimator: Any, moments: Moments, rows: NDArray[np.int64]) -> NDA
     return np.asarray(fit_to(clone(estimator), part).get_support(), dtype=bool)
 
 
-def _summary(supports: NDArray[np.bool_], threshold: float, names: Any) -> StabilitySelection:
-    stability, lower, upper = selection_stability(supports)
-    return StabilitySelection(
-        supports, supports.mean(axis=0), stability, lower, upper, float(threshold), names
-    )
+def stand_in_groups(moments: Moments) -> IntArray:
+    """Return the group of each feature; features that share most with others lead them."""
+    shares = feature_significance(moments).shares
+    return groups_of_stand_ins(feature_columns(moments), np.argsort(-shares, kind="stable"))
+
+
+def group_stability(supports: NDArray[np.bool_], groups: IntArray) -> tuple[float, float, float]:
+    """Return Nogueira's index, and its interval, of selections seen as groups of features."""
+    kept = np.zeros((len(supports), int(groups.max()) + 1), dtype=bool)
+    for row, support in zip(kept, supports, strict=True):
+        row[groups[support]] = True
+    return selection_stability(kept)

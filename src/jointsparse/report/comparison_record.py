@@ -48,22 +48,29 @@ def comparison_from_record(record: dict[str, Any]) -> tuple[Comparison, str, str
 
 
 def _result(record: Any, names: dict[str, int]) -> MethodResult:
-    stability = entry(record, "stability")
     error = entry(record, "error")
     return MethodResult(
         name=sentence(entry(record, "method"), "method"),
         kept=tuple(names[sentence(name, "kept")] for name in listing(record, "kept")),
         seconds=number(entry(record, "seconds"), "seconds"),
         r2=_mean_std(entry(record, "r2_held_out")),
-        stability=(
-            number(entry(stability, "value"), "stability"),
-            number(entry(stability, "lower"), "stability"),
-            number(entry(stability, "upper"), "stability"),
-        ),
+        stability=_interval(entry(record, "stability"), "stability"),
+        group_stability=_groups(record),
         scores=_scores(entry(record, "scores")),
         warnings=tuple(sentence(text, "warnings") for text in listing(record, "warnings")),
         error="" if error is None else sentence(error, "error") or "it failed",
     )
+
+
+def _groups(record: dict[str, Any]) -> tuple[float, float, float]:
+    if "group_stability" not in record:  # of a version that did not know groups
+        return math.nan, math.nan, math.nan
+    return _interval(entry(record, "group_stability"), "group_stability")
+
+
+def _interval(found: Any, name: str) -> tuple[float, float, float]:
+    value, lower, upper = (number(entry(found, end), name) for end in ("value", "lower", "upper"))
+    return value, lower, upper
 
 
 def _mean_std(pair: Any) -> tuple[float, float]:

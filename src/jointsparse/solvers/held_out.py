@@ -356,9 +356,21 @@ def _trace(matrix: Array) -> float:
     return float(array_namespace(matrix).linalg.trace(matrix))
 
 
-def held_out_folds(moments: Moments, one: IntArray, other: IntArray) -> tuple[Fold, Fold]:
-    """Return two folds: fitted to ``one`` and judged on ``other``, and the other way round."""
-    first, second = cross_validation_folds(moments, [other, one])
+def held_out_folds(
+    moments: Moments, one: IntArray, other: IntArray, inside: tuple[Mask, Mask] | None = None
+) -> tuple[Fold, Fold]:
+    """Return two folds: fitted to ``one`` and judged on ``other``, and the other way round.
+
+    Parameters
+    ----------
+    moments : Moments
+        The data, with their samples.
+    one, other : ndarray of int
+        Rows of the two parts.
+    inside : tuple of ndarray of bool or None
+        J of each fold; None is all features.
+    """
+    first, second = cross_validation_folds(moments, [other, one], inside)
     return first, second
 
 
@@ -443,7 +455,9 @@ def _around(gram: Array, train: IntArray) -> Array:
 
 
 def _scatter_fold(train: Moments, test: Moments, unit: float, inside: Mask) -> _ScatterFold:
-    one, other = train.native, test.native
-    shift = (other.mean - one.mean) * float(np.sqrt(test.n_samples / unit))
+    other = test.native
+    # Moments that were added are on the host, wherever their samples are.
+    mean, scatter = like(train.mean, other.mean), like(train.scatter, other.scatter)
+    shift = (other.mean - mean) * float(np.sqrt(test.n_samples / unit))
     around = other.scatter / unit + shift[:, None] * shift
-    return _ScatterFold(one.scatter / unit, around, train.n_samples, inside)
+    return _ScatterFold(scatter / unit, around, train.n_samples, inside)
