@@ -15,6 +15,7 @@ from jointsparse.io import Table, read_table, write_table
 from jointsparse.ranks import normal_scores
 
 NAMES = [f"g{j}" for j in range(12)]
+TALL = 3000  # samples of a table that does not fit in 100 kB
 FEW = ("--features", 3, "--method", "greedy")
 
 
@@ -38,10 +39,10 @@ def refused(*arguments):
     return line
 
 
-def intensities():
+def intensities(n=90):
     rng = np.random.default_rng(1)
-    factors = rng.standard_normal((90, 2)) @ rng.standard_normal((2, 12))
-    return np.exp(1.5 * (factors + rng.standard_normal((90, 12))))
+    factors = rng.standard_normal((n, 2)) @ rng.standard_normal((2, 12))
+    return np.exp(1.5 * (factors + rng.standard_normal((n, 12))))
 
 
 @pytest.fixture(scope="module", name="folder")
@@ -51,7 +52,8 @@ def a_folder_of_intensities(tmp_path_factory):
     write_table(folder / "log1p.csv", Table(np.log1p(X), NAMES))
     write_table(folder / "rank.csv", Table(normal_scores(X), NAMES))
     np.save(folder / "raw.npy", X)
-    np.save(folder / "log1p.npy", np.log1p(X))
+    np.save(folder / "tall.npy", intensities(TALL))
+    np.save(folder / "tall_log1p.npy", np.log1p(intensities(TALL)))
     return folder
 
 
@@ -123,25 +125,26 @@ def test_compare_and_path(folder, tmp_path):
 
 @pytest.mark.parametrize("extra", [(), ("--scale", "none"), ("--impute", "mean")])
 def test_logarithms_in_blocks(folder, tmp_path, extra):
-    blocks = ("--memory", "40kB", *FEW, *extra)
+    X = intensities(TALL)
+    blocks = ("--memory", "100kB", *FEW, *extra)
     saved, out = tmp_path / "m.skops", tmp_path / "kept.csv"
     options = ("--transform", "log1p", "--save", saved, "--output", out)
-    found = record("select", folder / "raw.npy", *blocks, *options)
-    before = record("select", folder / "log1p.npy", *blocks)
+    found = record("select", folder / "tall.npy", *blocks, *options)
+    before = record("select", folder / "tall_log1p.npy", *blocks)
     assert "in blocks" in found["notes"][-1]
     assert found["kept"] == before["kept"]
     assert found["worth"]["extremes"] is None  # sums do not tell
     places = sorted(int(name.removeprefix("x")) - 1 for name in found["kept"])
-    assert read_table(out).values == pytest.approx(intensities()[:, places])
+    assert read_table(out).values == pytest.approx(X[:, places])
     model = load_model(saved)
     assert "log1p" in model.named_steps
-    scaled = model[:-1].transform(intensities())
-    logs = np.log1p(intensities())
+    scaled = model[:-1].transform(X)
+    logs = np.log1p(X)
     if "none" not in extra:
         logs = (logs - logs.mean(axis=0)) / logs.std(axis=0)
     assert scaled == pytest.approx(logs)
     if "mean" in extra:
-        assert model[0].statistics_ == pytest.approx(intensities().mean(axis=0))
+        assert model[0].statistics_ == pytest.approx(X.mean(axis=0))
 
 
 def test_ranks_need_the_whole_table(folder):
@@ -192,8 +195,8 @@ def test_the_page_tells_the_transform_and_gross_values(folder, tmp_path):
     assert "normal scores of ranks" in pages["rank"]
     assert "few values far from the rest" in pages[None]
     page = tmp_path / "blocks.html"
-    options = ("--report", page, "--path-points", 0, "--transform", "log1p", "--memory", "40kB")
-    assert invoke("select", folder / "raw.npy", *FEW, *options).exit_code == 0
+    options = ("--report", page, "--path-points", 0, "--transform", "log1p", "--memory", "100kB")
+    assert invoke("select", folder / "tall.npy", *FEW, *options).exit_code == 0
     assert "Log1pSource(open_source(" in page.read_text(encoding="utf-8")
     found = tmp_path / "found.json"
     found.write_text(json.dumps(record("select", folder / "raw.csv", *FEW, "--transform", "rank")))
