@@ -21,8 +21,9 @@ of the correlation matrix, as shares of their sum, Gaussian samples have
 
 .. math:: P\bigl(n\,b_i > 1 + 2\lVert w\rVert_2\sqrt x + 2w_1x\bigr) \le e^{-x}
 
-(Laurent and Massart), which 0.5 % of tables may exceed; and a sample is harmless below 5 % of all
-squares: in a regression on four columns its leverage is a fifth.
+(Laurent and Massart), and x is set so that 0.5 % of tables may exceed it. Here w is estimated from
+the table, so that this half of the rate is measured, not proved. A sample counts from 5 % of all
+squares on: in a regression on four columns its leverage is a fifth.
 """
 
 from __future__ import annotations
