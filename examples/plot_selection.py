@@ -3,7 +3,7 @@ A set, not a ranking
 ====================
 
 The pixels with the highest scores are neighbours that repeat each other. A set in which every pixel
-adds to those before it explains more.
+adds to those before it accounts for more.
 """
 
 # %%
@@ -22,7 +22,7 @@ ours = SPCAPSD(n_features_to_select=16).fit(X)
 print(ours.selection_report_)
 
 # %%
-# Left and centre: kept pixels over the mean digit. Right: what the first h of them explain.
+# Left and centre: kept pixels over the mean digit. Right: what the first h account for.
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
 for ax, selector, title in (
     (axes[0], published, "the 16 highest scores"),
@@ -35,5 +35,5 @@ for ax, selector, title in (
 counts = np.arange(1, 17)
 axes[2].plot(counts, ours.selection_curve_, color="#0072b2", label="complementing")
 axes[2].plot(counts, published.selection_curve_, color="#999999", label="highest scores")
-axes[2].set(xlabel="number of pixels", ylabel="variance explained (R²)", ylim=(0, 1))
+axes[2].set(xlabel="number of pixels", ylabel="share of the variance", ylim=(0, 1))
 axes[2].legend(frameon=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +18,11 @@ from fuzz.containers import CONTAINERS, Container, close, contents, same_content
 from fuzz.inputs import table
 from fuzz.refusals import kind_of
 from fuzz.runner import GOOD
-from fuzz.twins import ROUNDING, SINGLE_ROUNDING, Answer, answer, fit_quietly, verdict
+from fuzz.twins import ROUNDING, SINGLE_ROUNDING, Answer, answer, fit_quietly, verdict, view_of
 from jointsparse import registry
 
+CASE_LIMIT = 60.0  # seconds of processor time, most of them for the twins; of them
+FIT_LIMIT = 10.0  # seconds for the fit itself
 AS_DRAWN = Container("as drawn", lambda X, folder: X)
 
 CHOICES: dict[str, tuple[Any, ...]] = {
@@ -77,6 +80,7 @@ def case(number: int) -> str:
 def _outcome(estimator: Any, held: Any, container: Container, X: np.ndarray, y: Any) -> str:
     values = container.values(X)
     before = copy.deepcopy(held) if _in_memory(held) else None
+    since = time.process_time()
     try:
         fitted = fit_quietly(estimator, held, y)
     except ValueError as error:
@@ -85,6 +89,8 @@ def _outcome(estimator: Any, held: Any, container: Container, X: np.ndarray, y: 
             raise
         found, faults = Answer.refusal(kind, str(error)), []
     else:
+        if time.process_time() - since > FIT_LIMIT:
+            return f"took more than {FIT_LIMIT:g} s of processor time"
         found = Answer.of(fitted)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -103,6 +109,7 @@ def _outcome(estimator: Any, held: Any, container: Container, X: np.ndarray, y: 
         single=container.single or X.dtype == np.float32,
         may_not_fit=container.scarce,
         found=found,
+        view=view_of(container, held, values),
     )
 
 

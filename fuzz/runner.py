@@ -1,8 +1,8 @@
 """Processes that run one case after the other, and are replaced where they die or hang.
 
-A case may take ten seconds of processor time, counted by the system over all threads of its
-process, so that a busy machine condemns nothing; one that waits without working is a hang too,
-after a minute for each of these seconds by the clock on the wall.
+A case may take ten seconds of processor time (or what the module of its kind says), counted by the
+system over all threads of its process, so that a busy machine condemns nothing; one that waits
+without working is a hang too, after ten minutes by the clock on the wall.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class _Worker:
             status = self.process.exitcode
             self._begin()
             if status == -signal.SIGPROF:
-                return f"took more than {LIMIT:g} s of processor time"
+                return f"took more than {limit_of(self.kind):g} s of processor time"
             return f"the process died with status {status}"
         if time.monotonic() - self.since > PATIENCE:
             self.process.kill()
@@ -96,6 +96,11 @@ class _Worker:
         self.process.kill()
 
 
+def limit_of(kind: str) -> float:
+    """Return the seconds of processor time that a case of a kind may take."""
+    return float(getattr(import_module(f"fuzz.{kind}"), "CASE_LIMIT", LIMIT))
+
+
 def _serve(kind: str, pipe: Any) -> None:
     for variable in THREADS:
         os.environ.setdefault(variable, "1")
@@ -104,7 +109,7 @@ def _serve(kind: str, pipe: Any) -> None:
     pipe.send("ready")
     while (number := pipe.recv()) is not None:
         # The system ends the process, wherever it is, when this much processor time is used up.
-        signal.setitimer(signal.ITIMER_PROF, LIMIT)
+        signal.setitimer(signal.ITIMER_PROF, limit_of(kind))
         outcome = module.case(number)
         signal.setitimer(signal.ITIMER_PROF, 0.0)
         pipe.send(outcome)

@@ -1,5 +1,10 @@
 r"""A fit to any container of a table must be that to the dense array of its numbers, its twin.
 
+Where samples are read in blocks, and only sums over them kept, the noise is estimated from these,
+and with it what "auto" stands for and what the greedy rule picks: the twin of a container that is
+read so is the same array, read in the same way (``as_stream``). Everything else is compared with
+the array in memory.
+
 Three questions, the next one only where the one before is answered by no:
 
 1. *The same?* Scores, components and objective agree to ``ROUNDING`` of their size, and the kept
@@ -32,12 +37,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from fuzz.containers import Container, least_memory
 from fuzz.refusals import kind_of
+from jointsparse.sources import is_streamed
+from jointsparse.sources.base import MappedSource
+from jointsparse.sources.in_memory import ArraySource
 
 ROUNDING = 1e-8
 SINGLE_ROUNDING = 3e-5
@@ -47,7 +57,7 @@ GROWTH = 10.0
 SAMPLED = 10.0  # the largest difference among some twins is not the largest there is
 MOST_TWINS = 48
 PATIENCE = 4.0  # seconds of processor time for them
-SAME, SAME_LIMIT, TIED, REFUSED = "fitted", "same limit", "tied", "refused"
+GOOD_OUTCOMES = SAME, SAME_LIMIT, TIED, REFUSED = "fitted", "same limit", "tied", "refused"
 
 
 @dataclass
@@ -129,6 +139,7 @@ def verdict(
     single: bool = False,
     may_not_fit: bool = False,
     found: Answer | None = None,
+    view: Callable[[np.ndarray], Any] | None = None,
 ) -> str:
     """Compare a fit with that of the twin: "fitted", "same limit", "tied", "refused", or a fault.
 
@@ -148,11 +159,49 @@ def verdict(
         Whether the container allows so little memory that a refusal is right.
     found : Answer or None
         What ``fit(estimator)`` returns, where it is known already.
+    view : callable or None
+        Another way to take the array in that is the same as well, asked for first: see
+        ``as_stream``.
     """
     found = fit(estimator) if found is None else found
     if may_not_fit and found.refused == "memory":
         return REFUSED
-    expected = answer(estimator, values, y)
+    if view is not None:
+        outcome = _compared(estimator, fit, view, values, y, found, single)
+        if outcome in GOOD_OUTCOMES:
+            return outcome
+    return _compared(estimator, fit, lambda array: array, values, y, found, single)
+
+
+def as_stream(values: np.ndarray, memory: int | None = None) -> MappedSource:
+    """Return the array as a source of rows that are read and not kept, like those of a file."""
+    source = MappedSource(ArraySource(values), _as_they_are, values.shape[1])
+    source.memory = memory
+    return source
+
+
+def view_of(
+    container: Container, held: Any, values: np.ndarray
+) -> Callable[[np.ndarray], MappedSource] | None:
+    """Return how the twin of a container is read where it is read in blocks; None elsewhere."""
+    memory = least_memory(values) if container.scarce else None
+    return partial(as_stream, memory=memory) if is_streamed(held) else None
+
+
+def _as_they_are(block: Any) -> Any:
+    return block
+
+
+def _compared(
+    estimator: Any,
+    fit: Fit,
+    view: Callable[[np.ndarray], Any],
+    values: np.ndarray,
+    y: Any,
+    found: Answer,
+    single: bool,
+) -> str:
+    expected = answer(estimator, view(values), y)
     rounding = SINGLE_ROUNDING if single else ROUNDING
     if found.refused and found.refused == expected.refused:
         return REFUSED
@@ -161,11 +210,11 @@ def verdict(
         return SAME
     if found.gap is not None and expected.gap is not None:
         beyond = list(_beyond_the_gaps(found, expected))
-        outcome = "" if beyond else _limit(estimator, fit, lambda one: answer(one, values, y))
+        outcome = "" if beyond else _limit(estimator, fit, lambda one: answer(one, view(values), y))
         if outcome:
             return outcome
         faults += beyond
-    if _is_tied(found, expected, values, lambda X: answer(estimator, X, y), single=single):
+    if _is_tied(found, expected, values, lambda X: answer(estimator, view(X), y), single=single):
         return TIED
     return "; ".join(faults)
 

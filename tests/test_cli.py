@@ -22,9 +22,10 @@ from typer.testing import CliRunner
 from jointsparse import __version__
 from jointsparse.cli import progress
 from jointsparse.cli.arguments import parse_value
-from jointsparse.cli.console import ASCII_GLYPHS, UNICODE_GLYPHS, bar, shorten_middle, visible
+from jointsparse.cli.console import shorten_middle
 from jointsparse.cli.main import app
 from jointsparse.methods import registry
+from jointsparse.text import visible
 
 
 def invoke(*arguments, **environment):
@@ -99,6 +100,7 @@ class VarianceSelector:
 @dataclass
 class FakeMethod:
     name: str
+    class_name: str = "VarianceSelector"
     kind: str = "selector"
     summary: str = "Ranks by variance."
     source: str = "Folklore [1]."
@@ -142,20 +144,31 @@ def files_beside(table):
 
 
 class TestBundledTable:
-    def test_people_get_a_ranking_and_a_certificate(self):
+    def test_people_get_a_verdict_the_set_and_how_sure_it_is(self):
         result = invoke("select")
         assert result.exit_code == 0
-        heading, *_, certificate, kept, worth = result.stdout.strip().splitlines()
+        heading, _, verdict, *_, new, table, noise, model = result.stdout.strip().splitlines()
         for part in ("breast cancer", "569 samples × 30 features", "spca-psd", "standardised"):
             assert part in heading
-        assert "✔" in result.stdout
-        assert "15 more features" in result.stdout
-        assert kept.startswith("kept ")
-        assert kept.endswith("of 30 features, which explain 91.1% of the variance")
-        assert certificate.startswith("certified: within ")
-        assert worth.startswith("on held-out samples they explain 89.")
-        assert "PCA would explain 93." in worth
-        assert "random features 8" in worth
+        record = json.loads(invoke("select", "--json").stdout)
+        assert verdict == record["verdict"]
+        assert verdict.startswith("Good stand-ins for the rest: 10 features predict 83 % of the ")
+        worth = {
+            name: f"{100 * v:.0f} %" for name, v in record["worth"].items() if v.__class__ is float
+        }
+        assert new.startswith(
+            f"in new samples   the kept predict {worth['r2_held_out']} of the oth"
+        )
+        assert f"random ones {worth['random_r2_mean'][:-2]} ± {worth['random_r2_std']}" in new
+        assert f"all others together {worth['ceiling']}; 10 principal components" in new
+        assert new.endswith(f"give {worth['pca_r2_held_out']}")
+        assert f"account for {worth['r2']} of the variance" in table
+        assert f"make up {worth['own_share']} of it" in table
+        assert "independent patterns; 30 of 30 features share something" in noise
+        assert "solved to within" in model
+        assert "(proved)" in model
+        assert "certified" not in result.stdout
+        assert "20 more features, none of them kept" in result.stdout
         assert "\x1b" not in result.stdout
 
     def test_programs_get_json_and_nothing_else(self):
@@ -175,14 +188,20 @@ class TestBundledTable:
         assert record["seconds"] > 0
         assert record["notes"] == []
 
-    def test_the_table_shows_what_the_features_explain_together(self):
+    def test_the_table_shows_shares_and_whom_each_stands_in_for(self):
         lines = invoke("select", "--features", 3).stdout.splitlines()
-        assert lines[2].split() == ["rank", "feature", "score", "kept", "R²"]
-        shares = [line.split()[-1] for line in lines if "✔" in line]
-        assert shares == ["37.3%", "58.6%", "65.0%"]
         record = json.loads(invoke("select", "--features", 3, "--json").stdout)
+        start = next(i for i, line in enumerate(lines) if line.split()[:1] == ["rank"])
+        assert lines[start].split() == ["rank", "feature", "shared", "stands", "in", "for"]
+        for line, row in zip(lines[start + 2 :], record["ranking"][:3], strict=False):
+            assert row["feature"] in line
+            assert f" {100 * row['shared']:.0f} % " in line
+            mine = [r for r in record["ranking"] if r["stand_in"] == row["feature"]]
+            best = max(mine, key=lambda r: r["stand_in_r2"])["feature"]
+            assert line.rstrip().endswith(f"({len(mine)})")
+            assert best[:8] in line.replace("…", "")
         r2 = [row["r2"] for row in record["ranking"]]
-        assert [f"{share:.1%}" for share in r2[:3]] == shares
+        assert all(np.diff(r2[:3]) > 0)
         assert r2[3:] == [None] * 27
         worth = record["worth"]
         assert worth["held_out"] is True
@@ -200,9 +219,10 @@ class TestBundledTable:
 
     def test_the_rule_as_published_is_worth_less_than_chance_and_says_so(self):
         result = invoke("select", "--rule", "norm", "--features", 5)
-        assert "they explain 40." in result.stdout.splitlines()[-1]
-        assert result.stderr.startswith("jointsparse: warning: spca-psd: the kept features are w")
+        verdict = result.stdout.splitlines()[2]
+        assert verdict.startswith("No better than random features: 5 features predict 27 % of ")
         greedy = invoke("select", "--features", 5)
+        assert "random features:" not in greedy.stdout.splitlines()[2]
         assert greedy.stderr == ""
 
     def test_component_methods_select_too(self):
@@ -212,7 +232,9 @@ class TestBundledTable:
         assert record["parameters"]["n_components"] == 3
         assert record["parameters"]["n_features_to_select"] == "auto"
         assert record["iterations"] >= 1
-        assert record["worth"]["r2"] >= 0.9
+        assert 0 < len(record["kept"]) < 30
+        worth = record["worth"]
+        assert worth["random_r2_mean"] < worth["r2_held_out"] < worth["ceiling"]
         assert_refused(
             invoke("select", "--method", "spca", "--param", "n_components=zero"),
             "--components zero",
@@ -220,8 +242,9 @@ class TestBundledTable:
 
     def test_support(self):
         result = invoke("select", "--features", "support")
-        assert "R²" not in result.stdout
-        assert "kept 30 of 30 features" in result.stdout
+        assert "All 30 features are kept: there is nothing to predict." in result.stdout
+        assert "in new samples" not in result.stdout
+        assert "account for 100 % of the variance and make up 100 %" in result.stdout
 
     def test_share_of_features(self):
         record = json.loads(invoke("select", "--features", 0.2, "--json").stdout)
@@ -252,16 +275,19 @@ class TestBundledTable:
 
 class TestTables:
     def test_ranking_is_printed_in_order(self, variance, table):
-        result = select(table)
+        result = select(table, "--top", 4)
         lines = result.stdout.splitlines()
         ranked = [line.split() for line in lines if line.strip()[:1].isdigit()]
         assert [row[:2] for row in ranked] == [
             ["1", "c"], ["2", "a"], ["3", "b"], ["4", "const"],
         ]  # fmt: skip
-        assert [row[-1] == "✔" for row in ranked] == [True, True, False, False]
+        assert ["✔" in row for row in ranked] == [True, True, False, False]
         assert lines[0] == ("data.csv · 4 samples × 4 features · variance · not scaled")
-        assert lines[-1] == "kept 2 of 4 features"
-        assert lines[-2].startswith("stopped after 1 iteration, 0.0 s: nothing left to do (no cert")
+        assert lines[2] == "kept 2 of 4 features"
+        assert lines[-1].startswith(
+            "the model        stopped after 1 iteration, 0.0 s: nothing left"
+        )
+        assert lines[-1].endswith("(no proof)")
 
     def test_output_keeps_original_values_order_and_label(self, variance, table, tmp_path):
         result = invoke(
@@ -314,11 +340,10 @@ class TestTables:
         assert "divided by standard deviations" in result.stdout
         assert_refused(invoke("select", tmp_path / "m.mtx", "--scale", "robust"), "dense")
 
-    def test_narrow_terminal_has_no_bars(self):
+    def test_the_table_fits_a_narrow_terminal(self):
         result = invoke("select", COLUMNS="45")
-        assert "█" not in result.stdout
         table = [line for line in result.stdout.splitlines() if line.strip()[:1].isdigit()]
-        assert len(table) == 15
+        assert len(table) == 10
         assert max(map(cell_len, table)) <= 45
 
     @pytest.mark.parametrize("top", [1, 3])
@@ -358,13 +383,15 @@ class TestNames:
         return path
 
     def test_are_data_not_markup(self, odd_table):
-        result = invoke("select", odd_table, "--features", 3)
+        result = invoke("select", odd_table, "--features", 3, "--top", 7)
         assert result.exit_code == 0
         for text in ("[bold]x[/bold]", "=cmd()", "🧬 gene", "[/]", ":smile:", r"a\x1b[31mred"):
             assert text in result.stdout
         assert "longlonglong" in result.stdout
         assert "…" in result.stdout
-        assert max(cell_len(line) for line in result.stdout.splitlines()) <= 100
+        table = [line for line in result.stdout.splitlines() if line.strip()[:1].isdigit()]
+        assert len(table) == 7
+        assert max(map(cell_len, table)) <= 100
 
     def test_survive_json_and_ranking(self, odd_table, tmp_path):
         ranking = tmp_path / "ranking.csv"
@@ -376,11 +403,12 @@ class TestNames:
         assert ",'=cmd()," in ranking.read_text(encoding="utf-8")
 
     def test_ascii_output(self, odd_table):
-        result = run("select", odd_table, "--features", 3, PYTHONIOENCODING="ascii", NO_COLOR="1")
+        asked = ("select", odd_table, "--features", 3, "--top", 7)
+        result = run(*asked, PYTHONIOENCODING="ascii", NO_COLOR="1")
         assert result.returncode == 0
         text = result.stdout.decode("ascii")
         assert "20 samples x 7 features" in text
-        assert "#" in text
+        assert "..." in text
         assert r"\U0001f9ec gene" in text
         result = run("select", odd_table, "--json", PYTHONIOENCODING="ascii")
         assert "🧬 gene" in {row["feature"] for row in json.loads(result.stdout)["ranking"]}
@@ -610,7 +638,7 @@ class TestProgram:
         target = tmp_path / "kept.parquet"
         result = run("select", "--features", 5, "--output", target, NO_COLOR="1")
         assert result.returncode == 0, result.stderr
-        assert "kept 5 of 30 features" in result.stdout.decode("utf-8")
+        assert "5 features predict" in result.stdout.decode("utf-8")
         assert target.exists()
 
     def test_error_in_a_process_of_its_own(self):
@@ -651,14 +679,6 @@ class TestText:
         assert visible("a\nb\u202ec\ud800") == r"a\nb\u202ec\ud800"
         assert visible("👩‍🔬") == "👩‍🔬"
 
-    def test_bars(self):
-        assert bar(1.0, 4, UNICODE_GLYPHS) == "████"
-        assert bar(0.5, 4, ASCII_GLYPHS) == "##"
-        assert bar(1e-9, 4, UNICODE_GLYPHS) == "▏"
-        assert bar(2.0, 4, ASCII_GLYPHS) == "####"
-        for nothing in (0.0, -1.0, float("nan")):
-            assert bar(nothing, 4, UNICODE_GLYPHS) == ""
-
 
 def test_written_paths_are_not_markup(variance, table):
     target = Path(table.parent / "[red]x.csv")
@@ -669,7 +689,7 @@ def test_written_paths_are_not_markup(variance, table):
 def test_components_are_chosen_and_described():
     result = invoke("select", "--method", "jspca", "--components", "3", "--features", "5")
     assert result.exit_code == 0
-    assert "kept 5 of 30 features" in result.stdout
+    assert "5 features predict" in result.stdout
     assert result.stdout.count("of the variance ·") == 3
     record = json.loads(invoke("select", "--method", "spca", "--components", "2", "--json").stdout)
     assert record["parameters"]["n_components"] == 2

@@ -226,8 +226,11 @@ def test_compare_prints_and_writes_what_it_found(tmp_path, folder):
     )
     assert result.exit_code == 0
     assert "120 samples × 12 features · 3 kept by each method" in result.stdout
-    for word in ("greedy", "laplacian-score", "PCA", "random features", "all features", "ACC"):
+    words = ("greedy", "laplacian-score", "3 random features", "3 principal", "all features")
+    for word in (*words, "ACC", "predicted, %", "beyond the spread"):
         assert word in result.stdout
+    assert "xplained" not in result.stdout
+    assert result.stdout.count("predicted: share of the dropped features") == 1
     assert "1 of 2: greedy" in result.stderr
     assert figure.read_bytes().startswith(b"\x89PNG")
     with output.open(newline="") as stream:
@@ -242,6 +245,17 @@ def test_compare_prints_and_writes_what_it_found(tmp_path, folder):
     assert len(rows[0]["features"].split("; ")) == 3
     assert rows[0]["jaccard_laplacian-score"] == rows[1]["jaccard_greedy"]
     assert 0 < float(rows[0]["accuracy"]) <= 1
+
+
+def test_compare_of_noise_asks_for_a_number(tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).standard_normal((60, 12)))
+    asked = ("compare", tmp_path / "noise.npy", "--methods", "greedy,spca", "--subsamples", 2)
+    assert_refused(
+        invoke(*asked), "No structure beyond noise: nothing is kept; say with --features how many"
+    )
+    result = invoke(*asked, "--features", 3)
+    assert result.exit_code == 0
+    assert "None of 2 methods predict more than random features" in result.stdout
 
 
 def test_compare_as_a_page(tmp_path):
@@ -307,7 +321,8 @@ def test_path_says_what_enters_and_leaves(tmp_path):
     result = invoke("path", "--points", 4, "--output", output)
     assert result.exit_code == 0
     assert "+mean radius" in result.stdout
-    assert "certified" in result.stdout
+    assert "every point is solved to within" in result.stdout
+    assert "(proved)" in result.stdout
     with output.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     inside = set()

@@ -192,10 +192,10 @@ def test_points_without_a_certificate_say_nothing_of_one():
     rows = [(0, 0.5, 1.0, 2, 3.0, float("nan"), ["a"], [])]
     console = Console(file=io.StringIO(), width=100)
     path._print(console, rows, (9, 3), "t.csv", "spca", "not scaled")
-    assert "certified" not in console.file.getvalue()
+    assert "proved" not in console.file.getvalue()
     console = Console(file=io.StringIO(), width=100)
     path._print(console, [(0, 0.5, 1.0, 2, 3.0, 1e-5, ["a"], [])], (9, 3), "t", "x", "y")
-    assert "within 1.0e-05 of its optimum (certified)" in console.file.getvalue()
+    assert "every point is solved to within 1.0e-05 (proved)" in console.file.getvalue()
 
 
 # reading in blocks
@@ -248,7 +248,9 @@ def test_blocks_without_anything_to_select(values, words, tmp_path):
     source = open_source(tmp_path / "flat.npy")
     for reading in Reading:
         with pytest.raises(CommandError, match=words):
-            streaming.take_in(source, reading, Scale.NONE, None, show_progress=False)
+            streaming.take_in(
+                source, reading, streaming.Preparation(scale=Scale.NONE), show_progress=False
+            )
 
 
 def test_filling_in_blocks_where_nothing_or_everything_is_missing(tmp_path):

@@ -78,6 +78,11 @@ class TestSelect:
         asked = ("select", tmp_path / "x.npy", "--report", target, "--quiet", "--path-points", "0")
         assert invoke(*asked, "--image-shape", "3x4").exit_code == 0
         page = Page(target.read_text(encoding="utf-8"))
+        # Nothing is kept of noise, so nothing is accounted for.
+        assert [tag for tag, _ in page.elements].count("img") == 2
+        asked = (*asked, "--features", "4")
+        assert invoke(*asked, "--image-shape", "3x4").exit_code == 0
+        page = Page(target.read_text(encoding="utf-8"))
         assert [tag for tag, _ in page.elements].count("img") == 3
         assert "path" not in page.payload
         assert_refused(invoke(*asked, "--image-shape", "5x5"), "25 pixels", "12 features")
@@ -140,10 +145,36 @@ class TestReport:
         page = Page((tmp_path / "run.html").read_text(encoding="utf-8"))
         record = json.loads(result.stdout)
         assert page.payload["names"] == [row["feature"] for row in record["ranking"]]
-        held_out = f"{100 * record['worth']['r2_held_out']:.1f}\u202f%"
-        assert any(held_out in text for text, _ in page.rows)
+        assert record["verdict"] in page.notes
+        assert page.payload["shares"] == [round(100 * row["shared"]) for row in record["ranking"]]
         last = record["ranking"][-1]
         assert f"stand-ins: {last['stand_in']}" in page.row(f"5{last['feature']}")
+
+    def test_of_the_bundled_table(self, tmp_path):
+        run = tmp_path / "run.json"
+        run.write_text(invoke("select", "--json").stdout, encoding="utf-8")
+        assert invoke("report", run).exit_code == 0
+        page = Page((tmp_path / "run.html").read_text(encoding="utf-8"))
+        record = json.loads(run.read_text(encoding="utf-8"))
+        assert record["verdict"] in page.notes
+        rows = [text for text, _ in page.rows]
+        worth = record["worth"]
+        assert f"the kept 10 features{100 * worth['r2_held_out']:.0f}\u202f%" in rows
+        assert f"all other features together{100 * worth['ceiling']:.0f}\u202f%" in rows
+        assert page.payload["shares"] == [round(100 * row["shared"]) for row in record["ranking"]]
+
+    def test_of_nothing_kept(self, tmp_path):
+        np.save(tmp_path / "noise.npy", np.random.default_rng(0).standard_normal((60, 12)))
+        run = tmp_path / "run.json"
+        run.write_text(invoke("select", tmp_path / "noise.npy", "--json").stdout, encoding="utf-8")
+        assert json.loads(run.read_text(encoding="utf-8"))["kept"] == []
+        assert invoke("report", run).exit_code == 0
+        text = (tmp_path / "run.html").read_text(encoding="utf-8")
+        page = Page(text)
+        assert "No structure beyond noise: nothing is kept." in page.notes
+        assert "No pattern in this table is stronger than in random numbers" in text
+        assert 'id="worth"' not in text
+        assert set(page.payload["codes"]) == {"u"}
 
     def test_of_a_component_method(self, tmp_path):
         run = tmp_path / "run.json"

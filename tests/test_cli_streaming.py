@@ -27,7 +27,9 @@ LITTLE = "100kB"  # the table takes more, its scatter matrices do not
 def samples():
     rng = np.random.default_rng(0)
     signal = rng.standard_normal((900, 3)) @ rng.standard_normal((3, 8))
-    return (signal + rng.standard_normal((900, 8))).astype(np.float32) * np.arange(1, 9)
+    # Clear patterns: from sums alone the noise of the samples is assumed to be equal, which near
+    # the edge of the noise may make another answer.
+    return (signal + 0.5 * rng.standard_normal((900, 8))).astype(np.float32) * np.arange(1, 9)
 
 
 @pytest.fixture
@@ -57,9 +59,17 @@ def refused(*arguments):
     return lines[0]
 
 
-@pytest.mark.parametrize("method", ["spca-psd", "greedy", "spca"])
-def test_in_blocks_as_in_memory(big, method):
-    options = (big, "--label", "who", "--method", method, "--features", 3)
+# The noise of single samples is known in memory only: what follows from it is not compared.
+@pytest.mark.parametrize(
+    ("method", "parameters"),
+    [
+        ("spca-psd", ["--param", "eta=0.03"]),
+        ("greedy", ["--param", "target=reconstruction"]),
+        ("spca", []),
+    ],
+)
+def test_in_blocks_as_in_memory(big, method, parameters):
+    options = (big, "--label", "who", "--method", method, "--features", 3, *parameters)
     whole, blocks = record(*options), record(*options, "--memory", LITTLE)
     assert blocks["notes"] == ["read once, in blocks, within 100 kB of memory"]
     assert whole["notes"] == []
@@ -70,7 +80,9 @@ def test_in_blocks_as_in_memory(big, method):
         assert one["score"] == pytest.approx(other["score"], rel=1e-6, abs=1e-9)
     assert blocks["worth"]["held_out"]
     assert blocks["worth"]["r2"] == pytest.approx(whole["worth"]["r2"], abs=1e-6)
-    assert blocks["worth"]["r2_held_out"] == pytest.approx(whole["worth"]["r2_held_out"], abs=0.02)
+    assert blocks["worth"]["n_patterns"] == whole["worth"]["n_patterns"] == 3
+    # Halves are held out of what is read in blocks, thirds in memory, each with a set of its own.
+    assert blocks["worth"]["r2_held_out"] == pytest.approx(whole["worth"]["r2_held_out"], abs=0.05)
 
 
 def test_says_up_front_what_it_needs(big):

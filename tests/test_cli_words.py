@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import re
 import warnings
 from pathlib import Path
@@ -233,10 +234,10 @@ def test_one_of_everything(tmp_path):
 @pytest.mark.parametrize(
     ("available", "n_kept", "said"),
     [
-        (4, 4, "the 4 features with a nonzero score explain 50.0% of the variance, not the 90% "
-               "asked for; all of them are kept"),
-        (1, 1, "the one feature with a nonzero score explains 50.0% of the variance, not the 90% "
-               "asked for; it is kept"),
+        (4, 4, "the 4 features with a nonzero score account for 50.0% of the variance, not "
+               "the 90% asked for; all of them are kept"),
+        (1, 1, "the one feature with a nonzero score accounts for 50.0% of the variance, not "
+               "the 90% asked for; it is kept"),
         (4, 2, "asked for; 2 of them are kept, to which the other 2 add nothing"),
         (4, 3, "asked for; 3 of them are kept, to which the other one adds nothing"),
     ],
@@ -254,8 +255,9 @@ def test_dependent_loadings_are_not_all_kept(tmp_path):
     X = np.hstack([two, two * 2, two * 3, two * -1, noise])
     path = tmp_path / "copies.csv"
     write_table(path, Table(X, [f"c{j}" for j in range(12)]))
-    printed = invoke("select", path, "--method", "spca", "--components", "2", "--r2", "0.99")
-    kept = int(re.search(r"kept (\d+) of 12", printed.stdout)[1])
+    asked = ("select", path, "--method", "spca", "--components", "2", "--r2", "0.99")
+    printed = invoke(*asked)
+    kept = len(json.loads(invoke(*asked, "--json").stdout)["kept"])
     if "all of them are kept" in printed.stderr:
         assert int(re.search(r"the (\d+) features with", printed.stderr)[1]) == kept
     else:

@@ -58,7 +58,8 @@ def assert_same(one, other, tol=1e-8):
     """Compare all that two fitted methods found, numbers to ``tol`` of their size."""
     found = {key for key in vars(other) if key.endswith("_") and not key.startswith("_")}
     # How the solver ran, and the names that only a data frame has.
-    for key in sorted(found - {"history_", "gap_history_", "diagnostics_", "feature_names_in_"}):
+    ran = {"history_", "gap_history_", "diagnostics_", "search_seconds_"}
+    for key in sorted(found - ran - {"feature_names_in_"}):
         value = getattr(other, key)
         if isinstance(value, np.ndarray | float) and np.asarray(value).dtype.kind in "fiub":
             scale = max(1.0, float(np.max(np.abs(np.asarray(value, dtype=float)), initial=0)))

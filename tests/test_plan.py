@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from test_cli import invoke
 
-from jointsparse import CSPCA, SPCAPSD, Moments, SelectFeatures, open_source
+from jointsparse import CSPCA, SPCA, SPCAPSD, Moments, SelectFeatures, open_source
 from jointsparse.cli.words import in_options
 from jointsparse.io.budget import enough, parse_size
 from jointsparse.methods.plan import TO_JUDGE, DoesNotFitError, Needs, Reading, plan
@@ -280,7 +280,25 @@ def test_labels_of_samples_that_were_read_as_a_whole_reach_the_report(tmp_path):
 
 
 def test_needs_follow_the_parameters():
-    assert Needs.of(CSPCA()) == Needs(samples=True, passes=True, products=True)
-    assert Needs.of(CSPCA(psd=False)) == Needs(samples=True)
+    judged = {"judged": True}  # they keep a set of features
+    assert Needs.of(CSPCA()) == Needs(samples=True, passes=True, products=True, **judged)
+    assert Needs.of(CSPCA(psd=False)) == Needs(samples=True, **judged)
     for solver in ("published", "splitting"):
-        assert Needs.of(SPCAPSD(solver=solver)) == Needs()
+        assert Needs.of(SPCAPSD(solver=solver)) == Needs(**judged)
+    assert Needs.of(SPCA()) == Needs()
+
+
+def test_a_small_table_in_a_file_gives_the_answer_of_its_array(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 12)) * np.exp(rng.standard_normal((200, 1)))
+    X[:, :5] += rng.standard_normal((200, 1))
+    np.save(tmp_path / "table.npy", X)
+    expected = SPCAPSD().fit(X)
+    found = SPCAPSD().fit(tmp_path / "table.npy")
+    np.testing.assert_array_equal(found.support_, expected.support_)
+    np.testing.assert_allclose(found.feature_shares_, expected.feature_shares_, atol=1e-10)
+    source = open_source(tmp_path / "table.npy")
+    assert plan(source, Needs.of(SPCAPSD())) is Reading.WHOLE
+    assert plan(source, Needs.of(SPCA())) is Reading.MOMENTS
+    monkeypatch.setattr("jointsparse.methods.plan.SMALL", 1000)
+    assert plan(source, Needs.of(SPCAPSD())) is Reading.MOMENTS

@@ -12,6 +12,7 @@ from jointsparse import (
     compare_methods,
     feature_significance,
 )
+from jointsparse.model_selection import Comparison, MethodResult
 from jointsparse.model_selection.stability import complementary_pairs
 from jointsparse.plotting import ComparisonDisplay
 from jointsparse.solvers.held_out import cross_validation_folds
@@ -98,6 +99,38 @@ def test_bars_and_matrix_are_the_numbers(found):
     shown = found.jaccard[~np.isnan(found.jaccard)]
     assert [float(text) for text in texts] == pytest.approx(shown, abs=0.005)
     matplotlib.pyplot.close(display.figure_)
+
+
+def result(name, mean, spread):
+    return MethodResult(name, kept=(0, 1), r2=(mean, spread))
+
+
+def comparison_of(*results):
+    return Comparison(results, ("a", "b", "c"), 9, 3, 2, 4, (0.9, 0.1), (0.3, 0.05), None)
+
+
+@pytest.mark.parametrize(
+    ("results", "words"),
+    [
+        ([("a", 0.7, 0.02), ("b", 0.6, 0.03)],
+         "a predicts most of the dropped features (70 ± 2 %). 2 of 2 methods predict more"),
+        ([("a", 0.7, 0.02), ("b", 0.6, 0.12)], "No method predicts more of the dropped features "
+         "than another, beyond the spread (70 ± 2 % for a). 2 of 2"),
+        ([("a", 0.7, 0.02), ("b", 0.69, 0.01), ("c", 0.32, 0.01)],
+         "a predicts most of the dropped features (70 ± 2 %); within the spread of it: b. 2 of 3"),
+        ([("a", 0.34, 0.02)], "a predicts 34 ± 2 % of the dropped features. None of 1 method"),
+    ],
+)  # fmt: skip
+def test_nobody_is_called_better_within_the_spread(results, words):
+    verdict = comparison_of(*(result(*numbers) for numbers in results)).verdict
+    assert verdict.startswith(words)
+    assert verdict.endswith("more than random features (30 ± 5 %), beyond the spread.")
+
+
+def test_a_verdict_on_failures():
+    failed = MethodResult("a", error="no spread")
+    assert comparison_of(failed).verdict == "No method could be fitted."
+    assert comparison_of(failed, result("b", 0.5, 0.1)).verdict.startswith("b predicts 50 ± 10 %")
 
 
 def test_mistakes_are_said():

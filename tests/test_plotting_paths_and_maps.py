@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from jointsparse import SPCAPSD, GreedySelector, plotting, regularization_path
 from jointsparse.plotting import FeatureMapDisplay, PathDisplay
 from jointsparse.plotting._style import FAINT, STRONG
+from jointsparse.text import percent
 
 matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -113,11 +114,32 @@ class TestFeatureMap:
 
 
 def test_worth_as_a_small_table_in_a_notebook():
-    X = np.random.default_rng(0).standard_normal((30, 4))
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 1)) + 0.5 * rng.standard_normal((60, 4))
     report = GreedySelector(n_features_to_select=2).fit(X).selection_report_
     table = report._repr_html_()
-    assert table.count("<tr>") == 3
-    assert f"{report.r2_held_out:.1%}" in table
+    assert table.startswith(f"<p>{report.verdict}</p>")
+    assert table.count("<tr>") == len(report.rows) == 8
+    assert f"in new samples</th><td>{percent(report.r2_held_out)}</td>" in table
+    assert f"in this table</th><td>{percent(report.r2)}</td>" in table
+
+
+def test_nothing_kept_has_no_curve():
+    X = np.random.default_rng(0).standard_normal((60, 12))
+    with pytest.warns(UserWarning, match="no structure beyond noise"):
+        model = GreedySelector().fit(X)
+    with pytest.raises(ValueError, match="SelectionCurveDisplay draws: no feature was kept"):
+        plotting.SelectionCurveDisplay.from_estimator(model)
+
+
+def test_random_sets_have_a_mean_and_a_spread():
+    one = plotting.SelectionCurveDisplay(curve=[0.4, 0.6], random_r2=0.3).plot()
+    several = plotting.SelectionCurveDisplay(curve=[0.4, 0.6], random_r2=[0.2, 0.4]).plot()
+    for display, label in ((one, "2 random features"), (several, "2 random features, ± standard")):
+        assert display.random_point_.get_ydata().tolist() == pytest.approx([0.3])
+        texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+        assert any(text.startswith(label) for text in texts)
+        matplotlib.pyplot.close(display.figure_)
 
 
 # A comparison is of several estimators and needs three axes of its own.

@@ -146,7 +146,7 @@ class TestContents:
     def test_kept_ones_say_what_they_add(self, page, cancer, fitted):
         names = cancer[0].columns[np.argsort(fitted.ranking_)]
         shares = np.round(fitted.selection_curve_, 3)
-        assert f"explains {percent(shares[0])}" in page.row(names[0])
+        assert f"accounts for {percent(shares[0])}" in page.row(names[0])
         for before, after, name in zip(shares, shares[1:], names[1:8], strict=False):
             assert f"adds {percent(after - before)}" in page.row(name)
             assert percent(after) in page.row(name)
@@ -158,18 +158,51 @@ class TestContents:
             best = cancer[0].columns[found.kept[row, 0]]
             assert f"stand-ins: {best} {percent(found.r2[row, 0], 0)}" in text
             assert percent(found.r2_all[row]) in text
-            assert ("explained by the kept ones" in text) == (found.r2_all[row] >= 0.9)
+            assert ("the kept ones account for it" in text) == (found.r2_all[row] >= 0.9)
 
-    def test_worth_beside_pca_and_random_sets(self, page, fitted):
-        own, pca, random, spread = fitted.selection_report_.worth
+    def test_the_verdict_is_the_first_thing_under_the_heading(self, page, fitted):
+        report = Report.from_estimator(fitted)
+        after = report.html.split("</h1>")[1].strip()
+        assert after.startswith(f'<p class="verdict">{fitted.selection_report_.verdict}</p>')
+        found = fitted.selection_report_
+        tiles = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", report.html)
+        shown = dict(tiles)
+        assert shown["features kept"] == "8 of 30"
+        kept = shown["of the other features predicted in new samples by the kept ones"]
+        assert kept == percent(found.worth.r2, 0)
+        random = found.worth.random
+        spread = f"{100 * random.mean():.0f} ± {percent(random.std(ddof=1), 0)}"
+        assert shown["by 8 random features"] == spread
+        assert shown["by all other features together"] == percent(found.worth.ceiling, 0)
+        assert shown["by 8 principal components of all"] == percent(found.worth.pca, 0)
+        assert shown["independent patterns above the noise"] == f"{found.n_patterns} or more"
+        assert shown["share something with others"] == "30 of 30"
+
+    def test_worth_beside_chance_and_the_ceiling(self, page, fitted):
+        worth = fitted.selection_report_.worth
         rows = [text for text, _ in page.rows]
-        assert f"the kept 8 features{percent(own)}" in rows
-        assert f"8 principal components{percent(pca)}" in rows
-        assert any(percent(random) in row and percent(spread) in row for row in rows)
+        assert f"the kept 8 features{percent(worth.r2, 0)}" in rows
+        assert f"8 principal components of all features{percent(worth.pca, 0)}" in rows
+        assert f"all other features together{percent(worth.ceiling, 0)}" in rows
+        mean, spread = 100 * worth.random.mean(), percent(worth.random.std(ddof=1), 0)
+        assert f"8 random features{mean:.0f} ± {spread}" in rows
+
+    def test_shares_and_scores_are_columns(self, page, cancer, fitted):
+        order = np.argsort(fitted.ranking_)
+        shares = np.round(100 * fitted.feature_shares_[order]).astype(int).tolist()
+        assert page.payload["shares"] == shares
+        for column, share in zip(order, shares, strict=True):
+            row = page.row(cancer[0].columns[column])
+            assert f"{share}\u202f%{fitted.feature_scores_[column]:.3g}" in row
+
+    def test_no_word_for_two_things(self, page):
+        text = " ".join([*page.notes, *(row for row, _ in page.rows)])
+        for word in ("explain", "certified", "worth", "held out", "held-out"):
+            assert word not in text, word
 
     def test_certificate(self, cancer, fitted):
         report = Report.from_estimator(fitted)
-        assert f"{fitted.duality_gap_:.1e} (relative)" in report.html
+        assert f"solved to within {fitted.duality_gap_:.1e} (proved); that is a pr" in report.html
         assert "No label was looked at" in report.html
         without = Report.from_estimator(GreedySelector(n_features_to_select=3).fit(cancer[0]))
         assert "without a proof" in without.html
@@ -204,8 +237,22 @@ class TestContents:
             warnings.simplefilter("ignore")
             model = SPCAPSD(alpha=0.99, n_features_to_select="support").fit(cancer[0])
         page = Report.from_estimator(model, *cancer).html
-        assert "No feature was kept" in page
+        assert "No feature is kept. Nothing is kept: the penalties remove every feature" in page
         assert "no cluster scores" in page
+
+    def test_noise(self):
+        X = np.random.default_rng(0).standard_normal((60, 12))
+        with pytest.warns(UserWarning, match="no structure beyond noise"):
+            model = SPCAPSD().fit(X)
+        report = Report.from_estimator(model, X, image_shape=(3, 4))
+        page = Page(report.html)
+        assert "No structure beyond noise: nothing is kept." in page.notes
+        assert "shares nothing with the other features" in page.row("pixel (0, 0)")
+        ids = {attributes.get("id") for _, attributes in page.elements}
+        assert "worth" not in ids
+        links = {a["href"][1:] for tag, a in page.elements if tag == "a"}
+        assert links <= ids
+        assert "0 random" not in report.html
 
     def test_below_chance_is_said(self, cancer):
         # Five copies of one feature, which the highest scores keep.
@@ -214,8 +261,34 @@ class TestContents:
         X[:, 5:] /= 10
         model = SPCAPSD(n_features_to_select=5, rule="norm").fit(X)
         page = Report.from_estimator(model, StandardScaler().fit_transform(X)).html
-        assert "Warning:" in page
-        assert "worth less than random" in page
+        assert '<p class="verdict">No better than random features: 5 features predict' in page
+
+    def test_what_is_not_known_in_new_samples_is_said(self, cancer):
+        X = cancer[0].to_numpy()
+        model = Fake(
+            feature_scores_=np.arange(30.0),
+            ranking_=np.arange(30, 0, -1),
+            support_=np.arange(30) > 24,
+            n_features_to_select=5,
+        )
+        report = Report.from_estimator(model, X)
+        assert not report.findings.worth.held_out
+        assert "is not known: the selection of this method cannot be repeated" in report.html
+        assert ">Shared<" not in report.html  # not known of another's method
+        model.support_ = np.zeros(30, dtype=bool)
+        report = Report.from_estimator(model, X)
+        assert report.findings.worth is None
+        assert "No feature is kept: the model sets every one to zero" in report.html
+
+    def test_one_kept_feature(self, cancer):
+        page = Report.from_estimator(GreedySelector(n_features_to_select=1).fit(cancer[0])).html
+        assert "In new samples the kept feature predicts" in page
+        assert "1 principal component, a mixture of all features, would give" in page
+
+    def test_all_kept(self, cancer):
+        page = Report.from_estimator(SPCAPSD(n_features_to_select="support").fit(cancer[0])).html
+        assert "All 30 features are kept: there is nothing to predict." in page
+        assert "not known: every feature is kept" in page
 
     def test_pipeline_gives_names_and_values(self):
         X = load_breast_cancer(as_frame=True).data
@@ -293,6 +366,7 @@ class TestReasons:
             "explained": np.full(size, np.nan),
             "constant": nothing,
             "proved_zero": nothing,
+            "unrelated": nothing,
             "by_support": False,
             **{key: np.asarray(value) for key, value in parts.items()},
         }
@@ -306,13 +380,15 @@ class TestReasons:
 
     def test_dropped(self):
         found = self.reasons(
-            kept=[False] * 5,
-            scores=[1.0, 0, 0, 0, 1],
-            explained=[0.95, 0.95, 0.95, np.nan, 0.5],
-            constant=[False, False, False, True, False],
-            proved_zero=[False, False, True, True, False],
+            kept=[False] * 6 + [True],
+            scores=[1.0, 0, 0, 0, 1, 0, 1],
+            explained=[0.95, 0.95, 0.95, np.nan, 0.5, 0.95, np.nan],
+            constant=[False, False, False, True, False, False, False],
+            proved_zero=[False, False, True, True, False, False, False],
+            unrelated=[False, False, True, True, False, True, True],
         )
-        assert found == "e0pcb"
+        assert found == "e0pcbuk"
+        assert self.reasons(kept=[False, False]) == "xx"
 
     def test_gains_add_up_to_what_is_shown(self):
         r2 = np.array([0.37349, 0.58561, 0.7])
@@ -520,8 +596,8 @@ class TestWords:
         [
             (8, "keep the 8 features"),
             (0.2, "keep 20\u202f% of the features"),
-            ("auto", "explain 90\u202f%"),
-            ("r2>=0.8", "explain 80\u202f%"),
+            ("auto", "in new samples, and none where there is no structure beyond noise"),
+            ("r2>=0.8", "account for 80\u202f% of the variance in this table"),
             ("support", "does not set to zero"),
             (None, ""),
         ],

@@ -100,9 +100,9 @@ def test_number_of_features_slider(browser, cancer):
     file, _ = cancer
     browser.open(file)
     browser.move("curve-slider", 1)
-    assert text_of(browser, "curve-readout").startswith("1 feature explains")
+    assert text_of(browser, "curve-readout").startswith("1 feature accounts for")
     browser.move("curve-slider", 3)
-    assert "worst texture" in text_of(browser, "curve-readout")
+    assert "texture error" in text_of(browser, "curve-readout")
 
 
 def test_search_and_filter(browser, cancer):
@@ -123,7 +123,24 @@ def test_search_and_filter(browser, cancer):
         "document.getElementById('which').value = 'kept';"
         "document.getElementById('which').dispatchEvent(new Event('change', {bubbles: true}))"
     )
-    assert browser.run(rows) == ["worst texture"]
+    assert browser.run(rows) == ["texture error", "worst texture"]
+    assert_quiet(browser, file)
+
+
+@pytest.mark.parametrize(("order", "cells"), [("shares", "td.score"), ("scores", "td.method")])
+def test_sorted_by_share_or_score(browser, cancer, order, cells):
+    file, _ = cancer
+    browser.open(file)
+    browser.run(
+        f"document.getElementById('order').value = '{order}';"
+        "document.getElementById('order').dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+    texts = browser.run(
+        f"return Array.from(document.querySelectorAll('#rows {cells}'), e => e.textContent)"
+    )
+    numbers = [float(text.split("\u202f")[0]) for text in texts]
+    assert len(numbers) == 30
+    assert numbers == sorted(numbers, reverse=True)
     assert_quiet(browser, file)
 
 

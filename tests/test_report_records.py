@@ -9,7 +9,7 @@ from test_cli import assert_refused, invoke
 
 from jointsparse.cli.main import app
 from jointsparse.report.comparison_record import comparison_from_record
-from jointsparse.report.record import findings_from_record
+from jointsparse.report.record import _unrelated, findings_from_record
 
 
 @pytest.fixture(scope="module")
@@ -29,11 +29,30 @@ def test_a_comparison_becomes_the_page_that_compare_writes(compared, tmp_path):
     assert invoke("report", run).exit_code == 0
     text = page.read_text(encoding="utf-8")
     assert "Methods side by side: breast cancer (bundled)" in text
+    assert f'<p class="verdict">{compared["verdict"]}</p>' in text
+    assert "Explained" not in text
+    chance = compared["random_r2_held_out"]
+    assert f"{100 * chance['mean']:.1f} ± {100 * chance['std']:.1f} %" in text
     for method in compared["methods"]:
         assert method["method"] in text
         assert f"{100 * method['r2_held_out']['mean']:.1f}" in text
     for name in compared["kept_by"]:
         assert name in text
+
+
+def test_who_is_unrelated_follows_from_the_p_values():
+    pvalues = np.array([0.01, 0.9, 0.001, 0.5])
+    assert _unrelated(pvalues, 2).tolist() == [False, True, False, True]
+    assert _unrelated(pvalues, 0).all()
+    assert not _unrelated(pvalues, None).any()
+    assert not _unrelated(np.array([np.nan, 0.1]), 1).any()
+
+
+def test_a_record_of_an_earlier_version_is_refused(tmp_path):
+    record = json.loads(invoke("select", "--features", 3, "--json").stdout)
+    del record["verdict"]
+    (tmp_path / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    assert_refused(invoke("report", tmp_path / "run.json"), "it has no entry 'verdict'")
 
 
 def test_nothing_of_a_comparison_is_lost(compared):

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, GreedySelector, Moments
 from jointsparse.methods.selector import Selector
-from jointsparse.selection import Rule, Wanted, choose_features, wanted_features
+from jointsparse.selection import Rule, Wanted, by_score, choose_features, wanted_features
 from jointsparse.solvers.solution import Solution
 
 DIGITS = load_digits().data
@@ -195,3 +195,13 @@ def test_all_inputs_select_alike(rule):
     np.testing.assert_array_equal(
         wide.fit(dense.T).ranking_[:4], wide.fit(sp.csc_array(dense.T)).ranking_[:4]
     )
+
+
+def test_scores_that_rounding_tells_apart_are_ranked_as_equal():
+    noise = 1 + 1e-15 * np.random.default_rng(0).uniform(-9, 9, 6)
+    scores = np.array([2.0, 1.0, 2.0, 0.0, 1.0, 2.0]) * noise
+    variances = np.array([1.0, 3.0, 1.0, 5.0, 4.0, 2.0]) * noise
+    assert by_score(scores, variances).tolist() == [5, 0, 2, 4, 1, 3]
+    # A difference that is no rounding counts, and so does the smallest score beside none.
+    assert by_score(np.array([1.0, 1.0 + 1e-6]), np.ones(2)).tolist() == [1, 0]
+    assert by_score(np.array([0.0, 1e-200, 1.0]), np.ones(3)).tolist() == [2, 1, 0]

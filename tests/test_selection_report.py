@@ -138,7 +138,17 @@ def test_nothing_kept_says_so():
         selector = SPCAPSD(alpha=0.99, eta=0.03, n_features_to_select="support").fit(X)
     report = selector.selection_report_
     assert (report.n_kept, report.own_share, report.worth) == (0, 0, None)
-    assert report.verdict.startswith("Nothing is kept: the table has ")
+    assert report.emptied
+    assert report.verdict.startswith("Nothing is kept: the penalties remove every feature")
+
+
+def test_all_kept_leaves_nothing_to_predict():
+    selector = SPCAPSD(n_features_to_select="support").fit(X)
+    assert selector.support_.all()
+    report = selector.selection_report_
+    assert report.worth is None
+    assert report.why_not == "every feature is kept"
+    assert report.verdict == f"All {X.shape[1]} features are kept: there is nothing to predict."
 
 
 @pytest.mark.parametrize(("n", "p"), [(60, 20), (15, 80)])

@@ -145,3 +145,16 @@ def test_text_of_20_000_documents_and_50_000_words():
         _, peak = tracemalloc.get_traced_memory()
         assert peak < 0.8e9
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_jspca_fits_some_sparse_samples_exactly_and_converges(seed):
+    # A residual of nearly 0 by a difference of squares would have no digits, and its weight none.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((12, 3)) @ rng.standard_normal((3, 30))
+    X = (X + 0.4 * rng.standard_normal(X.shape)) * rng.uniform(0.5, 2, 30)
+    X += np.where(rng.random(30) < 0.5, 3.0, 0.0)
+    X[rng.random(X.shape) < 0.3] = 0.0
+    found, expected = JSPCA().fit(sp.csr_array(X)), JSPCA().fit(X)
+    assert found.converged_
+    np.testing.assert_allclose(found.components_, expected.components_, rtol=0, atol=1e-8)

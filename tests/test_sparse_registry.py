@@ -84,6 +84,7 @@ def test_what_stays_sparse_and_what_does_not():
         "robust-pca",
         "udfs",
         "sogfs",
+        "subset",
     }
 
 

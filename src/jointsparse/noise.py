@@ -85,3 +85,18 @@ def _above(moments: Moments) -> AboveNoise:
         vectors = spectrum.vectors[:, -count:]
         target = Projection(vectors * feature_columns(moments).here(shrunk[::-1].copy()))
     return AboveNoise(count, float(edge.edge / total / relative[0]), squares, target)
+
+
+def pattern_loadings(moments: Moments) -> FloatArray:
+    """Return V diag(1 - e/s): the samples times these are what lies above the noise.
+
+    Refused where nothing does.
+    """
+    edge, spectrum = noise_edge(moments), moments.thin_spectrum
+    count = edge.n_patterns
+    if count == 0:
+        raise ValueError(
+            "target='patterns' has nothing to explain: there is no structure beyond noise"
+        )
+    values = spectrum.values[-count:] * spectrum.trace
+    return np.asarray(spectrum.vectors[:, -count:] * np.clip(1 - edge.edge / values, 0.0, None))

@@ -6,6 +6,8 @@ component all score high. The rules here build a *set*, one feature after the ot
 * ``"greedy"``: the feature that accounts for most of the model's target beyond those already kept.
 * ``"residual"``: the highest score × share of the feature's own variance that is still unexplained.
 * ``"norm"``: the highest scores, as published; redundancy plays no part.
+* ``"variance"``: the largest variances, whatever the model says: the set that makes up most of the
+  total variance by itself.
 
 Features that share nothing with the others (:func:`~jointsparse.feature_significance`) are left for
 last by the first two: each of them is a direction of its own, which no set of others replaces and
@@ -41,7 +43,8 @@ from jointsparse.solvers.inverse_root import inverse_root_times
 from jointsparse.solvers.sparse_columns import SparseColumns
 from jointsparse.text import counted
 
-RULES = ("greedy", "residual", "norm")
+RULES = ("greedy", "residual", "norm", "variance")
+IN_ORDER = ("norm", "variance")  # rules that do not ask what the kept features leave
 NOISE_WEIGHT = 3.0  # of the noise in a feature's length; 1 … 3 did alike on 16 tables, 0 worse
 NEAR = 0.01  # gains that differ by less are equal: on 13 tables that cost nothing, nor did 0.03
 TRIAL_SHARE = 0.99  # share of the target at which picking in a part of the samples stops
@@ -169,7 +172,7 @@ class Rule:
 
     Attributes
     ----------
-    name : {"greedy", "residual", "norm"}
+    name : {"greedy", "residual", "norm", "variance"}
         See the top of this file.
     target : callable, ndarray or None
         What the greedy rule accounts for (see :func:`select_greedily`); None is all features alike.
@@ -179,7 +182,8 @@ class Rule:
         Multiply the gains of the greedy rule by the scores: for methods that have scores but no
         model of the data.
     significant : ndarray of bool of shape (n_features,) or None
-        Features that share something with others; the rest come after them, but not by "norm".
+        Features that share something with others; the rest come after them, but not by "norm" and
+        "variance".
     noise : ndarray of shape (n_features,) or None
         Noise in the sum of squares of each feature, as a share of the total variance.
     target_share : float
@@ -231,6 +235,8 @@ def choose_features(
         How the set is made; None is the greedy rule for all features alike.
     """
     rule = rule or Rule()
+    if rule.name == "variance" and not wanted.support:
+        scores = moments.variances
     order = by_score(scores, moments.variances)
     nonzero = scores > 0
     available = int(nonzero.sum())
@@ -243,7 +249,7 @@ def choose_features(
         count = min(wanted.count, count)
     r2 = np.inf if wanted.r2 is None else wanted.r2
     path = None
-    if rule.name != "norm" and count > 0:
+    if rule.name not in IN_ORDER and count > 0:
         tiers = [eligible]
         if rule.significant is not None and (rule.significant & eligible).any():
             tiers.insert(0, rule.significant & eligible)
@@ -254,7 +260,7 @@ def choose_features(
         if wanted.count in (None, path.picks.size) or stopped:
             return Choice(order, path.picks.size, path.curve, path, available)
     # None is picked where what all of them explain is lost in rounding beside the other features.
-    # In an order that is known: the scores as published, or more features than have a score.
+    # In an order that is known: scores as published, variances, or more features than have a score.
     given = order[: wanted.count or available]
     known = select_greedily(
         columns, n_picks=given.size, criterion="residual", given=given, tol=rule.tol, r2=r2
@@ -344,7 +350,8 @@ def about_choice(choice: Choice, wanted: Wanted) -> str:
             kept += f"the other {'one adds' if rest == 1 else f'{rest} add'} nothing"
         return (
             f"the {counted(available, 'feature') if not one else 'one feature'} with a nonzero "
-            f"score {'explains' if one else 'explain'} {curve[-1]:.1%} of the variance, not the "
+            f"score {'accounts' if one else 'account'} for {curve[-1]:.1%} of the variance, "
+            f"not the "
             f"{wanted.r2:.0%} asked for; {kept}"
         )
     if wanted.count is not None and wanted.count > available:

@@ -25,6 +25,7 @@ import numpy as np
 
 from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import to_host
+from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace, blocks, eigh
 from jointsparse.moments import Moments
 from jointsparse.significance import feature_significance
@@ -39,18 +40,18 @@ N_STAND_INS = 3
 
 @dataclass(frozen=True)
 class StandIns:
-    """For each dropped feature, the kept ones that explain it best, taken greedily.
+    """For each dropped feature, the kept ones that stand in for it best, taken greedily.
 
     Attributes
     ----------
     dropped : ndarray of shape (n_dropped,)
         The dropped features.
     kept : ndarray of shape (n_dropped, n_stand_ins)
-        The kept feature that explains it best, the one that adds most to that, …; -1 for none.
+        The kept feature that has most of it, the one that adds most to that, …; -1 for none.
     r2 : ndarray of shape (n_dropped, n_stand_ins)
-        Share of the dropped feature's variance that the first, the first two, … explain.
+        Share of the dropped feature's variance that the first, the first two, … account for.
     r2_all : ndarray of shape (n_dropped,)
-        What all kept features together explain of it; NaN for a constant feature.
+        What all kept features together account for of it; NaN for a constant feature.
     """
 
     dropped: IntArray
@@ -103,6 +104,10 @@ class SelectionReport:
         For each of them, the share of the parts without which it *or a feature that stands in for
         it* is among as many picks: 1 where it does not depend on the samples at hand. NaN where the
         selection was not repeated in parts.
+    emptied : bool
+        Whether nothing is kept because the model's penalties removed every feature.
+    extremes : Extremes or None
+        Columns and samples that hold a few gross values; None where that is not known.
     """
 
     n_kept: int
@@ -120,6 +125,20 @@ class SelectionReport:
     stand_ins: StandIns
     kept: IntArray
     found_again: FloatArray
+    emptied: bool = False
+    extremes: Extremes | None = None
+
+    @property
+    def extremes_matter(self) -> bool:
+        """Whether gross values concern this set: see :meth:`Extremes.matter`."""
+        return self.extremes is not None and self.extremes.matter(self.kept)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to know about the table beside the verdict, and what to do; usually nothing."""
+        if self.extremes is None or not self.extremes_matter:
+            return ()
+        return tuple(self.extremes.sentences())
 
     @property
     def held_out(self) -> bool:
@@ -180,13 +199,20 @@ class SelectionReport:
     def _repr_html_(self) -> str:
         """Show the verdict and its numbers in a notebook."""
         body = "".join(f"<tr><th>{n}</th><td>{v}</td></tr>" for n, v in self.rows.items())
-        return f"<p>{self.verdict}</p><table><tbody>{body}</tbody></table>"
+        return f"<p>{self}</p><table><tbody>{body}</tbody></table>"
 
     def __str__(self) -> str:
-        return self.verdict
+        return " ".join([self.verdict, *(f"Note: {remark}." for remark in self.remarks)])
 
 
-def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> SelectionReport:
+def selection_report(
+    moments: Moments,
+    kept: Any,
+    cut: Cut | None = None,
+    extremes: Extremes | None = None,
+    *,
+    emptied: bool = False,
+) -> SelectionReport:
     """Measure what a set of features is worth.
 
     Parameters
@@ -198,6 +224,10 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
     cut : Cut or None
         The samples in parts, with what was picked without each part; None where there is nothing to
         hold out.
+    emptied : bool
+        Whether nothing is kept because no feature is left in the model.
+    extremes : Extremes or None
+        Gross values, where they are known of more samples than these; None looks for them here.
     """
     kept = np.asarray(kept, dtype=np.int64)
     found = feature_significance(moments)
@@ -211,7 +241,7 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
     )
     pca_curve = _pca_curve(columns, kept.size)
     worth = None
-    if cut is not None and cut.picked and kept.size:
+    if cut is not None and cut.picked and 0 < kept.size < moments.n_features:
         worth = Trials(moments, cut).worth(kept.size)
     return SelectionReport(
         n_kept=kept.size,
@@ -220,7 +250,7 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
         more_patterns=found.limited,
         n_significant=int(found.significant.sum()),
         worth=worth,
-        why_not="there are no samples to hold out" if cut is None else cut.why_not,
+        why_not=_why_not_held_out(moments, kept, cut),
         r2=own,
         pca_r2=float(pca_curve[-1]) if kept.size else 0.0,
         random_r2=np.array(others),
@@ -229,7 +259,15 @@ def selection_report(moments: Moments, kept: Any, cut: Cut | None = None) -> Sel
         stand_ins=_stand_ins(columns, kept),
         kept=kept,
         found_again=_found_again(columns, kept, cut),
+        emptied=emptied,
+        extremes=extreme_values(moments) if extremes is None else extremes,
     )
+
+
+def _why_not_held_out(moments: Moments, kept: IntArray, cut: Cut | None) -> str:
+    if kept.size == moments.n_features:
+        return "every feature is kept"
+    return "there are no samples to hold out" if cut is None else cut.why_not
 
 
 def _found_again(columns: Columns, kept: IntArray, cut: Cut | None) -> FloatArray:

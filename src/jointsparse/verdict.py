@@ -27,6 +27,8 @@ def verdict_of(report: SelectionReport) -> str:
     """Return the first sentence that applies."""
     if report.n_patterns == 0:
         return _about_noise(report)
+    if report.emptied:
+        return "Nothing is kept: the penalties remove every feature from the model; use lower ones."
     if report.n_kept == 0:
         return (
             f"Nothing is kept: the table has {patterns_in_words(report)}, "
@@ -126,4 +128,9 @@ def rows_of(report: SelectionReport) -> dict[str, str]:
             f"{count} kept account for, in this table": percent(report.r2),
             f"{count} kept make up, of the total variance": percent(report.own_share),
         }
+    if report.extremes is not None and report.extremes_matter:
+        rows["extreme values"] = (
+            f"in {counted(report.extremes.columns.size, 'column')} and "
+            f"{counted(report.extremes.samples.size, 'sample')}"
+        )
     return rows

@@ -212,9 +212,9 @@ def folder(tmp_path, monkeypatch):
 def command(name):
     words = [name, "in.csv", "--quiet", *(word for pair in COMMANDS[name] for word in pair)]
     words += {
-        "compare": ["--methods", "greedy,laplacian-score", "--subsamples", "2"],
+        "compare": ["--methods", "greedy,laplacian-score", "--subsamples", "2", "--features", "2"],
         "path": ["--points", "2"],
-        "select": ["--path-points", "0"],
+        "select": ["--path-points", "0", "--features", "2"],
     }[name]
     return words
 

@@ -455,3 +455,13 @@ def test_order_of_features_does_not_matter_where_they_occur_twice(method):
     one, other = quiet(method(), X), quiet(method(), X[:, order])
     np.testing.assert_allclose(one.feature_scores_[order], other.feature_scores_, atol=1e-6)
     np.testing.assert_allclose(one.feature_scores_[:40], one.feature_scores_[40:], atol=1e-12)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, np.asfortranarray, sp.csr_array])
+def test_rne_residuals_of_rounding_are_none(storage):
+    # Every sample has neighbours that are the same: 0 in place of 1e-15, which were a typical one.
+    X = np.zeros((44, 4))
+    X[:, 3] = np.random.default_rng(3).random(44) > 0.4
+    model = RNE().fit(storage(X))
+    assert model.objective_ == 0
+    assert model.feature_scores_.tolist() == [0, 0, 0, 1]

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from ways_in import NAMES, WAYS_IN, ways_in
+from ways_in import WAYS_IN, ways_in
 
+from fuzz.containers import NAME
 from jointsparse import CSPCA, SPCAPSD, Moments
 from jointsparse.methods.from_source import moments_of_products, samples_at_hand
 from jointsparse.solvers.wide_data import DenseWide
@@ -27,7 +28,7 @@ def with_hole(row, column=3, value=np.nan):
 
 def named(column, row):
     """Match a message about one entry: the column by its name or its number."""
-    name = f"({NAMES.format(column)}|number {column + 1})"
+    name = f"({NAME.format(column)}|number {column + 1})"
     return rf"(missing|infinite) value.* in column '?{name}'?, data row {row + 1}\b"
 
 

@@ -33,6 +33,7 @@ from jointsparse.cli.options import (
     JsonOption,
     QuietOption,
     ScaleOption,
+    TransformOption,
 )
 from jointsparse.cli.outputs import Kind, Output, check_outputs, save_figure
 from jointsparse.cli.together import appear_together, telling
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from jointsparse.io import Table
     from jointsparse.model_selection import Comparison, MethodResult
 
-HELP = "Run several methods side by side: what each keeps, what it is worth, how they agree."
+HELP = "Run several methods side by side: what each keeps, what that predicts, how they agree."
 QUICK = ("greedy", "spca-psd", "spca", "jspca", "spcafs", "laplacian-score")
 SCORES = {"accuracy": "ACC", "nmi": "NMI", "ari": "ARI"}
 _NAME_LENGTH = 18
@@ -64,8 +65,8 @@ class CompareOptions:
         typer.Option(
             "--features",
             metavar="K",
-            help="How many each keeps: a count or a share such as 0.2. By default the fewest that "
-            "explain 90 % of the variance, picked greedily.",
+            help="How many each keeps: a count or a share such as 0.2. By default as many as new "
+            "samples call for, picked greedily.",
         ),
     ] = None
     label: Annotated[
@@ -75,6 +76,7 @@ class CompareOptions:
         ),
     ] = None
     scale: ScaleOption = Scale.STANDARD
+    transform: TransformOption = None
     drop_text: DropTextOption = False
     impute: ImputeOption = None
     subsamples: Annotated[
@@ -119,7 +121,7 @@ def compare(options: CompareOptions) -> None:
         [options.data],
     )
     table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
-    values, scaling = fitting.scale_columns(table.values, options.scale)
+    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
     wanted = _count(count, table, values)
     try:
         with _progress(error_console(), options.quiet) as on_progress:
@@ -145,7 +147,7 @@ def compare(options: CompareOptions) -> None:
             _write_report(options.report, found, fitting.data_name(options.data), scaling)
     with telling(written):
         if options.as_json:
-            print_json(as_record(found, table, fitting.data_name(options.data), options.scale))
+            print_json(as_record(found, table, options))
         elif not options.quiet:
             console = output_console()
             _print(console, found, table, fitting.data_name(options.data), scaling)
@@ -183,10 +185,16 @@ def _count(wanted: int | float | None, table: "Table", values: Any) -> int:
     if wanted is None:
         from jointsparse.methods.greedy_selector import GreedySelector
 
+        selector = GreedySelector()
         try:
-            return int(GreedySelector().fit(values).get_support().sum())
+            with fitting.collect_warnings(selector):
+                count = int(selector.fit(values).get_support().sum())
         except ValueError as error:
             raise told(error) from error
+        if count == 0:
+            why = selector.selection_report_.verdict.rstrip(".")
+            raise CommandError(f"{why}; say with --features how many to compare")
+        return count
     count = wanted if isinstance(wanted, int) else max(1, round(wanted * n_features))
     fitting.check_count(count, n_features)
     return int(count)
@@ -269,16 +277,18 @@ def _blank(value: Any) -> Any:
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
-def as_record(found: "Comparison", table: "Table", data: str, scale: Scale) -> dict[str, Any]:
+def as_record(found: "Comparison", table: "Table", options: CompareOptions) -> dict[str, Any]:
     """Return everything a program may want to know, ready for JSON."""
     return {
-        "data": data,
+        "data": fitting.data_name(options.data),
         "label": table.label_name,
-        "scale": scale.value,
+        "scale": options.scale.value,
+        "transform": options.transform and options.transform.value,
         "n_samples": found.n_samples,
         "n_features": found.n_features,
         "n_kept": found.n_kept,
         "n_subsamples": found.n_subsamples,
+        "verdict": found.verdict,
         "methods": [_method_record(found, result) for result in found.results],
         "pca_r2_held_out": _mean_std(found.pca_r2),
         "random_r2_held_out": _mean_std(found.random_r2),
@@ -329,12 +339,22 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     console.print(heading, soft_wrap=True)
     for note in table.notes:
         console.print(Text(f"note: {visible(note)}", "dim"))
+    console.print()
+    verdict = found.verdict.replace("±", glyphs.plus_minus)
+    console.print(Text(verdict, "bold"), soft_wrap=True)
     endless = console.options.update(width=1000, max_width=1000)
     for wide, groups in ((True, True), (False, True), (False, False)):
         shown = _table(found, glyphs, wide=wide, groups=groups)
         if console.measure(shown, options=endless).maximum <= console.width:
             break  # else there is no room for the spreads, or for the groups
     console.print(shown)
+    explained = (
+        "predicted: share of the dropped features that the kept ones predict in new samples "
+        f"(selected and regressed on one half of the samples, judged on the other; mean "
+        f"{glyphs.plus_minus} standard deviation of {found.n_subsamples} halves); of principal "
+        "components, which are made of all features, the share of all"
+    )
+    console.print(Text(explained, "dim"))
     if len(found.results) > 1:
         console.print(Text("overlap of the selections (Jaccard index)", "bold"))
         for part in _overlap_tables(found, console.width):
@@ -344,8 +364,7 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     console.print(
         Text(
             f"{shared} of the {counted(kept, 'feature')} that any method keeps "
-            f"{'is' if shared == 1 else 'are'} kept by all; measured on {found.n_subsamples} "
-            "halves of the samples"
+            f"{'is' if shared == 1 else 'are'} kept by all"
             + ("; features that stand in for one another are a group" if groups else "")
         ),
         soft_wrap=True,
@@ -356,7 +375,7 @@ def _table(found: "Comparison", glyphs: Glyphs, *, wide: bool, groups: bool) -> 
     labelled = found.scores_of_all is not None
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", no_wrap=wide, overflow="fold", style="bold")
-    titles = [f"held-out {glyphs.r_squared}, %", "stability"]
+    titles = ["predicted, %", "stability"]
     titles += (
         ["95 % interval"] * wide
         + ["of groups"] * groups
@@ -381,8 +400,11 @@ def _table(found: "Comparison", glyphs: Glyphs, *, wide: bool, groups: bool) -> 
             *_score_cells(result.scores, glyphs, wide),
         )
     table.add_section()
-    for name, r2 in (("PCA", found.pca_r2), ("random features", found.random_r2)):
-        table.add_row(Text(name, "dim"), Text(_percent(r2, glyphs, wide), "dim"))
+    # The spread of chance is there on every terminal: without it nothing can be compared.
+    random = Text(_percent(found.random_r2, glyphs, True), "dim")
+    table.add_row(Text(f"{counted(found.n_kept, 'random feature')}", "dim"), random)
+    pca = Text(_percent(found.pca_r2, glyphs, wide), "dim")
+    table.add_row(Text(f"{counted(found.n_kept, 'principal component')}", "dim"), pca)
     if labelled:
         empty = [""] * (3 + wide + groups)
         cells = _score_cells(found.scores_of_all, glyphs, wide)

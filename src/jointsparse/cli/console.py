@@ -28,7 +28,6 @@ class Glyphs:
     times: str
     separator: str
     arrow: str
-    r_squared: str
     plus_minus: str
 
     @classmethod
@@ -37,8 +36,8 @@ class Glyphs:
         return UNICODE_GLYPHS if console.encoding.lower().startswith("utf") else ASCII_GLYPHS
 
 
-UNICODE_GLYPHS = Glyphs("✔", "…", "×", " · ", "→", "R²", "±")
-ASCII_GLYPHS = Glyphs("x", "...", "x", " | ", "->", "R2", "+-")
+UNICODE_GLYPHS = Glyphs("✔", "…", "×", " · ", "→", "±")
+ASCII_GLYPHS = Glyphs("x", "...", "x", " | ", "->", "+-")
 
 
 def output_console() -> Console:

@@ -33,12 +33,23 @@ class Scale(StrEnum):
     ROBUST = "robust"
 
 
+class Transform(StrEnum):
+    """What stands for the values while features are chosen."""
+
+    LOG1P = "log1p"
+    RANK = "rank"
+
+
+_IN_WORDS = {Transform.LOG1P: "log(1 + x)", Transform.RANK: "normal scores of ranks"}
+
+
 class Rule(StrEnum):
     """How a set of features is made from the scores."""
 
     GREEDY = "greedy"
     RESIDUAL = "residual"
     NORM = "norm"
+    VARIANCE = "variance"
 
 
 class Impute(StrEnum):
@@ -62,6 +73,7 @@ class Selection:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     report: "SelectionReport | None" = None
+    transform: Transform | None = None
 
     @property
     def model(self) -> Any:
@@ -140,6 +152,47 @@ def _any_column_varies(values: Any) -> bool:
     if issparse(values):
         lowest, highest = lowest.toarray(), highest.toarray()
     return bool((lowest != highest).any())
+
+
+def prepare(
+    table: "Table", data: str | None, transform: Transform | None, scale: Scale
+) -> tuple[Any, str]:
+    """Return the values to fit, transformed and scaled, and in words what was done to them."""
+    values = transformed(table.values, data or BUNDLED_NAME, transform, table.names)
+    values, scaling = scale_columns(values, scale)
+    return values, told_with(transform, scaling)
+
+
+def told_with(transform: Transform | None, scaling: str) -> str:
+    """Return in words what was done to the columns."""
+    return scaling if transform is None else f"{_IN_WORDS[transform]}, {scaling}"
+
+
+def transformed(values: Any, data: str, transform: Transform | None, names: list[str]) -> Any:
+    """Return what stands for the values while features are chosen; they stay as they are."""
+    from jointsparse.io import TableError
+
+    if transform is Transform.LOG1P:
+        from jointsparse.sources.logarithms import log1p
+
+        try:
+            return log1p(values, data, names)
+        except TableError as error:
+            raise told(error) from error
+    if transform is Transform.RANK:
+        from jointsparse.ranks import normal_scores
+
+        return normal_scores(values)
+    return values
+
+
+def check_rule(rule: Rule | None, scale: Scale) -> None:
+    """Refuse a rule that columns of equal variance leave nothing to go by."""
+    if rule is Rule.VARIANCE and scale is Scale.STANDARD:
+        raise CommandError(
+            "--rule variance keeps the columns with the largest variances, and --scale standard "
+            "makes all equal: add --scale none"
+        )
 
 
 def scale_columns(values: Any, scale: Scale) -> tuple[Any, str]:

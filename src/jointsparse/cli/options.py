@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from jointsparse.cli.fitting import Impute, Scale
+from jointsparse.cli.fitting import Impute, Scale, Transform
 
 DataArgument = Annotated[
     str | None,
@@ -19,6 +19,13 @@ DataArgument = Annotated[
     ),
 ]
 ScaleOption = Annotated[Scale, typer.Option("--scale", help="How to make columns comparable.")]
+TRANSFORM_HELP = (
+    "Choose by log(1 + x), or by ranks as normal scores, in place of the values, where a few are "
+    "far from the rest; before scaling. What is written holds the original values."
+)
+TransformOption = Annotated[
+    Transform | None, typer.Option("--transform", help=TRANSFORM_HELP, show_default=False)
+]
 DropTextOption = Annotated[
     bool, typer.Option("--drop-text", help="Leave out columns that are not numbers.")
 ]

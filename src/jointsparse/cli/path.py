@@ -32,6 +32,7 @@ from jointsparse.cli.options import (
     JsonOption,
     QuietOption,
     ScaleOption,
+    TransformOption,
 )
 from jointsparse.cli.outputs import Kind, Output, check_outputs, save_figure
 from jointsparse.cli.progress import solver_progress
@@ -82,6 +83,7 @@ class PathOptions:
         str | None, typer.Option("--label", metavar="COLUMN", help="Column to keep out.")
     ] = None
     scale: ScaleOption = Scale.STANDARD
+    transform: TransformOption = None
     drop_text: DropTextOption = False
     impute: ImputeOption = None
     output: Annotated[
@@ -111,7 +113,7 @@ def path(options: PathOptions) -> None:
     )
     table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
     fitting.check_table(table, estimator)
-    values, scaling = fitting.scale_columns(table.values, options.scale)
+    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
     found, warnings = _solve(estimator, values, options.points, options.smallest, options.quiet)
     for message in warnings:
         print_warning(message)
@@ -126,6 +128,7 @@ def path(options: PathOptions) -> None:
                     "method": chosen.name,
                     "parameters": parameters_of(estimator),
                     "scale": options.scale.value,
+                    "transform": options.transform and options.transform.value,
                     "n_samples": table.values.shape[0],
                     "n_features": table.values.shape[1],
                     "points": [dict(zip(HEADER, row, strict=True)) for row in rows],
@@ -236,7 +239,7 @@ def _print(
     console.print(table)
     gaps = [row[5] for row in rows if not math.isnan(row[5])]
     if gaps:
-        console.print(Text(f"every point is within {max(gaps):.1e} of its optimum (certified)"))
+        console.print(Text(f"every point is solved to within {max(gaps):.1e} (proved)"))
 
 
 def _changes(enter: list[str], leave: list[str], glyphs: Glyphs) -> str:

@@ -113,6 +113,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "method": selection.method,
         "parameters": parameters_of(selection.estimator),
         "scale": selection.scale.value,
+        "transform": selection.transform and selection.transform.value,
         "kept": [row.feature for row in rows if row.kept],
         "verdict": None if selection.report is None else selection.report.verdict,
         "worth": _worth_record(selection),
@@ -129,13 +130,14 @@ def as_record(selection: Selection) -> dict[str, Any]:
 
 
 def _worth_record(selection: Selection) -> dict[str, Any] | None:
-    """Return what the kept features explain, beside PCA and random features."""
+    """Return what the kept features predict, account for and make up, beside the baselines."""
     report = selection.report
     if report is None:
         return None
     _, _, mean, spread = report.headline
     return {
         "n_patterns": report.n_patterns,
+        "more_patterns": report.more_patterns,
         "n_significant": report.n_significant,
         "r2": report.r2,
         "own_share": report.own_share,
@@ -149,7 +151,49 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
         "beaten_by": report.beaten_by,
         "held_out": report.held_out,
         "why_not_held_out": report.why_not,
+        "extremes": _extremes_record(selection),
     }
+
+
+def _extremes_record(selection: Selection) -> dict[str, Any] | None:
+    """Return the columns and samples with gross values; rows are counted from 1."""
+    report = selection.report
+    if report is None or report.extremes is None:
+        return None
+    found, names = report.extremes, selection.table.names
+    return {
+        "matter": report.extremes_matter,
+        "columns": [
+            {"feature": names[j], "share": float(share), "row": int(row) + 1}
+            for j, share, row in zip(
+                found.columns.tolist(), found.column_shares, found.column_samples, strict=True
+            )
+        ],
+        "samples": [
+            {"row": int(row) + 1, "share": float(share)}
+            for row, share in zip(found.samples, found.sample_shares, strict=True)
+        ],
+    }
+
+
+def extremes_in_words(selection: Selection) -> dict[str, str]:
+    """Say which columns and samples hold gross values, and which option helps, where it matters."""
+    report = selection.report
+    if report is None or report.extremes is None or not report.extremes_matter:
+        return {}
+    found = report.extremes
+    advice = "--transform rank makes them comparable"
+    if selection.transform is None and _logarithms_exist(selection, found.columns):
+        advice = "--transform log1p or rank makes them comparable"
+    sentences = found.sentences(selection.table.names, advice, first_row=1)
+    titles = ["extreme values"] * bool(found.columns.size) + ["extreme samples"]
+    return dict(zip(titles, sentences, strict=False))
+
+
+def _logarithms_exist(selection: Selection, columns: Any) -> bool:
+    """Tell whether the values of these columns, as they were read, are not negative."""
+    values = getattr(selection.table, "values", None)  # of a table that is in memory
+    return values is not None and (not columns.size or bool(values[:, columns].min() >= 0))
 
 
 def print_selection(console: Console, selection: Selection, top: int | None, verbose: bool) -> None:
@@ -336,12 +380,17 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
             f"{patterns_in_words(report)}; {report.n_significant} of "
             f"{counted(report.n_features, 'feature')} share something with others"
         )
-    lines["the model"] = _outcome_line(selection)
+    lines |= extremes_in_words(selection)
+    certificate = getattr(selection.estimator, "set_certificate_", None)
+    if certificate is None:
+        lines["the model"] = _outcome_line(selection)
+    else:
+        lines["the set"] = visible(str(certificate))
     return lines
 
 
 def _outcome_line(selection: Selection) -> str:
-    """Say how good the fit is: a certificate where there is one, else why it stopped."""
+    """Say how far the model is solved: what is proved, else why it stopped."""
     estimator = selection.model
     n_iter = getattr(estimator, "n_iter_", None)
     steps = "" if n_iter is None else f"{counted(int(n_iter), 'iteration')}, "

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError, told
-from jointsparse.cli.fitting import Scale, Selection
+from jointsparse.cli.fitting import Scale, Selection, Transform
+from jointsparse.cli.rendering import extremes_in_words
 from jointsparse.cli.streaming import StreamedTable, labels_of
 from jointsparse.text import counted
 
@@ -102,7 +103,7 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         scaling=selection.scaling,
         seconds=selection.seconds,
         code=_code(selection, request, values),
-        notes=[*selection.notes, *([note] if note else [])],
+        notes=[*selection.notes, *([note] if note else []), *extremes_in_words(selection).values()],
         warnings=selection.warnings,
     )
     report.save(request.target)
@@ -204,11 +205,17 @@ def _code(selection: Selection, request: Request, values: Any) -> str:
     if isinstance(selection.table, StreamedTable):
         return _streamed_code(selection, request, imports[:-1], values)
     columns = "table.values"
+    sparse = not hasattr(selection.table.values, "ravel")
+    if selection.transform is Transform.LOG1P:
+        imports.append("import numpy as np")
+        columns = f"np.log1p({columns})"
+    elif selection.transform is Transform.RANK:
+        imports.append("from jointsparse.ranks import normal_scores")
+        columns = f"normal_scores({columns})"
     if selection.scale in _SCALERS:
         scaler = _SCALERS[selection.scale]
         imports.append(f"from sklearn.preprocessing import {scaler}")
-        sparse = not hasattr(selection.table.values, "ravel")
-        columns = f"{scaler}({'with_mean=False' if sparse else ''}).fit_transform(table.values)"
+        columns = f"{scaler}({'with_mean=False' if sparse else ''}).fit_transform({columns})"
     lines = [*sorted(imports), "", f"table = {table}", f"X = {columns}", fit]
     return "\n".join([*lines, "print([table.names[j] for j in model.get_support(indices=True)])"])
 
@@ -224,6 +231,9 @@ def _streamed_code(selection: Selection, request: Request, imports: list[str], v
     )
     scaled = selection.scale is not Scale.NONE
     opened = f"open_source({request.source!r}{given})"
+    if selection.transform is Transform.LOG1P:
+        imports = [*imports, "from jointsparse.sources.logarithms import Log1pSource"]
+        opened = f"Log1pSource({opened})"
     fit = fit_line(selection.estimator)
     if isinstance(values, Moments):
         imports = [*imports, "from jointsparse import Moments, open_source"]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jointsparse.cli.errors import told
-from jointsparse.cli.fitting import Impute, Scale, Selection
+from jointsparse.cli.fitting import Impute, Scale, Selection, Transform
 from jointsparse.cli.streaming import StreamedTable
 
 if TYPE_CHECKING:
@@ -27,22 +27,28 @@ def pipeline_of(selection: Selection, impute: Impute | None) -> "Pipeline":
 
     The first knows the names of the columns. The table was filled while it was read; a column
     filled with its median (or mean) has the same median (mean): the filling is learned from it.
+
+    Ranks are those of one table: the samples of another have none in it. So a step "rank" that
+    does nothing, in place of any scaling, tells how the features were chosen.
     """
     import numpy as np
     from scipy.sparse import issparse
     from sklearn.pipeline import Pipeline
 
-    if isinstance(selection.table, StreamedTable):
-        values: Any = _with_same_moments(selection.table)
-    else:
-        values = selection.table.values
+    values, prepared = _before_and_after(selection)
     steps: list[tuple[str, Any]] = []
     if impute is not None and not issparse(values):
         from sklearn.impute import SimpleImputer
 
         filling = SimpleImputer(strategy=impute.value, keep_empty_features=True)
         steps.append(("impute", filling.fit(values)))
-    if selection.scale is not Scale.NONE:
+    if selection.transform is not None:
+        from sklearn.preprocessing import FunctionTransformer
+
+        change = np.log1p if selection.transform is Transform.LOG1P else None
+        step = FunctionTransformer(change, accept_sparse=True, feature_names_out="one-to-one")
+        steps.append((selection.transform.value, step.fit(values)))
+    if selection.scale is not Scale.NONE and selection.transform is not Transform.RANK:
         from sklearn.preprocessing import RobustScaler, StandardScaler
 
         scaler = (
@@ -50,11 +56,26 @@ def pipeline_of(selection: Selection, impute: Impute | None) -> "Pipeline":
             if selection.scale is Scale.ROBUST
             else StandardScaler(with_mean=not issparse(values))
         )
-        steps.append(("scale", scaler.fit(values)))
+        steps.append(("scale", scaler.fit(prepared)))
     steps.append(("select", selection.estimator))
     # As if the first step had been fitted to a data frame; the others are given arrays.
     steps[0][1].feature_names_in_ = np.asarray(selection.table.names, dtype=object)
     return Pipeline(steps)
+
+
+def _before_and_after(selection: Selection) -> tuple[Any, Any]:
+    """Return samples as they are, and as they are before they are scaled."""
+    import numpy as np
+
+    table = selection.table
+    if isinstance(table, StreamedTable):
+        prepared = _with_same_moments(table)
+        if selection.transform is None or table.typical is None:
+            return prepared, prepared
+        return np.stack([table.typical, table.typical]), prepared
+    if selection.transform is Transform.LOG1P:
+        return table.values, np.log1p(table.values)
+    return table.values, table.values
 
 
 def _with_same_moments(table: StreamedTable) -> Any:

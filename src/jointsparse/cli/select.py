@@ -20,7 +20,8 @@ from jointsparse.cli.components import print_components
 from jointsparse.cli.console import output_console, print_json, print_note, print_warning
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
-from jointsparse.cli.fitting import Impute, Rule, Scale, Selection
+from jointsparse.cli.fitting import Impute, Rule, Scale, Selection, Transform
+from jointsparse.cli.options import TRANSFORM_HELP
 from jointsparse.cli.outputs import Kind, Output, check_outputs
 from jointsparse.cli.rendering import (
     RANKING_HEADER,
@@ -61,7 +62,7 @@ class SelectOptions:
             "--features",
             metavar="K",
             help="How many to keep: a count, a share such as 0.2, support (all nonzero scores) or "
-            "auto (the fewest that explain 90 % of the variance), the default.",
+            "auto (as many as new samples call for, none in noise), the default.",
         ),
     ] = None
     r2: Annotated[
@@ -69,7 +70,8 @@ class SelectOptions:
         typer.Option(
             "--r2",
             metavar="SHARE",
-            help="Keep the fewest features that explain this share of the variance of all.",
+            help="Keep the fewest features that account for this share of the variance in this "
+            "table.",
         ),
     ] = None
     rule: Annotated[
@@ -77,7 +79,7 @@ class SelectOptions:
         typer.Option(
             "--rule",
             help="How the set is made: greedy avoids features that repeat each other; norm takes "
-            "the highest scores, as published.",
+            "the highest scores, as published; variance the largest variances, with --scale none.",
             show_default="greedy",
         ),
     ] = None
@@ -125,6 +127,10 @@ class SelectOptions:
             help="How to make columns with different units comparable.",
         ),
     ] = Scale.STANDARD
+    transform: Annotated[
+        Transform | None,
+        typer.Option("--transform", rich_help_panel=_DATA, help=TRANSFORM_HELP, show_default=False),
+    ] = None
     drop_text: Annotated[
         bool,
         typer.Option(
@@ -258,6 +264,7 @@ class SelectOptions:
 def select(options: SelectOptions) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
     chosen = find_method(options.method)
+    fitting.check_rule(options.rule, options.scale)
     estimator = build_estimator(
         chosen,
         options.features,
@@ -289,6 +296,7 @@ def select(options: SelectOptions) -> None:
         notes=[*table.notes, *_seed_note(options.seed, parameters_of(estimator)), *choice],
         warnings=warnings,
         report=worth,
+        transform=options.transform,
     )
     for message in warnings:
         print_warning(message)
@@ -324,7 +332,7 @@ def _check_results(options: SelectOptions) -> tuple[int, int] | None:
 
 def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
     """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
-    scale, impute = options.scale, options.impute
+    how = streaming.Preparation(options.transform, options.scale, options.impute)
     source = streaming.open_if_large(
         options.data,
         estimator,
@@ -335,23 +343,21 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
     table: Table | None
     if source is None:
         table = fitting.load_table(
-            options.data, options.label, options.drop_text, impute, options.memory
+            options.data, options.label, options.drop_text, options.impute, options.memory
         )
         streaming.check_whole(table, estimator, options.memory)
     else:
         count = parameters_of(estimator).get("n_features_to_select")
         fitting.check_count(count, source.n_features)
-        table = streaming.whole_table(source, scale, impute)
+        table = streaming.whole_table(source, how)
         if table is None:
             streaming.check_format(options.output)
-            reading = streaming.how_to_read(source, estimator, scale, impute)
+            reading = streaming.how_to_read(source, estimator, how)
             if not options.quiet:
                 print_note(streaming.announcement(source, reading))
-            return streaming.take_in(
-                source, reading, scale, impute, show_progress=not options.quiet
-            )
+            return streaming.take_in(source, reading, how, show_progress=not options.quiet)
     fitting.check_table(table, estimator)
-    values, scaling = fitting.scale_columns(table.values, scale)
+    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
     return table, values, scaling
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from jointsparse.cli.arguments import name_of
 from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError, told
-from jointsparse.cli.fitting import Impute, Scale
+from jointsparse.cli.fitting import Impute, Scale, Transform, told_with
 from jointsparse.cli.reading_progress import reading_progress
 from jointsparse.text import counted
 
@@ -27,6 +27,15 @@ _PACKED = 4  # how much smaller .gz is than what it holds, about
 _BLOCKS_ONLY = (".h5", ".hdf5", ".he5", ".zarr")
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """What is done to the values of a table before the fit."""
+
+    transform: Transform | None = None
+    scale: Scale = Scale.STANDARD
+    impute: Impute | None = None
+
+
 @dataclass
 class StreamedTable:
     """A table that stays on disk; for printing and writing it can do what a table in memory can."""
@@ -35,7 +44,8 @@ class StreamedTable:
     n_samples: int
     notes: list[str] = field(default_factory=list)
     filling: "np.ndarray | None" = None  # what stands for missing values, where there are any
-    mean: "np.ndarray | None" = None  # before any scaling
+    typical: "np.ndarray | None" = None  # means of the values as they are, for --impute
+    mean: "np.ndarray | None" = None  # before any scaling, of what is fitted
     deviations: "np.ndarray | None" = None
 
     @property
@@ -199,16 +209,19 @@ def announcement(source: "Source", reading: "Reading") -> str:
     return f"{shape} take {size}; {how}, {size_in_words(source.budget)} allowed"
 
 
-def whole_table(source: "Source", scale: Scale, impute: Impute | None) -> "Table | None":
-    """Return a table that has to be read as a whole for its medians; None where none is asked for.
+def whole_table(source: "Source", how: Preparation) -> "Table | None":
+    """Return a table that has to be read as a whole: for medians or ranks; None where it has not.
 
     Refuse it where it does not fit in memory.
     """
     from jointsparse.io.budget import enough, size_in_words
 
-    if scale is Scale.ROBUST:
+    what = "medians need"
+    if how.transform is Transform.RANK:
+        what, instead = "ranks need", "use --transform log1p"
+    elif how.scale is Scale.ROBUST:
         instead = "use --scale standard"
-    elif impute is Impute.MEDIAN:
+    elif how.impute is Impute.MEDIAN:
         instead = "use --impute mean"
     else:
         return None
@@ -216,10 +229,10 @@ def whole_table(source: "Source", scale: Scale, impute: Impute | None) -> "Table
     if needed > source.budget:
         raise CommandError(
             f"{source.name} needs {size_in_words(needed)} when read as a whole, and "
-            f"{size_in_words(source.budget)} may be used; medians need all samples at once: "
+            f"{size_in_words(source.budget)} may be used; {what} all samples at once: "
             f"{instead}, or allow more with --memory {enough(needed)}"
         )
-    return _read_whole(source, impute)
+    return _read_whole(source, how.impute)
 
 
 def check_whole(table: "Table", estimator: Any, memory: str | None) -> None:
@@ -242,7 +255,7 @@ def check_whole(table: "Table", estimator: Any, memory: str | None) -> None:
         )
 
 
-def how_to_read(source: "Source", estimator: Any, scale: Scale, impute: Impute | None) -> "Reading":
+def how_to_read(source: "Source", estimator: Any, how: Preparation) -> "Reading":
     """Decide as the library does, for the table as it will be when it is filled and scaled."""
     import numpy as np
 
@@ -252,8 +265,10 @@ def how_to_read(source: "Source", estimator: Any, scale: Scale, impute: Impute |
 
     n_features = source.n_features
     # Only its type matters, and that rows can be counted.
-    fill = np.zeros(n_features) if impute else None
-    factors = None if scale is Scale.NONE else np.ones(n_features)
+    fill = np.zeros(n_features) if how.impute else None
+    # Logarithms, too, are floating-point numbers.
+    plain = how.scale is Scale.NONE and how.transform is None
+    factors = None if plain else np.ones(n_features)
     prepared = ColumnwiseSource(source, fill=fill, factors=factors)
     inner = getattr(estimator, "estimator", estimator)
     try:
@@ -300,8 +315,7 @@ def labels_of(source: "Source") -> "np.ndarray | None":
 def take_in(
     source: "Source",
     reading: "Reading",
-    scale: Scale,
-    impute: Impute | None,
+    how: Preparation,
     *,
     show_progress: bool,
 ) -> "tuple[StreamedTable, Any, str]":
@@ -319,7 +333,7 @@ def take_in(
         shown = reading_progress(error_console(), source, rows_of(source))
     try:
         with shown as watched:
-            table, values = _taken_in(watched, reading, scale, impute)
+            table, values = _taken_in(watched, reading, how)
     except NotFiniteError as error:
         raise told(not_finite(source, error)) from error
     except (TableError, OSError) as error:
@@ -330,11 +344,12 @@ def take_in(
     assert table.deviations is not None
     if not (table.deviations > 0).any():
         raise CommandError("every column is constant, so there is nothing to select")
-    return table, values, "not scaled" if scale is Scale.NONE else "standardised"
+    scaling = "not scaled" if how.scale is Scale.NONE else "standardised"
+    return table, values, told_with(how.transform, scaling)
 
 
 def _taken_in(
-    source: "Source", reading: "Reading", scale: Scale, impute: Impute | None
+    source: "Source", reading: "Reading", how: Preparation
 ) -> "tuple[StreamedTable, Any]":
     import numpy as np
 
@@ -343,26 +358,30 @@ def _taken_in(
     from jointsparse.moments import Moments
     from jointsparse.sources.columnwise import standardised
     from jointsparse.sources.filling import filled_with_means
+    from jointsparse.sources.logarithms import Log1pSource
 
     table = StreamedTable(source, 0, list(getattr(source, "notes", [])))
-    if impute is not None:
+    if how.impute is not None:
         filled = filled_with_means(source)
+        table.typical = filled.means
         if filled.missing.any():
             table.notes.append(_filled_note(source, filled.missing, filled.means))
             table.filling, source = filled.means, filled.source
-    passes = "once" if impute is None else "twice"
+    if how.transform is Transform.LOG1P:
+        source = Log1pSource(source)
+    passes = "once" if how.impute is None else "twice"
     values: Any
     if reading is Reading.MOMENTS:
         values = Moments.from_source(source)
         values.feature_names = table.names
         table.n_samples, table.mean = values.n_samples, values.mean
         table.deviations = np.sqrt(values.variances / values.n_samples)
-        if scale is not Scale.NONE:
+        if how.scale is not Scale.NONE:
             values = values.standardised()
     else:
         found = standardised(source)
         table.n_samples, table.mean, table.deviations = found[1:]
-        values = source if scale is Scale.NONE else found.source
+        values = source if how.scale is Scale.NONE else found.source
         passes = "several times"
     if reading is Reading.WHOLE:
         values = values.read()

@@ -15,7 +15,7 @@ from jointsparse.text import counted, visible
 if TYPE_CHECKING:
     from jointsparse.io import Table
 
-HELP = "Keep the features of a saved model in another table."
+HELP = "Keep the features of a saved model in another table, with its original values."
 _LISTED = 5  # names in a sentence
 _NOTHING = (
     "the model keeps no feature, so there is nothing to write; fit it again with a smaller "
@@ -52,7 +52,9 @@ class TransformOptions:
     scaled: Annotated[
         bool,
         typer.Option(
-            "--scaled", help="Write values as the model sees them, not the original ones."
+            "--scaled",
+            help="Write values as the model sees them, not the original ones: filled, scaled, and "
+            "after select --transform log1p their logarithms.",
         ),
     ] = False
     partial: Annotated[
@@ -159,6 +161,11 @@ def _applied(
         raise CommandError(_NOTHING)
     matched, notes, absent = _matched(model, table, data, kept if partial else None)
     values = _filled(model, matched, kept, data)
+    if scaled and "rank" in getattr(model, "named_steps", {}):
+        raise CommandError(
+            "the features were chosen by ranks (select --transform rank), and samples of another "
+            "table have none among those: leave --scaled out for the original values"
+        )
     if selects and not scaled:
         assert kept is not None
         names = [matched.names[j] for j in kept]

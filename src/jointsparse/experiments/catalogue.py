@@ -23,6 +23,7 @@ SOURCES = (
     "beyond",
     "beyond_optimum",
     "beyond_labels",
+    "beyond_l0",
 )
 
 

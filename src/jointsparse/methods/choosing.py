@@ -16,6 +16,7 @@ from jointsparse.moments import Moments, check_variance
 from jointsparse.noise import noise_of
 from jointsparse.notices import warn_caller
 from jointsparse.selection import (
+    IN_ORDER,
     NOISE_WEIGHT,
     TRIAL_SHARE,
     Choice,
@@ -28,6 +29,7 @@ from jointsparse.selection import (
 )
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.greedy import DETERMINED, Target
+from jointsparse.solvers.patterns import EQUAL
 from jointsparse.trials import Cut, Picked, Trials, choose_count
 
 AUTO_R2 = 0.9  # share of this table's variance that "auto" wants where no sample can be held out
@@ -150,8 +152,8 @@ class ChoosesFeatures(SelectionWorth):
             return none
         model = trial._model_of(moments, rows, y)
         rule = replace(trial._rule(model, moments), target_share=TRIAL_SHARE)
-        among = model.scores > 0
-        if rule.name != "norm":
+        among = (moments.variances if rule.name == "variance" else model.scores) > 0
+        if rule.name not in IN_ORDER:
             among = among & trial.significant_
         count = min(int(among.sum()), moments.n_samples - 2)
         if count < 1:
@@ -175,6 +177,11 @@ class ChoosesFeatures(SelectionWorth):
                 "there is structure, but no set of features predicts the others in new samples: "
                 f"nothing is kept. {KEEP_SOME}"
             )
+        if self.rule == "variance" and not wanted.support and _all_equal(moments.variances):
+            return (
+                "rule='variance' takes the first columns here, as all have the same variance: they "
+                "were standardised. Give it the columns as they are"
+            )
         return about_choice(choice, wanted)
 
     def _how_to_keep_some(self, moments: Moments) -> str:
@@ -183,3 +190,8 @@ class ChoosesFeatures(SelectionWorth):
 
     def _warn(self, message: str) -> None:
         warn_caller(f"{type(self).__name__}: {message}")
+
+
+def _all_equal(variances: FloatArray) -> bool:
+    varying = variances[variances > 0]
+    return varying.size > 1 and bool(np.ptp(varying) <= EQUAL * varying.max())

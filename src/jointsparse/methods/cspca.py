@@ -23,8 +23,9 @@ class CSPCA(SampleLossSelector):
               + \lambda\sum_j\|\omega_j\|_2 + \eta\,\|\Omega\|_* ,
 
     over positive semidefinite Ω (``psd=True``, where the nuclear norm is the trace) or over all
-    p × p matrices. Residuals are not squared, so that one sample far from the rest has no more
-    weight than any other. :math:`\omega_j` is column j of Ω; its norm is the score of feature j.
+    p × p matrices. Residuals are not squared, which tames mild outliers: the error of a far sample
+    counts by its size, not by its square. Its leverage is not bounded, so that a sample very far
+    away still decides. :math:`\omega_j` is column j of Ω; its norm is the score of feature j.
 
     Parameters
     ----------
@@ -110,12 +111,13 @@ class CSPCA(SampleLossSelector):
     >>> X = 0.3 * rng.standard_normal((200, 30))
     >>> X[:, :8] += rng.standard_normal((200, 2)) @ rng.standard_normal((2, 8))
     >>> X[:10, 8:] += 8 * rng.standard_normal((10, 22))
-    >>> robust = CSPCA(alpha=0.3, eta=0.3, n_features_to_select=8).fit(X)
+    >>> by_scores = {"alpha": 0.3, "eta": 0.3, "n_features_to_select": 8, "rule": "norm"}
+    >>> robust = CSPCA(**by_scores).fit(X)
     >>> np.flatnonzero(robust.get_support()).tolist()
     [0, 1, 2, 3, 4, 5, 6, 7]
-    >>> squared = SPCAPSD(alpha=0.3, eta=0.3, n_features_to_select=8).fit(X)
+    >>> squared = SPCAPSD(**by_scores).fit(X)
     >>> int(squared.get_support()[:8].sum())
-    1
+    2
     """
 
     _loss = "samples"

@@ -8,7 +8,14 @@ import numpy as np
 
 from jointsparse.io.budget import default_budget, size_in_words
 from jointsparse.methods.passes import moments_with_passes
-from jointsparse.methods.plan import Needs, Reading, plan, too_many_samples
+from jointsparse.methods.plan import (
+    SMALL,
+    Needs,
+    Reading,
+    bytes_of_samples,
+    plan,
+    too_many_samples,
+)
 from jointsparse.moments import Moments, not_finite
 from jointsparse.solvers.wide_data import DenseWide
 from jointsparse.sources import Source
@@ -47,7 +54,12 @@ def read_moments(source: Source, needs: Needs, method: str = "this") -> Moments:
     """
     reading = plan(source, needs, method)
     if reading is Reading.MOMENTS:
-        return Moments.from_source(source)
+        moments = Moments.from_source(source)
+        # Text does not say how many rows it has: known now, and wide samples that fit are read.
+        wide = moments.n_samples < source.n_features
+        size = bytes_of_samples(source, moments.n_samples)
+        again = size <= source.budget and (wide or (needs.judged and size <= SMALL))
+        return samples_at_hand(source) if again and not source.remote else moments
     if reading is Reading.PASSES:
         return moments_with_passes(source)
     if reading is Reading.WHOLE:

@@ -101,9 +101,9 @@ class GreedySelector(Selector):
     >>> X = StandardScaler().fit_transform(data.data)
     >>> selector = GreedySelector(n_features_to_select="r2>=0.8").fit(X)
     >>> data.feature_names[selector.ranking_.argsort()[:3]].tolist()
-    ['mean concave points', 'mean fractal dimension', 'worst texture']
+    ['mean concavity', 'worst radius', 'texture error']
     >>> selector.selection_curve_.round(2).tolist()
-    [0.4, 0.56, 0.63, 0.7, 0.75, 0.8]
+    [0.4, 0.57, 0.63, 0.7, 0.75, 0.8]
     """
 
     def __init__(

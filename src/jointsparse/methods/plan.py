@@ -21,6 +21,10 @@ from jointsparse.sources.sums import mean_of
 # methods that need no more than the scatter matrix: 13 at most.
 SCATTER_COPIES = 13
 BLOCK_COPIES = 4  # of a block in float64, while the next one is read
+# Bytes of samples that are read whole, although sums of them would do, where a set of features is
+# judged: sums do not tell how noisy each sample is, and a file should give the answer of its array.
+# Beyond, a pass that keeps sums alone is worth more.
+SMALL = 2**28
 
 
 class Reading(Enum):
@@ -44,11 +48,14 @@ class Needs:
         Whether one pass over them in every iteration is enough, besides their moments.
     products : bool
         Whether products with them are enough where there are more features than samples.
+    judged : bool
+        Whether a set of features is judged by them.
     """
 
     samples: bool = False
     passes: bool = False
     products: bool = False
+    judged: bool = False
 
     @classmethod
     def of(cls, estimator: Any) -> Needs:
@@ -57,11 +64,12 @@ class Needs:
             estimator._needs_samples(),
             getattr(estimator, "_takes_passes", bool)(),
             getattr(estimator, "_takes_products", bool)(),
+            hasattr(estimator, "selection_report"),
         )
 
 
 # What is asked about a set of features after the fit: any samples will do, however they are read.
-TO_JUDGE = Needs(products=True)
+TO_JUDGE = Needs(products=True, judged=True)
 
 
 class DoesNotFitError(TableError):
@@ -71,7 +79,8 @@ class DoesNotFitError(TableError):
 def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     """Decide how samples are read.
 
-    Where the scatter matrix is all that a method looks at, the samples are read once and not kept.
+    Where the scatter matrix is all that a method looks at, the samples are read once and not kept,
+    unless they are few and a set of features is judged by them.
     Methods that need a pass over the samples in every iteration get that where the samples are on a
     cluster or do not fit. What else looks at the samples themselves, and data with more features
     than samples, are read into memory, if they fit; methods that make do with products read the
@@ -100,14 +109,16 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     if n_samples is None:
         n_samples = mean_of(source)[0]
     wide = n_samples < n_features
+    needed = bytes_of_samples(source, n_samples)
     if not wide and not needs.samples:
+        if needs.judged and not source.remote and needed <= min(SMALL, budget):
+            return Reading.WHOLE
         if scatter_fits:
             return Reading.MOMENTS
         raise _too_many_features(source)
     passes = scatter_fits and not wide and needs.passes
     if passes and source.remote:
         return Reading.PASSES
-    needed = bytes_of_samples(source, n_samples)
     if needed <= budget:
         return Reading.WHOLE
     if passes:

@@ -111,9 +111,17 @@ _METHODS = (
         "greedy",
         "selector",
         "greedy_selector.GreedySelector",
-        summary="The features that explain most of all others, picked one by one.",
+        summary="The features that stand in best for all others, picked one by one.",
         when="The smallest set for a share of the variance; no parameters, a few seconds at most.",
         source="Orthogonal least squares: Chen, Cowan, Grant 1991, IEEE TNN 2(2)",
+    ),
+    Method(
+        "subset",
+        "selector",
+        "subset_selector.SubsetSelector",
+        summary="The set of features that explains most, with a proven bound on any other set.",
+        when="The best set of a given size, how good a set is, or sets that keep to constraints.",
+        source="Column subset selection: Boutsidis, Mahoney, Drineas 2009, SODA",
     ),
     Method(
         "spca",

@@ -175,12 +175,14 @@ class RNE(GraphSelector):
         weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
         if isinstance(data, SparseSamples):
             norms = _sparse_norms(data.matrix, weights)
-            return self._selection(norms, unit)
+            size = np.asarray(abs(data.matrix).sum(axis=0)).ravel()
+            return self._selection(_beyond_rounding(norms, size, len(neighbours)), unit)
         residuals = data - weights @ data
         if self.legacy_transpose:  # where, unlike here, the mean matters
             residuals = data + mean - weights.T @ (data + mean)
         norms = np.sum(np.abs(residuals), axis=0)
         if self.solver == "exact":
+            norms = _beyond_rounding(norms, np.sum(np.abs(data), axis=0), len(neighbours))
             return self._selection(norms, unit)
         typical = float(norms.mean()) or 1.0
         relative = self.penalty_scale != "absolute"
@@ -227,6 +229,12 @@ class RNE(GraphSelector):
         random = check_random_state(self.random_state)
         shape = (norms.size, count)
         return [random.uniform(size=shape) for _ in range(check_count("n_init", self.n_init))]
+
+
+def _beyond_rounding(norms: FloatArray, size: FloatArray, n_samples: int) -> FloatArray:
+    """Return Σ|r - Wr|, exactly 0 where it is no more than the rounding of sums of such numbers."""
+    rounding = n_samples * np.finfo(np.float64).eps * size
+    return np.where(norms <= rounding, 0.0, norms)
 
 
 def _sparse_norms(matrix: sp.csr_array, weights: sp.csr_array) -> FloatArray:

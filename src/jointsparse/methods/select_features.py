@@ -72,7 +72,7 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
     >>> selector.transform(X).shape
     (569, 5)
     >>> selector.selection_curve_.round(2).tolist()
-    [0.4, 0.56, 0.63, 0.68, 0.74]
+    [0.4, 0.57, 0.63, 0.69, 0.72]
     """
 
     estimator_: Any

@@ -16,6 +16,12 @@ from jointsparse.moments import Moments
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.procrustes import SparsePenalty, continued, solve_alternating
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.sparse_component.deflation import (
+    Deflated,
+    ProvedComponents,
+    components_by_deflation,
+)
+from jointsparse.solvers.sparse_component.solve import MOST_DENSE
 from jointsparse.solvers.supports import towards_axes
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties a component, elastic net form
@@ -24,6 +30,14 @@ TRIAL_TOL, TRIAL_ITER = 1e-2, 8  # where several starts are tried, each goes so 
 TURNING = 0.3  # of the penalty that empties a component: below, it is the axes that matter
 UNEQUAL = 2  # times the smallest count: above, several starts are tried
 AUTO_RIDGE = 1e-3  # of the largest eigenvalue: unique solutions, loadings hardly changed
+PROOF_SECONDS = 60.0  # for each component with certify=True
+PROOF_TOL = 1e-6  # relative gap at which a component is proved the best
+PROOF_ATTRIBUTES = (
+    "component_bounds_",
+    "component_gaps_",
+    "proved_optimal_",
+    "orthogonality_gap_",
+)
 
 
 class SPCA(ComponentsMethod):
@@ -64,6 +78,9 @@ class SPCA(ComponentsMethod):
         Largest number of alternations.
     warm_start : bool, default=False
         Start from A and B of the previous call to ``fit`` where their shapes are right.
+    certify : bool or float, default=False
+        With ``n_nonzero``: find each component by a search that proves how much better another
+        could be, for at most so many seconds (True: 60) for each. See the notes.
 
     Attributes
     ----------
@@ -84,6 +101,14 @@ class SPCA(ComponentsMethod):
         λ₂ in units of the data; infinity for the limit form.
     n_components_ : int
         Number of components fitted.
+    component_bounds_ : ndarray of shape (n_components,)
+        With ``certify``: what no vector with as many nonzeros exceeds, in the unit of S; proved.
+    component_gaps_ : ndarray of shape (n_components,)
+        With ``certify``: by which share another could be better than the component, at most.
+    proved_optimal_ : bool
+        With ``certify``: whether all these gaps are within 1e-6.
+    orthogonality_gap_ : float
+        With ``certify``: largest cosine between two components; 0 where all are orthogonal.
     feature_scores_ : ndarray of shape (n_features,)
         Length of each feature's loadings; exactly zero for features in no component.
     ranking_ : ndarray of shape (n_features,)
@@ -128,6 +153,15 @@ class SPCA(ComponentsMethod):
     where the counts differ much; then the features of a component are exchanged as long as that
     lowers the objective.
 
+    With ``certify`` there is no regression. The first component is the unit v with so many nonzeros
+    that maximises :math:`v^\top Sv`; it is projected out of S, and the next one does the same to
+    what is left (:func:`jointsparse.sparse_component`, deflation). Each proof is about its own
+    deflated matrix: other components together may explain more
+    (:func:`jointsparse.joint_components` proves that of components with common features), and they
+    need not be orthogonal. The objective is the variance that
+    is left, tr S minus :math:`v_j^\top S_jv_j` of all components; ``alpha``, ``ridge`` and
+    ``warm_start`` play no part, and the components stay in the order in which they were found.
+
     References
     ----------
     Zou, Hastie, Tibshirani (2006). Sparse Principal Component Analysis. Journal of Computational
@@ -161,6 +195,7 @@ class SPCA(ComponentsMethod):
         tol: float = 1e-5,
         max_iter: int = 1000,
         warm_start: bool = False,
+        certify: bool | float = False,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -170,8 +205,12 @@ class SPCA(ComponentsMethod):
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
+        self.certify = certify
 
     def _keep_order(self) -> bool:
+        return bool(self.certify) or self._named_one_by_one()
+
+    def _named_one_by_one(self) -> bool:
         given = self.alpha if self.n_nonzero is None else self.n_nonzero
         return not (isinstance(given, str) or np.isscalar(given))
 
@@ -181,10 +220,15 @@ class SPCA(ComponentsMethod):
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
         check_scale(self.penalty_scale)
+        seconds = self._proof_seconds()
+        for name in PROOF_ATTRIBUTES:  # of an earlier fit
+            self.__dict__.pop(name, None)
         values, start = self._principal(moments, gram)
         count = values.size
         if count < self.n_components:
             self._warn(f"the data have rank {count}: no more components are fitted")
+        if seconds is not None:
+            return self._solve_with_proof(moments, count, seconds)
         ridge = self._ridge_in_trace(moments, gram)
         counts = self._counts(moments.n_features, count)
         l1, turning = np.zeros(count), False
@@ -209,6 +253,48 @@ class SPCA(ComponentsMethod):
         self.ridge_ = ridge * gram.trace
         return solution
 
+    def _proof_seconds(self) -> float | None:
+        """Return the time for each component; None where no proof is asked for."""
+        if self.certify is False:
+            return None
+        if self.certify is not True and not (is_number(self.certify) and self.certify > 0):
+            raise ValueError(
+                f"certify={self.certify!r} is neither True nor False nor a number of seconds"
+            )
+        if self.n_nonzero is None:
+            raise ValueError("certify needs n_nonzero: the number of nonzeros of each component")
+        return PROOF_SECONDS if self.certify is True else float(self.certify)
+
+    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
+        if self.certify and n_features > max(n_samples, MOST_DENSE):
+            return 2 * 8 * n_samples * n_features
+        return super()._dense_bytes(n_samples, n_features)
+
+    def _solve_with_proof(self, moments: Moments, count: int, seconds: float) -> Solution:
+        counts = self._counts(moments.n_features, count)
+        assert counts is not None
+        by_samples = moments.has_samples and moments.n_features > MOST_DENSE
+        left = Deflated(None, moments.centred_data) if by_samples else Deflated(moments.scatter)
+        found = components_by_deflation(left, counts.tolist(), seconds=seconds, tol=PROOF_TOL)
+        self.component_bounds_ = found.bounds
+        self.component_gaps_ = (found.bounds - found.values) / found.values
+        self.proved_optimal_ = bool(found.proved.all())
+        cosines = np.abs(found.loadings.T @ found.loadings)
+        self.orthogonality_gap_ = float(np.max(np.triu(cosines, 1)))
+        self.alpha_, self.ridge_ = np.zeros(found.values.size), 0.0
+        self._state = None
+        history = moments.total_variance - np.cumsum(found.values)
+        return Solution(
+            loadings=found.loadings,
+            objective=float(history[-1]),
+            gap=None,
+            history=history.tolist(),
+            gap_history=[],
+            n_iter=history.size,
+            converged=True,
+            reason=_about_proofs(found),
+        )
+
     def _first(
         self, gram: Gram, penalty: SparsePenalty, principal: FloatArray, values: FloatArray
     ) -> tuple[FloatArray, FloatArray | None]:
@@ -228,6 +314,8 @@ class SPCA(ComponentsMethod):
         return A, B
 
     def _remark(self, solution: Solution) -> str:
+        if self.certify:
+            return "" if self.proved_optimal_ else solution.reason
         counts = self._counts(*solution.loadings.shape)
         return _about_counts(np.count_nonzero(solution.loadings, axis=0), counts)
 
@@ -294,7 +382,7 @@ class SPCA(ComponentsMethod):
 
     def _one_each(self, name: str, value: Any, count: int) -> list[Any]:
         """Return one value for every component fitted."""
-        if not self._keep_order():
+        if not self._named_one_by_one():
             return [value] * count
         given = list(value)
         if len(given) != self.n_components:
@@ -327,6 +415,18 @@ def _emptying_weakest(gram: Gram, principal: FloatArray) -> float:
     move to the weak one, and leave it empty.
     """
     return 2 * float(np.min(np.max(np.abs(gram.apply(principal)), axis=0)))
+
+
+def _about_proofs(found: ProvedComponents) -> str:
+    """Return what was proved, in words."""
+    if found.proved.all():
+        return f"each component is the best within {PROOF_TOL:.0e} (proved)"
+    first = int(np.argmin(found.proved))
+    gap = found.bounds[first] / found.values[first] - 1
+    return (
+        f"component {first + 1} is not proved to be the best: another one may be up to "
+        f"{100 * gap:.2g} % better; give certify more seconds"
+    )
 
 
 def _about_counts(found: NDArray[Any], wanted: NDArray[np.int64] | None) -> str:

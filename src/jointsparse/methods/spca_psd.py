@@ -142,17 +142,17 @@ class SPCAPSD(ConvexSelector):
     >>> X = StandardScaler().fit_transform(data.data)
     >>> selector = SPCAPSD(n_features_to_select=3).fit(X)
     >>> data.feature_names[selector.get_support()].tolist()
-    ['mean compactness', 'worst texture', 'worst perimeter']
+    ['mean concavity', 'texture error', 'worst radius']
     >>> bool(selector.duality_gap_ < 1e-4)
     True
 
-    The three highest scores belong to three versions of one measurement:
+    The three highest scores stand for few others, which no score knows:
 
     >>> published = SPCAPSD(n_features_to_select=3, rule="norm").fit(X)
     >>> data.feature_names[published.get_support()].tolist()
-    ['mean texture', 'texture error', 'worst texture']
+    ['texture error', 'smoothness error', 'symmetry error']
     >>> selector.selection_curve_[-1].round(2), published.selection_curve_[-1].round(2)
-    (np.float64(0.65), np.float64(0.22))
+    (np.float64(0.63), np.float64(0.19))
     """
 
     def __init__(

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import IntArray
 from jointsparse.device import is_device_array, like
+from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace
 from jointsparse.methods.from_source import check_features, read_moments
 from jointsparse.methods.plan import TO_JUDGE
@@ -60,12 +61,12 @@ class SelectionWorth:
                     "the samples of fit are no longer at hand (large tables are not kept, nor are "
                     "the samples in a pickle): use selection_report(X)"
                 )
-            moments, cut, y = remembered
+            moments, cut, y, extremes = remembered
             if not isinstance(moments, Moments):
                 moments = Moments.from_data(moments)
             if cut is None and self.support_.any():
                 cut = self._cut(moments, y)
-            self.selection_report_ = self._make_report(moments, cut)
+            self.selection_report_ = self._make_report(moments, cut, extremes)
             self.__dict__.pop("_remembered", None)
             return self.selection_report_
 
@@ -165,12 +166,19 @@ class SelectionWorth:
             return X
         return valid_samples(self, X, fitting=False)
 
-    def _make_report(self, moments: Moments, cut: Cut | None) -> SelectionReport:
-        return selection_report(moments, self._best_first(), cut)
+    def _make_report(
+        self, moments: Moments, cut: Cut | None, extremes: Extremes | None = None
+    ) -> SelectionReport:
+        kept = self._best_first()
+        scores = np.asarray(getattr(self, "feature_scores_", 1.0))
+        emptied = kept.size == 0 and not (scores > 0).any()
+        return selection_report(moments, kept, cut, extremes, emptied=emptied)
 
     def _best_first(self) -> IntArray:
         kept = np.flatnonzero(self.support_)
         return kept[np.argsort(self.ranking_[kept], kind="stable")]
+
+    _remembered: tuple[Any, ...]
 
     def _remember(self, moments: Moments, cut: Cut | None, y: Any = None) -> None:
         """Keep what the report will need: samples of its own, or moments."""
@@ -178,14 +186,16 @@ class SelectionWorth:
         self.__dict__.pop("_remembered", None)
         if not moments.has_samples:
             if moments.n_features**2 <= REMEMBERED_ENTRIES:
-                self._remembered = (moments, cut, None)
+                self._remembered = (moments, cut, None, None)
         elif hasattr(moments.data, "transposed_times"):
-            self._remembered = (moments, cut, None)  # the samples stay where they are
+            self._remembered = (moments, cut, None, None)  # the samples stay where they are
         else:
             samples = _some_rows(moments.data)
             if samples is not None:
                 complete = samples.shape[0] == moments.n_samples
-                self._remembered = (samples, cut, y) if complete else (samples, None, None)
+                self._remembered = (samples, cut, y, None)
+                if not complete:  # gross values are few: some of the samples do not tell
+                    self._remembered = (samples, None, None, extreme_values(moments))
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]

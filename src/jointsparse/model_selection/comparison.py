@@ -26,6 +26,7 @@ from jointsparse.moments import Moments
 from jointsparse.selection import is_number
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.held_out import Fold, Judged, held_out_folds
+from jointsparse.text import counted, percent
 from jointsparse.trials import total_of
 
 N_RANDOM = 10  # random sets, each judged in all halves
@@ -108,6 +109,34 @@ class Comparison:
     scores_of_all: dict[str, MeanAndSpread] | None
 
     @property
+    def verdict(self) -> str:
+        """Which method predicts most, if any does beyond the spread; how they compare with chance.
+
+        A difference counts where it is larger than the larger of the two standard deviations.
+        """
+        good = [result for result in self.results if not result.error]
+        if not good:
+            return "No method could be fitted."
+        best = max(good, key=lambda result: result.r2[0])
+        near = [r.name for r in good if r is not best and not _beyond(best.r2, r.r2)]
+        words = f"{best.name} predicts most of the dropped features ({_in_percent(best.r2)})"
+        if len(good) == 1:
+            words = f"{best.name} predicts {_in_percent(best.r2)} of the dropped features"
+        elif len(near) == len(good) - 1:
+            words = (
+                "No method predicts more of the dropped features than another, beyond the spread "
+                f"({_in_percent(best.r2)} for {best.name})"
+            )
+        elif near:
+            words += f"; within the spread of it: {', '.join(near)}"
+        above = sum(_beyond(result.r2, self.random_r2) for result in good)
+        return (
+            f"{words}. {above or 'None'} of {counted(len(good), 'method')} predict"
+            f"{'s' if above == 1 else ''} more than random features ({_in_percent(self.random_r2)})"
+            ", beyond the spread."
+        )
+
+    @property
     def jaccard(self) -> NDArray[np.float64]:
         """Overlap of every two selections: features in both over features in either."""
         sets = [set(result.kept) for result in self.results]
@@ -120,6 +149,15 @@ class Comparison:
         for result in self.results:
             counts[list(result.kept)] += 1
         return counts
+
+
+def _beyond(one: MeanAndSpread, other: MeanAndSpread) -> bool:
+    """Whether one mean is above another by more than either spread."""
+    return one[0] - other[0] > max(one[1], other[1])
+
+
+def _in_percent(pair: MeanAndSpread) -> str:
+    return f"{percent(pair[0], bare=True)} ± {percent(pair[1])}"
 
 
 def _overlap(one: set[int], other: set[int]) -> float:

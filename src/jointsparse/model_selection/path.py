@@ -95,7 +95,7 @@ class RegularizationPath:
         ]
         if len(rows) > 20:  # both ends are enough to see where it leads
             rows[10:-10] = ["<tr><td>…</td><td>…</td><td>…</td><td>…</td></tr>"]
-        titles = ("alpha (share)", "penalty", "features", "proven gap")
+        titles = ("alpha (share)", "penalty", "features", "proved gap")
         header = "".join(f"<th>{title}</th>" for title in titles)
         return (
             f"<table><caption>Path of {self.alphas.size} penalties, {self.feature_scores.shape[1]} "

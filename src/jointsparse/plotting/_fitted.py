@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 
 def last_step(estimator: Any) -> Any:
     """Return the last step of a pipeline; any other estimator as it is."""
@@ -38,6 +40,8 @@ def fitted_with(estimator: Any, attribute: str, display: str) -> Any:
     why = ""
     if attribute == "selection_curve_" and getattr(final, "n_features_to_select", "") == "support":
         why = "; n_features_to_select='support' takes the set as the model made it"
+    elif attribute == "selection_curve_" and not np.any(getattr(final, "support_", True)):
+        why = ": no feature was kept"
     raise ValueError(f"{type(final).__name__} has no {attribute}, which {display} draws{why}")
 
 

@@ -1,4 +1,4 @@
-"""Several methods side by side: what their selections explain, and how much they agree."""
+"""Several methods side by side: what their selections predict, and how much they agree."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ _LONGEST_NAME = 24
 
 
 class ComparisonDisplay:
-    """Held-out R² and stability of each method, and the overlap of every two selections.
+    """What each method's set predicts, its stability, and the overlap of every two selections.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class ComparisonDisplay:
     figure_ : matplotlib.figure.Figure
         The figure.
     ax_ : ndarray of matplotlib.axes.Axes
-        Axes of R², of the stability and of the overlap.
+        Axes of what is predicted, of the stability and of the overlap.
     bars_ : matplotlib.container.BarContainer
-        Bars of R², first method on top.
+        Bars of what is predicted, first method on top.
     """
 
     figure_: Any
@@ -69,15 +69,17 @@ class ComparisonDisplay:
         places = np.arange(len(names))
         mean, spread = np.array([result.r2 for result in found.results]).T
         self.bars_ = ax.barh(places, mean, xerr=spread, color=STRONG, ecolor=QUIET_TEXT, height=0.6)
-        for (value, _), colour, words in (
-            (found.pca_r2, FAINT, "as many principal components"),
-            (found.random_r2, ACCENT, "random features"),
-        ):
-            ax.axvline(value, color=colour, linestyle="--", linewidth=1.2, label=words)
+        dashed = {"linestyle": "--", "linewidth": 1.2}
+        words = f"{found.n_kept} principal components (of all features)"
+        ax.axvline(found.pca_r2[0], color=FAINT, label=words, **dashed)
+        chance, reach = found.random_r2
+        words = f"{found.n_kept} random features, ± standard deviation"
+        ax.axvline(chance, color=ACCENT, label=words, **dashed)
+        ax.axvspan(chance - reach, chance + reach, color=ACCENT, alpha=0.15, linewidth=0, zorder=0)
         ax.set_yticks(places, names)
         ax.invert_yaxis()
         ax.set_xlim(0, 1)
-        ax.set_xlabel("variance explained on held-out samples (R²)")
+        ax.set_xlabel("dropped features predicted in new samples")
         ax.set_title(f"{found.n_kept} kept features", loc="left", fontsize="medium")
         self.figure_.legend(
             loc="outside lower left",

@@ -1,4 +1,4 @@
-"""Objective and certified gap while the solver runs."""
+"""Objective and proved gap while the solver runs."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ _LINE = {"color": STRONG, "drawstyle": "steps-post"}
 
 
 class ConvergenceDisplay:
-    """Objective against iteration and, where the solver certifies it, the gap below.
+    """Objective against iteration and, where the solver proves it, the gap below.
 
     Make it with :meth:`from_estimator`.
 
@@ -25,7 +25,7 @@ class ConvergenceDisplay:
     objective : array-like of shape (n_points,)
         Best objective of a feasible point so far.
     gap : array-like of shape (n_points,), optional
-        Relative duality gap: a proven upper bound on the distance to the optimum.
+        Relative duality gap: a proved upper bound on the distance to the optimum.
     iterations : array-like of int of shape (n_points,), optional
         Iteration of each point; 1, 2, … if not given.
     tol : float, optional
@@ -178,7 +178,7 @@ class ConvergenceDisplay:
                 color=ACCENT,
                 fontsize="small",
             )
-        ax.set_ylabel("certified relative gap")
+        ax.set_ylabel("relative gap (proved)")
         clean_axes(ax)
 
     def _marker(self) -> str:

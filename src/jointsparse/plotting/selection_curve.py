@@ -1,4 +1,4 @@
-"""What the kept features explain, feature by feature, against principal components."""
+"""What the kept features account for, feature by feature, against principal components."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +13,20 @@ if TYPE_CHECKING:
 
 
 class SelectionCurveDisplay:
-    """Share of the variance explained by the first feature, the first two, …, and by PCA.
+    """What the first kept feature, the first two, … account for in this table, and PCA.
 
-    The distance between the two curves is the price of keeping original features. Make it with
-    :meth:`from_estimator`.
+    The distance between the two curves is the price of keeping original features. Both are of the
+    samples that the features were chosen on: what they predict in new samples is in
+    ``selection_report_``. Make it with :meth:`from_estimator`.
 
     Parameters
     ----------
     curve : array-like of shape (n_kept,)
-        R² of the best feature, the best two, ….
+        Share of the variance in this table that the best feature, the best two, … account for.
     pca_curve : array-like of shape (n_kept,), optional
-        R² of the first principal component, the first two, ….
-    random_r2 : float, optional
-        Mean R² of random sets as large as the kept one.
+        The same for the first principal component, the first two, ….
+    random_r2 : float or array-like, optional
+        R² of random sets as large as the kept one: their mean, or each of them for the spread.
 
     Attributes
     ----------
@@ -36,7 +37,7 @@ class SelectionCurveDisplay:
     line_, pca_line_ : matplotlib.lines.Line2D
         The curves; ``pca_line_`` is None if there is no PCA curve.
     random_point_ : matplotlib.lines.Line2D or None
-        The point of the random sets.
+        The point of the random sets, their mean.
     """
 
     ax_: Any
@@ -50,11 +51,11 @@ class SelectionCurveDisplay:
         *,
         curve: ArrayLike,
         pca_curve: ArrayLike | None = None,
-        random_r2: float | None = None,
+        random_r2: float | ArrayLike | None = None,
     ) -> None:
         self.curve = np.asarray(curve, dtype=float)
         self.pca_curve = None if pca_curve is None else np.asarray(pca_curve, dtype=float)
-        self.random_r2 = random_r2
+        self.random_r2 = None if random_r2 is None else np.atleast_1d(random_r2).astype(float)
 
     @classmethod
     def from_estimator(
@@ -87,7 +88,7 @@ class SelectionCurveDisplay:
         display = cls(
             curve=final.selection_curve_,
             pca_curve=report.pca_curve,
-            random_r2=float(np.mean(report.random_r2)),
+            random_r2=report.random_r2,
         )
         return display.plot(ax=ax)
 
@@ -125,11 +126,18 @@ class SelectionCurveDisplay:
             np.arange(1, size + 1), self.curve, color=STRONG, label="kept features", **style
         )
         if self.random_r2 is not None:
-            (self.random_point_,) = ax.plot(
-                [size], [self.random_r2], "x", color=ACCENT, label=f"{size} random features"
+            several = self.random_r2.size > 1
+            self.random_point_, *_ = ax.errorbar(
+                [size],
+                [self.random_r2.mean()],
+                yerr=[self.random_r2.std(ddof=1)] if several else None,
+                fmt="x",
+                color=ACCENT,
+                label=f"{size} random features{', ± standard deviation' if several else ''}",
             )
-        ax.set(xlabel="number of features kept", ylabel="variance explained (R²)", ylim=(0, 1.02))
-        ax.set_title("What the kept features explain of all", loc="left", fontsize="medium")
+        ax.set(xlabel="number of features kept", ylabel="share of the variance", ylim=(0, 1.02))
+        words = "What the kept features account for in this table"
+        ax.set_title(words, loc="left", fontsize="medium")
         locator: Any = ax.xaxis.get_major_locator()
         locator.set_params(integer=True)
         ax.legend(loc="lower right", frameon=False, labelcolor=QUIET_TEXT, fontsize="small")

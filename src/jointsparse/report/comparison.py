@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointsparse.io import atomic_path
-from jointsparse.report.findings import percent
 from jointsparse.report.page import content_policy, page_template, trusted_asset
 
 if TYPE_CHECKING:
@@ -41,11 +40,10 @@ def save_comparison(
         found=found,
         policy=content_policy(style),
         style=style,
-        words=_words(found),
         rows=[_row(result) for result in found.results],
-        rivals=[
-            ("PCA, as many components", "pca", *_share(found.pca_r2)),
-            ("features at random", "random", *_share(found.random_r2)),
+        baselines=[
+            (f"{found.n_kept} random features", "random", *_share(found.random_r2)),
+            (f"{found.n_kept} principal components", "pca", *_share(found.pca_r2)),
         ],
         score_names=SCORES if found.scores_of_all else {},
         scores_of_all=_scores(found.scores_of_all),
@@ -55,20 +53,6 @@ def save_comparison(
     )
     with atomic_path(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
-
-
-def _words(found: Comparison) -> str:
-    good = [result for result in found.results if not result.error]
-    if not good:
-        return "No method could be fitted; the reasons are below."
-    best = max(good, key=lambda result: result.r2[0])
-    above = sum(result.r2[0] > found.random_r2[0] for result in good)
-    return (
-        f"Every method keeps {found.n_kept} of {found.n_features} features. On samples that took "
-        f"no part in the choice, those of {best.name} explain most of all features "
-        f"({percent(best.r2[0])}); {above} of {len(good)} methods explain more than features at "
-        f"random do ({percent(found.random_r2[0])})."
-    )
 
 
 def _row(result: MethodResult) -> dict[str, Any]:

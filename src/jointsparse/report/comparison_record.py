@@ -7,7 +7,7 @@ from typing import Any
 
 from jointsparse.model_selection import Comparison, MethodResult
 from jointsparse.report.comparison import SCORES
-from jointsparse.report.entries import amount, entry, listing, number, sentence
+from jointsparse.report.entries import amount, entry, listing, number, scaling_of, sentence
 
 MOST_FEATURES = 10**8  # beyond any table; counts of all features are made
 
@@ -44,9 +44,7 @@ def comparison_from_record(record: dict[str, Any]) -> tuple[Comparison, str, str
         random_r2=_mean_std(entry(record, "random_r2_held_out")),
         scores_of_all=_scores(entry(record, "scores_of_all_features")),
     )
-    scale = sentence(entry(record, "scale"), "scale")
-    scaling = {"none": "not scaled"}.get(scale, f"scaled ({scale})")
-    return found, sentence(entry(record, "data"), "data"), scaling
+    return found, sentence(entry(record, "data"), "data"), scaling_of(record)
 
 
 def _result(record: Any, names: dict[str, int]) -> MethodResult:

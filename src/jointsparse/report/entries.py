@@ -51,6 +51,14 @@ def sentence(value: Any, name: str) -> str:
     return visible(value[:LONGEST])
 
 
+def scaling_of(record: Any) -> str:
+    """Return in words what was done to the columns; earlier versions knew no transform."""
+    scale = sentence(entry(record, "scale"), "scale")
+    scaling = {"none": "not scaled"}.get(scale, f"scaled ({scale})")
+    transform = record.get("transform")
+    return scaling if transform is None else f"{sentence(transform, 'transform')}, {scaling}"
+
+
 def _finite(value: float) -> bool:
     try:
         return math.isfinite(value)

@@ -9,22 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.text import percent as plain_percent
 
 N_STAND_INS = 3
 WELL_EXPLAINED = 0.9  # of a dropped feature: then the kept ones are the reason that it was dropped
 
 # Why a feature was kept or dropped. The page and its script fill in the braces.
 REASONS = {
-    "f": "explains {gain} of all the variance by itself",
-    "g": "adds {gain} to what those above explain",
-    "z": "adds next to nothing to what those above explain",
+    "f": "accounts for {gain} of the variance in this table by itself",
+    "g": "adds {gain} to what those above account for",
+    "z": "adds next to nothing to what those above account for",
     "n": "not zero in this solution",
     "v": "zero in this solution; kept for its variance, to make up the number",
     "k": "among the highest scores",
     "c": "does not vary",
     "p": "proved zero: no optimum of the model uses it",
+    "u": "shares nothing with the other features",
     "0": "zero in this solution",
-    "e": "explained by the kept ones",
+    "e": "the kept ones account for it",
+    "x": "nothing is kept",
     "b": "not among the best {n_kept}",
 }
 
@@ -40,17 +43,20 @@ class Features:
     names : list of str or None
         Names; None where the table had none.
     scores : ndarray of shape (n_features,)
-        Higher is better.
+        The method's own; higher is better.
+    shares : ndarray of shape (n_features,)
+        What of each feature is shared with the others; NaN where that is not known.
     kept : ndarray of bool of shape (n_features,)
         Which were kept.
     r2 : ndarray of shape (n_features,)
-        What the kept features down to this one explain together; NaN where that is not known.
+        What the kept features down to this one account for together, of all features in this
+        table; NaN where that is not known.
     explained : ndarray of shape (n_features,)
-        What all kept features together explain of a dropped one; NaN where that is not known.
+        What all kept features together account for of a dropped one; NaN where that is not known.
     stand_ins : ndarray of shape (n_features, 3)
-        Places, in this order, of the kept features that explain a dropped one; -1 for none.
+        Places, in this order, of the kept features that stand in for a dropped one; -1 for none.
     stand_in_r2 : ndarray of shape (n_features, 3)
-        What the first, the first two, … of them explain of it.
+        What the first, the first two, … of them account for of it.
     reasons : ndarray of one-letter strings
         Keys of ``REASONS``.
     """
@@ -58,6 +64,7 @@ class Features:
     columns: IntArray
     names: list[str] | None
     scores: FloatArray
+    shares: FloatArray
     kept: NDArray[np.bool_]
     r2: FloatArray
     explained: FloatArray
@@ -80,13 +87,45 @@ class Features:
 
 @dataclass(frozen=True)
 class Worth:
-    """Shares of the variance that the kept features, PCA and random sets explain."""
+    """The answer and its evidence.
 
+    Attributes
+    ----------
+    verdict : str
+        The answer in one sentence.
+    own, pca, random, random_spread : float
+        What the kept features, as many principal components and random sets (mean and standard
+        deviation) predict of the dropped features in new samples; without new samples, what they
+        account for in this table.
+    held_out : bool
+        Whether in new samples.
+    why_not : str
+        Why not.
+    ceiling : float
+        What all other features together predict in new samples; NaN where that is not known.
+    in_table : float
+        What the kept features account for, of all features in this table.
+    own_share : float
+        What they make up of the total variance.
+    n_patterns, n_significant : int
+        Independent patterns above the noise; features that share something with others.
+    more_patterns : bool
+        Whether there are more patterns than were counted.
+    """
+
+    verdict: str
     own: float
     pca: float
     random: float
     random_spread: float
     held_out: bool
+    why_not: str
+    ceiling: float
+    in_table: float
+    own_share: float
+    n_patterns: int
+    n_significant: int
+    more_patterns: bool
 
 
 @dataclass(frozen=True)
@@ -191,6 +230,7 @@ def give_reasons(
     explained: FloatArray,
     constant: NDArray[np.bool_],
     proved_zero: NDArray[np.bool_],
+    unrelated: NDArray[np.bool_],
     by_support: bool,
 ) -> NDArray[np.str_]:
     """Return the key of the reason for each feature, in the order of the ranking.
@@ -199,8 +239,8 @@ def give_reasons(
     ----------
     kept, scores, r2, explained : ndarray of shape (n_features,)
         As in :class:`Features`.
-    constant, proved_zero : ndarray of bool of shape (n_features,)
-        Which do not vary; which are zero in every optimum.
+    constant, proved_zero, unrelated : ndarray of bool of shape (n_features,)
+        Which do not vary; which are zero in every optimum; which share nothing with others.
     by_support : bool
         Whether the nonzero scores themselves decided what is kept.
     """
@@ -215,8 +255,10 @@ def give_reasons(
         (kept, "k"),
         (constant, "c"),
         (proved_zero, "p"),
+        (unrelated, "u"),
         (scores == 0, "0"),
         (explained >= WELL_EXPLAINED, "e"),
+        (np.full(kept.size, not kept.any()), "x"),
     ]
     return np.select([rule for rule, _ in rules], [key for _, key in rules], default="b")
 
@@ -229,6 +271,16 @@ def gains_of(r2: FloatArray) -> FloatArray:
 def percent(share: float, digits: int = 1) -> str:
     """Return a share in per cent, with the space that does not break."""
     return f"{100 * share:.{digits}f}\u202f%"
+
+
+def short_percent(share: float) -> str:
+    """Return a share as the terminal says it: whole per cent, nothing below 0."""
+    return plain_percent(share, bare=True) + "\u202f%"
+
+
+def mean_and_spread(mean: float, spread: float) -> str:
+    """Return "74 ± 5 %", with the space that does not break."""
+    return f"{plain_percent(mean, bare=True)} ± {short_percent(spread)}"
 
 
 def grouped(number: int) -> str:

@@ -30,6 +30,7 @@ from jointsparse.solvers.greedy import select_greedily
 from jointsparse.sources import is_streamed
 from jointsparse.sources.door import as_samples
 from jointsparse.text import cut_middle, visible
+from jointsparse.trials import Cut
 
 MOST_MEASURED = 3000  # kept features: the worth of more is not measured (their Gram is dense)
 RANDOM_CURVES = 5
@@ -100,7 +101,7 @@ class Fitted:
     def worth(self) -> SelectionReport | None:
         """Return what the kept features are worth; None where that cannot be measured."""
         kept = self.kept
-        if not 0 < kept.sum() <= MOST_MEASURED:
+        if kept.sum() > MOST_MEASURED:
             return None
         known = self.selector.__dict__.get("selection_report_")
         if known is not None:
@@ -117,8 +118,9 @@ class Fitted:
             report = getattr(self.selector, "selection_report_", None)
         elif hasattr(self.selector, "selection_report"):
             report = self.selector.selection_report(self.values)
-        elif not kept.all():
-            report = selection_report(self._moments(), np.flatnonzero(kept))
+        elif kept.any() and not kept.all():
+            unknown = Cut(why_not="the selection of this method cannot be repeated")
+            report = selection_report(self._moments(), np.flatnonzero(kept), unknown)
         return report
 
     def _moments(self) -> Moments:
@@ -147,10 +149,12 @@ class Fitted:
             stand_in_r2[rows, :depth] = found.r2
             constant[rows] = np.isnan(found.r2_all)
         proved = np.asarray(getattr(self.model, "proved_zero_", np.zeros(size, dtype=bool)))
+        shares, related = self._shared()
         return Features(
             columns=order,
             names=None if self.names is None else [self.names[j] for j in order.tolist()],
             scores=self.scores[order],
+            shares=shares[order],
             kept=kept[order],
             r2=r2,
             explained=explained,
@@ -163,9 +167,19 @@ class Fitted:
                 explained=explained,
                 constant=constant,
                 proved_zero=proved[order] if proved.size == size else constant,
+                unrelated=~related[order],
                 by_support=self.by_support,
             ),
         )
+
+    def _shared(self) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Return what of each feature is shared with others, and which share anything."""
+        size = self.scores.size
+        shares = np.asarray(getattr(self.selector, "feature_shares_", np.empty(0)))
+        related = np.asarray(getattr(self.selector, "significant_", np.empty(0)))
+        if shares.size != size or related.size != size:  # of another method, or not known
+            return np.full(size, np.nan), np.ones(size, dtype=bool)
+        return shares.astype(np.float64), related.astype(bool)
 
     def curves(self, report: SelectionReport | None) -> Curves | None:
         """Return R² against the number of features."""
@@ -276,8 +290,25 @@ class Fitted:
 
 
 def worth_of(report: SelectionReport | None) -> Worth | None:
-    """Return the shares that a report on a selection tells first."""
-    return None if report is None else Worth(*report.headline, held_out=report.held_out)
+    """Return the answer and its evidence, from a report on a selection."""
+    if report is None:
+        return None
+    own, pca, random, spread = report.headline
+    return Worth(
+        verdict=report.verdict,
+        own=own,
+        pca=pca,
+        random=random,
+        random_spread=spread,
+        held_out=report.held_out,
+        why_not=report.why_not,
+        ceiling=report.ceiling,
+        in_table=report.r2,
+        own_share=report.own_share,
+        n_patterns=report.n_patterns,
+        n_significant=report.n_significant,
+        more_patterns=report.more_patterns,
+    )
 
 
 def shown_names(names: Sequence[Any]) -> list[str]:

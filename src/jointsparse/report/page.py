@@ -18,7 +18,9 @@ from jointsparse.report.findings import (
     counted,
     gains_of,
     grouped,
+    mean_and_spread,
     percent,
+    short_percent,
 )
 from jointsparse.report.payload import (
     MOST_LISTED,
@@ -37,14 +39,14 @@ from jointsparse.report.pictures import (
     steps_chart,
     upwards,
 )
-from jointsparse.report.words import plain_words
+from jointsparse.report.words import patterns, plain_words
 from jointsparse.text import cut_middle, visible
 
 ROWS_KEPT, ROWS_DROPPED = 200, 40  # rows that are there without the script, and on paper
 PATH_LINES = 40
 PATH_HEIGHT = 220
 PATH_TICKS = 7
-TOO_LITTLE = 4.0  # per cent: a feature that explains no more of another does not stand in for it
+TOO_LITTLE = 4.0  # per cent: a feature that has no more of another does not stand in for it
 LONG_NAME = 64  # characters: a longer name is folded
 INLINE_NAME = 40
 
@@ -62,7 +64,11 @@ def page_template(name: str) -> Any:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(
-        percent=percent, grouped=grouped, short=lambda text: cut_middle(text, INLINE_NAME)
+        percent=percent,
+        short_percent=short_percent,
+        mean_and_spread=mean_and_spread,
+        grouped=grouped,
+        short=lambda text: cut_middle(text, INLINE_NAME),
     )
     environment.tests["long_name"] = lambda text: len(text) > LONG_NAME
     return environment.get_template(name)
@@ -80,13 +86,14 @@ def render(found: Findings) -> str:
         words=plain_words(found),
         tiles=_tiles(found),
         rows=_rows(found.features),
+        has_shares=bool(np.isfinite(found.features.shares).any()),
         dropped=_dropped(found.features),
         counted=counted,
         most_listed=MOST_LISTED,
         worth=_worth_bars(found),
         curve=_curve(found),
         path=None if found.path is None else _path_picture(found.path, found.features),
-        gap_chart=steps_chart(found.run.gaps, "proven gap", log=True),
+        gap_chart=steps_chart(found.run.gaps, "proved gap", log=True),
         objective_chart=steps_chart(found.run.history, "objective", log=False),
         run_rows=_run_rows(found),
         components=_components(found),
@@ -123,29 +130,36 @@ def content_policy(style: str, script: str | None = None) -> str:
 
 
 def _tiles(found: Findings) -> list[tuple[str, str]]:
-    tiles = [
-        (f"{grouped(found.features.n_kept)} of {grouped(len(found.features))}", "features kept")
-    ]
-    if found.worth is not None:
-        where = "held-out variance explained" if found.worth.held_out else "variance explained"
-        tiles.append((percent(found.worth.own), where))
-        tiles.append((percent(found.worth.pca), "by as many principal components"))
-        tiles.append((percent(found.worth.random), "by as many random features"))
-    if found.components:
-        shares = [part.share for part in found.components if np.isfinite(part.share)]
-        if shares:
-            tiles.append(
-                (percent(sum(shares)), f"of the variance in {counted(len(shares), 'component')}")
-            )
-    if found.run.gap is not None:
-        tiles.append((f"{found.run.gap:.1e}", "proven gap to the optimum"))
+    """Return the evidence of the verdict: numbers, each with its name."""
+    worth, n_kept = found.worth, found.features.n_kept
+    size = grouped(len(found.features))
+    tiles = [(f"{grouped(n_kept)} of {size}", "features kept")]
+    if worth is not None and n_kept:
+        where = "predicted in new samples" if worth.held_out else "accounted for in this table"
+        of = "of the other features" if worth.held_out else "of the variance"
+        tiles.append((short_percent(worth.own), f"{of} {where} by the kept ones"))
+        spread = mean_and_spread(worth.random, worth.random_spread)
+        tiles.append((spread, f"by {counted(n_kept, 'random feature')}"))
+        if worth.held_out:
+            tiles.append((short_percent(worth.ceiling), "by all other features together"))
+        tiles.append(
+            (short_percent(worth.pca), f"by {counted(n_kept, 'principal component')} of all")
+        )
+    if worth is not None:
+        number, _, noun = patterns(worth).partition(" independent ")
+        tiles.append((number, f"independent {noun} above the noise"))
+        tiles.append((f"{grouped(worth.n_significant)} of {size}", "share something with others"))
+    shares = [part.share for part in found.components if np.isfinite(part.share)]
+    if shares:
+        tiles.append(
+            (percent(sum(shares)), f"of the variance in {counted(len(shares), 'component')}")
+        )
     return tiles
 
 
 def _rows(features: Features) -> list[dict[str, Any]]:
     kept = np.flatnonzero(features.kept)[:ROWS_KEPT]
     dropped = np.flatnonzero(~features.kept)[:ROWS_DROPPED]
-    top = float(features.scores.max(initial=0.0)) or 1.0
     repeated = set(repeated_places(features.names))
     gains = gains_of(features.r2)
     rows = []
@@ -159,8 +173,7 @@ def _rows(features: Features) -> list[dict[str, Any]]:
                 "column": int(features.columns[place]) if place in repeated else None,
                 "kept": bool(features.kept[place]),
                 "score": f"{score:.3g}",
-                # Anything above zero stays visible: exact zeros are the ones without a bar.
-                "width": max(round(100 * score / top, 1), 1) if score > 0 else 0,
+                "shared": _shared(features, place),
                 "share": _share(features, place),
                 "reason": REASONS[features.reasons[place]].format(
                     gain=percent(float(gains[place])), n_kept=grouped(features.n_kept)
@@ -182,14 +195,20 @@ def _dropped(features: Features) -> list[tuple[str, int]]:
     ]
 
 
+def _shared(features: Features, place: int) -> int | None:
+    """Return what of a feature is shared with others, in whole per cent as the script has it."""
+    share = float(features.shares[place])
+    return round(100 * share) if np.isfinite(share) else None
+
+
 def _share(features: Features, place: int) -> str:
-    """Return what is explained: of all down to a kept feature, or of a dropped one by the kept."""
+    """Return what is accounted for: of all by a kept one and those above, or of a dropped one."""
     share = float((features.r2 if features.kept[place] else features.explained)[place])
     return percent(share) if np.isfinite(share) else ""
 
 
 def _stand_ins(features: Features, place: int) -> list[tuple[str, str]]:
-    """Return the kept features that explain a dropped one, each with the share reached with it."""
+    """Return the stand-ins of a dropped feature, each with the share reached with it."""
     pairs: list[tuple[str, str]] = []
     reached = TOO_LITTLE
     shares = np.round(100 * features.stand_in_r2[place])  # in per cent, as the script has them
@@ -204,13 +223,15 @@ def _stand_ins(features: Features, place: int) -> list[tuple[str, str]]:
 def _worth_bars(found: Findings) -> list[tuple[str, str, float, float]]:
     """Return title, kind, share and spread of each bar."""
     worth, n_kept = found.worth, found.features.n_kept
-    if worth is None:
+    if worth is None or n_kept == 0:
         return []
-    return [
+    bars = [
         (f"the kept {counted(n_kept, 'feature')}", "own", worth.own, 0.0),
-        (counted(n_kept, "principal component"), "pca", worth.pca, 0.0),
-        (f"{counted(n_kept, 'random feature')}", "random", worth.random, worth.random_spread),
+        (counted(n_kept, "random feature"), "random", worth.random, worth.random_spread),
+        ("all other features together", "other", worth.ceiling, 0.0),
+        (f"{counted(n_kept, 'principal component')} of all features", "pca", worth.pca, 0.0),
     ]
+    return [bar for bar in bars if np.isfinite(bar[2])]
 
 
 def _curve(found: Findings) -> Chart | None:
@@ -273,7 +294,7 @@ def _path_table(path: PathPoints) -> list[tuple[str, str, str]]:
 def _run_rows(found: Findings) -> list[tuple[str, str]]:
     run = found.run
     rows = [
-        ("relative duality gap (proven)", None if run.gap is None else f"{run.gap:.3g}"),
+        ("relative duality gap (proved)", None if run.gap is None else f"{run.gap:.3g}"),
         ("tolerance", None if run.tol is None else f"{run.tol:g}"),
         ("converged", None if run.converged is None else ("yes" if run.converged else "no")),
         ("stopped because", visible(run.reason) or None),
@@ -330,8 +351,8 @@ def _maps(found: Findings) -> list[tuple[str, str, str]]:
     if pixels.explained is not None:
         maps.append(
             (
-                "How much of every pixel the kept ones explain; grey does not vary",
-                f"Map of {size}: share explained by the kept pixels, dark where all of it",
+                "How much of every pixel the kept ones account for; grey does not vary",
+                f"Map of {size}: share that the kept pixels account for, dark where all of it",
                 heat_map(pixels.explained, shape),
             )
         )

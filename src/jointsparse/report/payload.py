@@ -63,6 +63,7 @@ def _features(features: Features) -> dict[str, Any]:
         "columns": features.columns[part].tolist() if features.names is None or repeated else None,
         "repeated": [place for place in repeated if place < count],
         "scores": [float(f"{score:.4g}") for score in features.scores[part].tolist()],
+        "shares": _parts(features.shares[part], 100),
         "codes": "".join(features.reasons[part].tolist()),
         "r2": _parts(features.r2[part][features.kept[part]]),
         "explained": _parts(features.explained[part]),

@@ -128,7 +128,7 @@ def shares_chart(curves: dict[str, FloatArray | None], x_label: str) -> Chart:
     lines = [
         line(x, y, np.arange(1.0, curve.size + 1), curve, kind) for kind, curve in known.items()
     ]
-    return Chart(x, y, x_label, "variance explained", lines, whole_numbers=True, percent=True)
+    return Chart(x, y, x_label, "variance accounted for", lines, whole_numbers=True, percent=True)
 
 
 def steps_chart(values: FloatArray, y_label: str, *, log: bool) -> Chart | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jointsparse.report.entries import amount, entry, listing, number, sentence
+from jointsparse.arrays import FloatArray
+from jointsparse.report.entries import amount, entry, listing, number, scaling_of, sentence
 from jointsparse.report.findings import (
     N_STAND_INS,
     Component,
@@ -33,7 +35,10 @@ def findings_from_record(record: Any) -> Findings:
     record : dict
         The JSON object.
     """
-    rows, worth = listing(record, "ranking"), entry(record, "worth")
+    rows, verdict = listing(record, "ranking"), entry(record, "verdict")
+    worth = None
+    if verdict is not None:
+        worth = _worth(entry(record, "worth"), sentence(verdict, "verdict"))
     parameters = entry(record, "parameters")
     if not rows or not isinstance(parameters, dict):
         raise ValueError("'ranking' is empty, or 'parameters' is not an object")
@@ -47,20 +52,19 @@ def findings_from_record(record: Any) -> Findings:
         seconds=_known(record, "seconds"),
         tol=_known(parameters, "tol") if "tol" in parameters else None,
     )
-    features = _features(rows, wanted == "support")
+    features = _features(rows, wanted == "support", None if worth is None else worth.n_significant)
     curve = features.r2[features.kept]
-    scale = sentence(entry(record, "scale"), "scale")
     data = sentence(entry(record, "data"), "data")
     return Findings(
         title=f"Which features matter: {data}",
         features=features,
         data=data,
         n_samples=amount(record, "n_samples"),
-        scaling={"none": "not scaled"}.get(scale, f"scaled ({scale})"),
+        scaling=scaling_of(record),
         method=sentence(entry(record, "method"), "method"),
         asked=wanted_words(wanted if isinstance(wanted, str | int | float) else None),
         parameters={visible(str(k)): visible(repr(v))[:500] for k, v in parameters.items()},
-        worth=None if worth is None else _worth(worth),
+        worth=worth,
         curves=Curves(curve) if curve.size and np.isfinite(curve).all() else None,
         components=_components(entry(record, "components")),
         run=run,
@@ -93,18 +97,47 @@ def _components(parts: Any) -> list[Component]:
     return found
 
 
-def _worth(worth: Any) -> Worth:
+def _worth(worth: Any, verdict: str) -> Worth:
     held_out = bool(entry(worth, "held_out"))
     suffix = "_held_out" if held_out else ""
     own, pca, mean, spread = (
         number(entry(worth, name), name)
         for name in (f"r2{suffix}", f"pca_r2{suffix}", "random_r2_mean", "random_r2_std")
     )
-    return Worth(own=own, pca=pca, random=mean, random_spread=spread, held_out=held_out)
+    ceiling, in_table, own_share = (
+        number(entry(worth, name), name) for name in ("ceiling", "r2", "own_share")
+    )
+    return Worth(
+        verdict=verdict,
+        own=own,
+        pca=pca,
+        random=mean,
+        random_spread=spread,
+        held_out=held_out,
+        why_not=sentence(entry(worth, "why_not_held_out"), "why_not_held_out"),
+        ceiling=ceiling,
+        in_table=in_table,
+        own_share=own_share,
+        n_patterns=amount(worth, "n_patterns"),
+        n_significant=amount(worth, "n_significant"),
+        more_patterns=bool(entry(worth, "more_patterns")),
+    )
 
 
-def _features(rows: list[Any], by_support: bool) -> Features:
+def _unrelated(pvalues: FloatArray, n_significant: int | None) -> NDArray[np.bool_]:
+    """Return which features share nothing with others: the significant have the lowest p values."""
+    if n_significant is None or np.isnan(pvalues).any():
+        return np.zeros(pvalues.size, dtype=bool)
+    if not 0 < n_significant <= pvalues.size:
+        return np.ones(pvalues.size, dtype=bool)
+    return pvalues > np.sort(pvalues)[n_significant - 1]
+
+
+def _features(rows: list[Any], by_support: bool, n_significant: int | None) -> Features:
     size = len(rows)
+    shares, pvalues = (
+        np.array([number(entry(row, name), name) for row in rows]) for name in ("shared", "p_value")
+    )
     kept = np.array([bool(entry(row, "kept")) for row in rows])
     scores = np.nan_to_num([number(entry(row, "score"), "score") for row in rows])
     r2 = np.array([number(entry(row, "r2"), "r2") for row in rows])
@@ -127,6 +160,7 @@ def _features(rows: list[Any], by_support: bool) -> Features:
         columns=np.arange(size),
         names=shown_names(names),
         scores=scores,
+        shares=shares,
         kept=kept,
         r2=r2,
         explained=explained,
@@ -139,6 +173,7 @@ def _features(rows: list[Any], by_support: bool) -> Features:
             explained=np.nan_to_num(stand_in_r2[:, 0]),
             constant=nothing,
             proved_zero=nothing,
+            unrelated=_unrelated(pvalues, n_significant),
             by_support=by_support,
         ),
     )

@@ -31,11 +31,11 @@ _PACKAGES = ("jointsparse", "numpy", "scipy", "scikit-learn")
 class Report:
     """What a fit found, as one HTML file that needs no network.
 
-    The page says in plain words what was asked and found; names every feature that was kept or
-    dropped, with the reason; shows what the kept ones are worth beside PCA and random features,
-    the regularisation path, the convergence and the certificate; and ends with the Python that
-    makes the fit again. It is bounded in size, however many features there are. Make it with
-    :meth:`from_estimator`.
+    The page begins with the verdict and its evidence; says in plain words what was asked and found;
+    names every feature that was kept or dropped, with the reason and the share that it has in
+    common with others; shows the regularisation path, the convergence and what is proved of the
+    model; and ends with the Python that makes the fit again. It is bounded in size, however many
+    features there are. Make it with :meth:`from_estimator`.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ class Report:
     ) -> Report:
         """Make a report of a fitted estimator.
 
-        Nothing is fitted again. What the kept features are worth, and cluster scores, are measured.
+        The estimator stays as it is. What the kept features predict in new samples is measured by
+        selecting again in parts of the samples, where the estimator does not know it yet.
 
         Parameters
         ----------
@@ -271,7 +272,7 @@ def _pixels(
         if np.ptp(picture) <= 1e-9 * (1 + np.abs(picture).max()):
             picture = None
     explained = None
-    if worth is not None:
+    if worth is not None and worth.n_kept:
         explained = np.ones(size)
         explained[worth.stand_ins.dropped] = worth.stand_ins.r2_all
     return PixelMaps((int(shape[0]), int(shape[1])), picture, fitted.scores, fitted.kept, explained)

@@ -8,7 +8,15 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from jointsparse.report.findings import Findings, counted, grouped, percent
+from jointsparse.report.findings import (
+    Findings,
+    Worth,
+    counted,
+    grouped,
+    mean_and_spread,
+    percent,
+    short_percent,
+)
 from jointsparse.text import cut_middle
 
 _R2 = re.compile(r"r2\s*>=\s*([\d.e-]+)", re.IGNORECASE)
@@ -20,23 +28,26 @@ def wanted_words(n_features_to_select: Any) -> str:
     if value is None:
         return ""
     if value == "auto":
-        value = "r2>=0.9"
+        return (
+            "keep as few features as predict the others about as well as any number of them does "
+            "in new samples, and none where there is no structure beyond noise"
+        )
     if value == "support":
         return "keep every feature that the model does not set to zero"
     target = _R2.fullmatch(value.strip()) if isinstance(value, str) else None
     if target:
         share = percent(float(target[1]), 0)
-        return f"keep the fewest features that explain {share} of the variance of all"
+        return f"keep the fewest features that account for {share} of the variance in this table"
     if isinstance(value, float):
         return f"keep {percent(value, 0)} of the features"
-    return f"keep the {value} features that stand best for all"
+    return f"keep the {value} features that stand in best for all others"
 
 
 def plain_words(found: Findings) -> list[tuple[str, str]]:
     """Return what was asked, what was found and how sure that is: headings and sentences."""
     parts = [("What was asked", _asked(found)), ("What was found", _found(found))]
-    if found.worth is not None:
-        parts.append(("What it is worth", _worth(found)))
+    if found.worth is not None and found.features.n_kept:
+        parts.append(("How good that is", _worth(found)))
     parts.append(("How sure that is", _sure(found)))
     return parts
 
@@ -54,7 +65,7 @@ def _asked(found: Findings) -> str:
 def _found(found: Findings) -> str:
     n_kept, size = found.features.n_kept, len(found.features)
     if n_kept == 0:
-        return "No feature was kept: the penalty is so strong that it empties the model. Lower it."
+        return _nothing(found)
     names = [found.features.name(int(place)) for place in found.features.kept.nonzero()[0][:5]]
     shortest = ", ".join(f"“{cut_middle(name, 40)}”" for name in names)
     more = f" and {grouped(n_kept - len(names))} more" if n_kept > len(names) else ""
@@ -64,34 +75,77 @@ def _found(found: Findings) -> str:
     return f"{counted(n_kept, 'feature')} of {grouped(size)}: {shortest}{more}.{components}"
 
 
+def _nothing(found: Findings) -> str:
+    """Say why nothing is kept."""
+    worth = found.worth
+    if worth is None:
+        return "No feature is kept: the model sets every one to zero. Use lower penalties."
+    if worth.n_patterns == 0:
+        return (
+            "No feature is kept. No pattern in this table is stronger than in random numbers of "
+            "the same size, so a set of features would describe these samples and predict nothing "
+            "of new ones. Ask for a number of features to see the best of them all the same."
+        )
+    return f"No feature is kept. {worth.verdict}"
+
+
+def patterns(worth: Worth) -> str:
+    """Return how many independent patterns are above the noise."""
+    more = " or more" if worth.more_patterns else ""
+    plural = "" if worth.n_patterns == 1 and not more else "s"
+    return f"{grouped(worth.n_patterns)}{more} independent pattern{plural}"
+
+
 def _worth(found: Findings) -> str:
     worth, n_kept = found.worth, found.features.n_kept
     assert worth is not None
-    where = "samples that were held out" if worth.held_out else "these samples"
-    text = (
-        f"Of the variance of all features, on {where}, the kept "
-        f"{'one explains' if n_kept == 1 else 'ones explain'} {percent(worth.own)}. As many "
-        "principal components, each a mixture of all features, would explain "
-        f"{percent(worth.pca)}; as many features drawn at random {percent(worth.random)} "
-        f"± {percent(worth.random_spread)}."
+    one = n_kept == 1
+    kept = "the kept feature" if one else f"the {grouped(n_kept)} kept features"
+    random = mean_and_spread(worth.random, worth.random_spread)
+    components = (
+        f"{counted(n_kept, 'principal component')}, {'' if one else 'each '}a mixture of all "
+        f"features, would {{verb}} {short_percent(worth.pca)}"
     )
-    if worth.own < worth.random - worth.random_spread:
-        text += " That is less than chance: rule='greedy' avoids features that repeat each other."
-    return text
+    this_table = (
+        f"In this table {kept} {'accounts' if one else 'account'} for "
+        f"{short_percent(worth.in_table)} of the variance and {'makes' if one else 'make'} up "
+        f"{short_percent(worth.own_share)} of it"
+    )
+    if not worth.held_out:
+        return (
+            f"{this_table}; as many random features account for {random}, and "
+            f"{components.format(verb='account for')}. What that is worth in new samples is not "
+            f"known: {worth.why_not}."
+        )
+    return (
+        f"In new samples {kept} {'predicts' if one else 'predict'} {short_percent(worth.own)} of "
+        f"the others; as many random features predict {random}, and all other features together "
+        f"{short_percent(worth.ceiling)}. {components.format(verb='give')}. "
+        f"{this_table}."
+    )
 
 
 def _sure(found: Findings) -> str:
-    run = found.run
-    if run.gap is not None:
-        return (
-            f"The model is solved with a proof: its objective is at most {run.gap:.1e} (relative) "
-            "above the best possible. The proof is about the model, not about new data."
+    worth, run = found.worth, found.run
+    texts = []
+    if worth is not None and worth.held_out:
+        texts.append(
+            "New samples are samples of this table that were held out: the selection was repeated "
+            "without them, and they judged what it found."
         )
+    if run.gap is not None:
+        texts.append(
+            f"The model is solved to within {run.gap:.1e} (proved); that is a proof about the "
+            "model, not about new data."
+        )
+        return " ".join(texts)
     reason = run.reason.removeprefix("stopped ").rstrip(".")
-    text = "The method comes without a proof that its objective is the best possible."
     if run.converged is False:
-        text = "The solver did not converge: raise max_iter. " + text
-    return f"{text} The solver stopped: {reason}." if reason else text
+        texts.append("The solver did not converge: raise max_iter.")
+    texts.append("The method comes without a proof that its objective is the best possible.")
+    if reason:
+        texts.append(f"The solver stopped: {reason}.")
+    return " ".join(texts)
 
 
 def reproducing_code(estimator: Any) -> str:

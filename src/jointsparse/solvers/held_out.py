@@ -455,7 +455,9 @@ def _around(gram: Array, train: IntArray) -> Array:
 
 
 def _scatter_fold(train: Moments, test: Moments, unit: float, inside: Mask) -> _ScatterFold:
-    one, other = train.native, test.native
-    shift = (other.mean - one.mean) * float(np.sqrt(test.n_samples / unit))
+    other = test.native
+    # Moments that were added are on the host, wherever their samples are.
+    mean, scatter = like(train.mean, other.mean), like(train.scatter, other.scatter)
+    shift = (other.mean - mean) * float(np.sqrt(test.n_samples / unit))
     around = other.scatter / unit + shift[:, None] * shift
-    return _ScatterFold(one.scatter / unit, around, train.n_samples, inside)
+    return _ScatterFold(scatter / unit, around, train.n_samples, inside)

@@ -8,6 +8,9 @@ from jointsparse.arrays import FloatArray
 from jointsparse.solvers.joint_sparse import SMOOTHING, SampleLoss
 from jointsparse.solvers.sparse_gram import SparseGram
 
+FEW_DIGITS = 1e-4  # of the square of a sample: below, that of its residual is not a difference
+DENSE_ENTRIES = 2**14  # of residuals that are computed at a time
+
 
 class SparseSampleLoss(SampleLoss):
     """Sum of the norms of the residuals x - PQᵀx of the samples, divided by √(sum of squares).
@@ -33,10 +36,18 @@ class SparseSampleLoss(SampleLoss):
 
     def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Set the weights for Q and P; return the loss there."""
-        # Not the residuals themselves, which would be dense. Differences of squares cost half of
-        # the digits of a small one, and few components leave no sparse sample a small one.
+        # Not the residuals themselves, which would be dense.
         scores, images = self.plain.data.times(Q), self.plain.data.times(P)
         changed = np.sum(scores * (scores @ (P.T @ P) - 2 * images), axis=1)
-        norms = self._norms(np.maximum(self.squares + changed, 0.0))
+        squares = self.squares + changed
+        # But for the samples that are fitted nearly exactly, which this loss likes to have: a
+        # difference of squares leaves a small one no digits, and its weight would be noise.
+        small = np.flatnonzero(squares < FEW_DIGITS * self.squares)
+        step = max(1, DENSE_ENTRIES // len(P))
+        for first in range(0, small.size, step):
+            rows = small[first : first + step]
+            residuals = self.plain.data.rows(rows) - scores[rows] @ P.T
+            squares[rows] = np.sum(residuals**2, axis=1)
+        norms = self._norms(squares)
         self._set(norms)
         return float(np.sum(norms))

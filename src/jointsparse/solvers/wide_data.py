@@ -256,6 +256,10 @@ class SparseWide:
         """Return XᵀV."""
         return self.matrix.T @ rows - np.outer(self.mean, np.sum(rows, axis=0))
 
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        """Return some samples, centred, as an array."""
+        return np.asarray(self._transposed[indices].toarray() - self.mean)
+
     def squared_lengths(self, rows: Array | None = None) -> Array:
         """Return ‖Vᵀx_j‖² for every feature."""
         if rows is not None:

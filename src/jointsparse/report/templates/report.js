@@ -42,7 +42,7 @@
   for (let place = 0; place < count; place++) if (isKept(place)) keptPlaces.push(place);
   const r2 = new Map(keptPlaces.map((place, i) => [place, data.r2[i]]));
   const before = new Map(keptPlaces.map((place, i) => [place, i ? data.r2[i - 1] : 0]));
-  const top = data.scores.reduce((a, b) => Math.max(a, b), 0) || 1;
+  const hasShares = data.shares.some((share) => share >= 0);
 
   function reasonOf(place) {
     let text = data.reasons[data.codes[place]];
@@ -78,18 +78,19 @@
     feature.append(mark, named(place));
     if (repeated.has(place)) feature.append(element("span", "quiet small", " (column " + data.columns[place] + ")"));
     feature.append(element("div", "why", reasonOf(place)));
-    const score = element("td", "score"), value = data.scores[place];
-    score.append(bar(value > 0 ? Math.max(100 * value / top, 1) : 0));
-    score.append(element("span", "score-text", String(Number(value.toPrecision(3)))));
+    const shared = element("td", "score"), part = data.shares[place];
+    if (part >= 0) shared.append(bar(part), element("span", "score-text", part + "\u202f%"));
+    const score = String(Number(data.scores[place].toPrecision(3)));
     const share = isKept(place) ? r2.get(place) : data.explained[place];
     row.append(
-      element("td", "number rank", grouped(place + 1)), feature, score,
+      element("td", "number rank", grouped(place + 1)), feature, ...(hasShares ? [shared] : []),
+      element("td", "number method", score),
       element("td", "number share", share >= 0 ? percent(share) : "")
     );
     return row;
   }
 
-  const body = byId("rows"), query = byId("query"), which = byId("which"), more = byId("more");
+  const body = byId("rows"), query = byId("query"), which = byId("which"), order = byId("order"), more = byId("more");
   let matches = [], shown = 0, lowered = null;
   function showMore() {
     const part = document.createDocumentFragment();
@@ -113,6 +114,10 @@
       if (which.value !== "all" && isKept(place) !== (which.value === "kept")) continue;
       if (!wanted || lowered[place].includes(wanted)) matches.push(place);
     }
+    if (order.value !== "rank") {
+      const values = data[order.value];
+      matches.sort((a, b) => values[b] - values[a] || a - b);
+    }
     body.replaceChildren();
     shown = 0;
     showMore();
@@ -120,6 +125,7 @@
   byId("find").hidden = false;
   query.addEventListener("input", find);
   which.addEventListener("change", find);
+  order.addEventListener("change", find);
   more.addEventListener("click", () => {
     const first = shown;
     if (!matches.length) find(); else showMore();
@@ -149,7 +155,7 @@
         .filter(([, values]) => values && values.length >= k)
         .map(([name, values]) => k + " " + (k === 1 ? name.slice(0, -1) : name) + " " + percent(values[k - 1]));
       const readout = byId("curve-readout");
-      const text = k + (k === 1 ? " feature explains " : " features explain ") + percent(curve.kept[k - 1]) +
+      const text = k + (k === 1 ? " feature accounts for " : " features account for ") + percent(curve.kept[k - 1]) +
         (others.length ? "; " + others.join(", ") : "") + ".";
       const gain = curve.kept[k - 1] - (k > 1 ? curve.kept[k - 2] : 0);
       readout.replaceChildren(

@@ -1,0 +1,1 @@
+"""One sparse component with a proof: bounds, elimination, good supports, search."""

@@ -1,0 +1,307 @@
+r"""A good set: features picked one by one, then exchanged one for one as long as that helps.
+
+Let C = X̂ᵀX̂_H, D = X̂ᵀTX̂_H (p × k), K = C_H⁻¹, M = D_H. The coefficients of every feature on the set
+are A = CK, and each set without its i-th feature gains back one unit direction, K X̂_Hᵀ e_i/√K_ii.
+So the value of *every* exchange of a member i for a candidate c,
+
+.. math:: f(H) - \frac{N_{ii}}{K_{ii}} +
+          \frac{f_c + 2A_{ci}E_{ci}/K_{ii} + A_{ci}^2N_{ii}/K_{ii}^2}{g_c + A_{ci}^2/K_{ii}},
+
+with E = (D - AM)K, N = KMK, f and g what the whole set leaves of the target and of the candidate,
+costs three products of p × k by k × k. The best exchange of all is made, and one column of C and D
+is new: O(pk² + pr) for each, with no p × p matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.solvers.subset.constraints import Rules
+from jointsparse.solvers.subset.problem import DETERMINED, SubsetProblem, set_value
+
+GAIN = 1e-10  # share of the target below which an exchange is not worth making
+TIE = 1e-8  # relative difference of gains that rounding may make
+
+
+@dataclass(frozen=True)
+class FoundSet:
+    """A set that was found.
+
+    Attributes
+    ----------
+    features : ndarray of int
+        The set: members in the order in which they came in.
+    value : float
+        Share of the target that it explains.
+    swaps : int
+        Exchanges made.
+    """
+
+    features: IntArray
+    value: float
+    swaps: int = 0
+
+
+def greedy_set(
+    problem: SubsetProblem,
+    size: int,
+    rules: Rules | None = None,
+    *,
+    start: Sequence[int] | IntArray = (),
+    per_price: bool = False,
+) -> FoundSet:
+    """Pick features one by one, each the one that adds most to those before it.
+
+    Parameters
+    ----------
+    problem : SubsetProblem
+        Features and target.
+    size : int
+        Number of features, those given included; fewer where the picks determine all others.
+    rules : Rules or None
+        Constraints; the included features are taken first.
+    start : sequence of int
+        Features that are taken first, after the included ones.
+    per_price : bool
+        Whether the gain for each unit of the price decides.
+    """
+    rules = rules or Rules.none(problem.n_features)
+    run = _Greedy(problem)
+    for feature in dict.fromkeys([*rules.include, *map(int, start)]):
+        run.take(feature)
+    while len(run.picks) < size:
+        free = rules.left_over(run.picks) & problem.live & (run.left > DETERMINED)
+        if not free.any():
+            break
+        score = run.scores(free)
+        if per_price and rules.costs is not None:
+            score = score / (rules.costs + 1e-12 * rules.budget)  # what is free comes first
+        if score.max() <= 0:  # the target is explained to the last digit: what is most by itself
+            score = np.where(free, run.left, 0.0)
+        run.take(int(np.argmax(score >= (1 - TIE) * score.max())))
+    picks = np.array(run.picks, dtype=np.int64)
+    return FoundSet(picks, set_value(problem, picks))
+
+
+class _Greedy:
+    """What the picks leave of the features (g) and of the target (f)."""
+
+    def __init__(self, problem: SubsetProblem) -> None:
+        self.problem = problem
+        self.left = problem.live.astype(np.float64)
+        self.target_left = problem.gains.copy()
+        self.basis = np.zeros((0, len(problem.columns)))
+        self.gain = 0.0  # of the last pick
+        self.picks: list[int] = []
+
+    def scores(self, free: NDArray[np.bool_]) -> FloatArray:
+        """Return what each free feature would add."""
+        return np.where(free, np.maximum(self.target_left, 0.0), 0.0) / np.where(
+            free, self.left, 1.0
+        )
+
+    def take(self, feature: int) -> None:
+        """Add a feature to the picks."""
+        self.picks.append(feature)
+        self.gain = 0.0
+        direction = self._off(self.problem.columns[:, feature])
+        length = float(np.linalg.norm(direction))
+        if length**2 <= DETERMINED:
+            return
+        direction = self._off(direction / length)
+        direction /= np.linalg.norm(direction)
+        image = self._off(self.problem.target @ direction)
+        along, through = np.stack([direction, image]) @ self.problem.columns
+        self.gain = max(float(direction @ image), 0.0)
+        self.target_left += along * (self.gain * along - 2 * through)
+        self.left -= along**2
+        self.basis = np.vstack([self.basis, direction])
+
+    def _off(self, vector: FloatArray) -> FloatArray:
+        return vector - self.basis.T @ (self.basis @ vector)
+
+
+def exchange(
+    problem: SubsetProblem, features: Sequence[int] | IntArray, rules: Rules | None = None
+) -> FoundSet:
+    """Exchange members of a set for other features, one for one, while the set gets better.
+
+    Parameters
+    ----------
+    problem : SubsetProblem
+        Features and target.
+    features : sequence of int
+        The set to begin with, allowed by the rules.
+    rules : Rules or None
+        Constraints.
+
+    Returns
+    -------
+    FoundSet
+        Never worth less than the set given.
+    """
+    rules = rules or Rules.none(problem.n_features)
+    chosen = np.asarray(features, dtype=np.int64).copy()
+    start = FoundSet(chosen.copy(), set_value(problem, chosen))
+    if chosen.size == 0 or chosen.size >= problem.live.sum():
+        return start
+    swaps = _Swaps(problem, chosen, rules)
+    # Each exchange adds GAIN, so the loop ends; local optima come long before this many.
+    for _ in range(50 + 20 * chosen.size):
+        if not swaps.make_best():
+            break
+    value = set_value(problem, swaps.chosen)
+    return FoundSet(swaps.chosen, value, swaps.made) if value > start.value else start
+
+
+class _Swaps:
+    """A set, and inner products of all features with its members."""
+
+    def __init__(self, problem: SubsetProblem, chosen: IntArray, rules: Rules) -> None:
+        self.problem, self.chosen, self.rules = problem, chosen, rules
+        self.inner = problem.columns.T @ problem.columns[:, chosen]
+        self.images = problem.images.T @ problem.columns[:, chosen]
+        self.value = -np.inf
+        self.made = 0
+
+    def make_best(self) -> bool:
+        """Make the exchange that adds most; return whether there was one."""
+        found = self._best()
+        if found is None:
+            return False
+        feature, place = found
+        self.chosen[place] = feature
+        column = self.problem.columns[:, feature]
+        self.inner[:, place] = column @ self.problem.columns
+        self.images[:, place] = column @ self.problem.images
+        self.made += 1
+        return True
+
+    def _best(self) -> tuple[int, int] | None:
+        members = self.inner[self.chosen]
+        try:
+            inverse = np.asarray(np.linalg.inv(members), np.float64)
+        except np.linalg.LinAlgError:  # two members are the same feature
+            return None
+        target = self.images[self.chosen]
+        value = float(np.sum(inverse * target))
+        if not self.value + GAIN / 2 < value <= 1 + 1e-6:
+            return None  # rounding: the last exchange did not add what it seemed to
+        self.value = value
+        weights = np.diagonal(inverse)  # 1 / what the others leave of each member
+        if not np.all((weights > 0) & (weights * DETERMINED <= 1)):
+            return None
+        change = self._changes(inverse, target, weights)
+        change[~self._allowed()] = -np.inf
+        best = float(change.max())
+        if best <= GAIN:
+            return None
+        # The first of those that differ by rounding only, whatever the order of the members.
+        feature, place = divmod(int(np.argmax(change >= best * (1 - TIE))), self.chosen.size)
+        return feature, place
+
+    def _changes(self, inverse: FloatArray, target: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return what every exchange would add: p × k."""
+        shares = self.inner @ inverse
+        explained = shares @ target
+        left = 1 - np.einsum("ij,ij->i", shares, self.inner)
+        target_left = self.problem.gains - np.einsum(
+            "ij,ij->i", shares, 2 * self.images - explained
+        )
+        across = (self.images - explained) @ inverse
+        own = np.einsum("ij,ij->j", inverse, target @ inverse) / weights
+        back = shares / np.sqrt(weights)
+        above = target_left[:, None] + back * (2 * across / np.sqrt(weights) + back * own)
+        below = left[:, None] + back**2
+        free = below > DETERMINED
+        return np.where(free, above / np.where(free, below, 1.0) - own, -np.inf)
+
+    def _allowed(self) -> NDArray[np.bool_]:
+        if self.rules.coupled:
+            return self.rules.swaps(self.chosen) & self.problem.live[:, None]
+        rows = self.rules.allowed & self.problem.live
+        rows[self.chosen] = False
+        movable = ~np.isin(self.chosen, self.rules.include)
+        return rows[:, None] & movable
+
+
+def in_order(
+    problem: SubsetProblem, features: Sequence[int] | IntArray
+) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Put a set in the order in which a greedy rule would pick it.
+
+    Returns
+    -------
+    order : ndarray of int
+        The set; members that others determine come last.
+    values : ndarray
+        Share of the target that the first, the first two, … explain.
+    next_ones : ndarray of shape (n_features,)
+        What each feature outside the set would add to it.
+    """
+    members = np.asarray(features, dtype=np.int64)
+    inside = np.zeros(problem.n_features, dtype=bool)
+    inside[members] = True
+    run = _Greedy(problem)
+    values = [0.0]
+    while True:
+        free = inside & problem.live & (run.left > DETERMINED)
+        free[run.picks] = False
+        if not free.any():
+            break
+        score = run.scores(free)
+        if score.max() <= 0:
+            score = np.where(free, run.left, 0.0)
+        best = int(np.argmax(score >= (1 - TIE) * score.max()))
+        run.take(best)
+        values.append(values[-1] + run.gain)
+    determined = [int(feature) for feature in members if int(feature) not in set(run.picks)]
+    order = np.array([*run.picks, *determined], dtype=np.int64)
+    values += [values[-1]] * len(determined)
+    outside = ~inside & problem.live & (run.left > DETERMINED)
+    return order, np.array(values[1:]), run.scores(outside)
+
+
+def explained_curve(problem: SubsetProblem, order: IntArray, weights: FloatArray) -> FloatArray:
+    """Return the share of the variance of all features that the first few of some explain.
+
+    Parameters
+    ----------
+    problem : SubsetProblem
+        The features.
+    order : ndarray of int
+        Some of them.
+    weights : ndarray of shape (n_features,)
+        Variances of all.
+    """
+    run = _Greedy(problem)
+    left, curve = weights / weights.sum(), []
+    for feature in order.tolist():
+        run.take(feature)
+        curve.append(1 - float(left @ np.maximum(run.left, 0.0)))
+    return np.clip(np.maximum.accumulate(curve), 0.0, 1.0) if curve else np.zeros(0)
+
+
+def good_set(problem: SubsetProblem, size: int, rules: Rules | None = None) -> FoundSet:
+    """Return a set by greedy picks and exchanges; with prices by the better of two beginnings."""
+    rules = rules or Rules.none(problem.n_features)
+    best = None
+    for per_price in (False, True) if rules.costs is not None else (False,):
+        found = greedy_set(problem, size, rules, per_price=per_price)
+        swaps = 0
+        while True:
+            found = exchange(problem, found.features, rules)
+            swaps += found.swaps
+            longer = greedy_set(problem, size, rules, start=found.features)
+            if longer.features.size == found.features.size:
+                break
+            found = longer  # an exchange has made room for another one
+        if best is None or found.value > best.value:
+            best = FoundSet(found.features, found.value, swaps)
+    assert best is not None
+    return best

@@ -1,0 +1,147 @@
+"""The joint bound: every iterate, and proofs from multipliers that nobody would choose."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_wine
+from subset_cases import KINDS, problem_and_value, random_rules
+
+from jointsparse.solvers.subset.constraints import Constraints, Rules
+from jointsparse.solvers.subset.joint_bound import JointBound, Relaxation
+from jointsparse.solvers.subset.joint_certificate import Multipliers, certify, frame_of
+from jointsparse.solvers.subset.problem import problem_of_scatter, set_value
+from jointsparse.solvers.subset.search import SubsetSearch
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def case(seed, kind, constrained, largest=9):
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(2, largest))
+    size = int(rng.integers(1, p + 1))
+    problem, referee = problem_and_value(rng, kind, p)
+    rules = random_rules(rng, p, size) if constrained else Rules.none(p)
+    return rng, problem, referee, size, rules
+
+
+@given(seed=seeds, kind=st.sampled_from(KINDS), constrained=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_every_iterate_is_a_proof(seed, kind, constrained):
+    _, problem, referee, size, rules = case(seed, kind, constrained)
+    frame = frame_of(problem, size, rules)
+    if frame is None:
+        return
+    best, _ = referee.best(size, rules)
+    relaxation = Relaxation(frame)
+    for step in range(45):
+        relaxation.step()
+        assert certify(frame, relaxation.multipliers()).bound >= best
+        if step % 15 == 14:
+            relaxation.adapt()
+
+
+@given(seed=seeds, kind=st.sampled_from(KINDS), constrained=st.booleans(), negative=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_any_multipliers_prove_something_about_every_set(seed, kind, constrained, negative):
+    rng, problem, referee, size, rules = case(seed, kind, constrained, 7)
+    frame = frame_of(problem, size, rules)
+    if frame is None:
+        return
+    count = frame.features.size
+
+    def positive():
+        root = rng.standard_normal((2 * count, int(rng.integers(1, 2 * count + 1))))
+        matrix = 10.0 ** rng.uniform(-6, 1) * root @ root.T
+        return matrix - negative * 0.1 * np.trace(matrix) / count * np.eye(2 * count)
+
+    multipliers = Multipliers(
+        positive(),
+        positive(),
+        rng.standard_normal((count, count)),
+        rng.standard_normal((count, count)),
+    )
+    certificate = certify(frame, multipliers)
+    missing = frame.size
+    sizes = [missing] if frame.exactly else range(missing + 1)
+    place = {feature: k for k, feature in enumerate(frame.features)}
+    for count in sizes:
+        for rest in combinations(frame.features.tolist(), count):
+            chosen = [*rules.include, *rest]
+            value = referee.value(chosen)
+            bound = certificate.constant + sum(certificate.scores[place[j]] for j in rest)
+            assert value <= bound
+            assert value <= certificate.bound + 1e-13
+            for j in rest:
+                assert value <= certificate.bounds_with[place[j]] + 1e-13
+            for j in set(frame.features.tolist()) - set(rest):
+                assert value <= certificate.bounds_without[place[j]] + 1e-13
+
+
+def test_values_of_the_prototype_are_reached():
+    # Root bounds of proofs.md after 200 steps of an independent implementation.
+    for data, size, expected in (
+        (load_wine().data, 5, 0.7200),
+        (load_breast_cancer().data, 5, 0.8135),
+        (load_breast_cancer().data, 10, 0.9386),
+    ):
+        problem = problem_of_scatter(np.corrcoef(data, rowvar=False))
+        joint = JointBound.at_root(problem, size, Rules.none(problem.n_features))
+        best = SubsetSearch(problem, size, joint=False).best.value
+        while not joint.finished and joint.steps < 210:
+            joint.improve(best, lambda: False)
+        assert best <= joint.best <= expected
+
+
+def test_a_round_of_steps_can_be_interrupted():
+    problem = problem_of_scatter(np.corrcoef(load_wine().data, rowvar=False))
+    one, other = (JointBound.at_root(problem, 4, Rules.none(13)) for _ in range(2))
+    one.improve(0.0, lambda: False)
+    while other.steps < 15:
+        other.improve(0.0, lambda: True)
+    assert one.best == other.best
+
+
+def test_there_is_no_joint_bound_for_dependent_columns():
+    X = np.random.default_rng(0).standard_normal((30, 5))
+    X = np.column_stack([X, X[:, 0]])
+    problem = problem_of_scatter(X.T @ X)
+    assert frame_of(problem, 2, Rules.none(6)) is None
+    rules = Constraints(exclude=[5]).resolve(6)
+    assert frame_of(problem, 2, rules) is not None
+    nearly = X.copy()
+    nearly[:, 5] += 1e-8 * np.random.default_rng(1).standard_normal(30)
+    assert frame_of(problem_of_scatter(nearly.T @ nearly), 2, Rules.none(6)) is None
+
+
+def test_features_that_are_proved_in_or_out_are():
+    problem = problem_of_scatter(np.corrcoef(load_wine().data, rowvar=False))
+    search = SubsetSearch(problem, 6)
+    search.run()
+    joint = JointBound.at_root(problem, 6, Rules.none(13))
+    while not joint.finished:
+        joint.improve(search.best.value, lambda: False)
+    certificate = joint.certificate
+    inside = np.isin(np.arange(13), search.best.features)
+    assert np.all(certificate.bounds_with[inside] >= search.best.value)
+    assert np.all(certificate.bounds_without[~inside] >= search.best.value)
+    for feature in range(13):
+        rules = Constraints(exclude=[feature]).resolve(13)
+        without = SubsetSearch(problem, 6, rules)
+        without.run()
+        assert certificate.bounds_without[feature] >= without.best.value
+
+
+def test_many_features_begin_with_a_larger_penalty():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 160))
+    problem = problem_of_scatter(X.T @ X)
+    frame = frame_of(problem, 3, Rules.none(160))
+    relaxation = Relaxation(frame)
+    assert relaxation.penalty == pytest.approx(12 * np.trace(frame.target) / 160)
+    relaxation.step()
+    chosen = SubsetSearch(problem, 3, joint=False).best.features
+    assert certify(frame, relaxation.multipliers()).bound >= set_value(problem, chosen)
+    assert JointBound.at_root(problem, 3, Rules.none(160)) is not None
