@@ -1,5 +1,7 @@
 """Parameters chosen without labels, and the stability of a selection."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -22,11 +24,13 @@ from jointsparse import (
     Moments,
     SelectFeatures,
     choose_parameters,
+    compare_methods,
     feature_significance,
     stability_selection,
 )
 from jointsparse.metrics import selection_stability
 from jointsparse.model_selection import criteria
+from jointsparse.model_selection.grid import check_rows
 from jointsparse.model_selection.stability import complementary_pairs
 from jointsparse.solvers.held_out import cross_validation_folds, held_out_folds
 
@@ -347,8 +351,16 @@ def test_unsuitable_estimators_and_data():
         choose_parameters(SPCAPSD(), X[:8])
     with pytest.raises(ValueError, match="needs at least 4 samples; there are 3"):
         choose_parameters(SPCAPSD(), X[:3], n_clusters=2, criterion="agreement")
+    sums = Moments.from_scatter(np.cov(X.T), 90)
     with pytest.raises(ValueError, match="needs the samples"):
-        choose_parameters(SPCAPSD(), Moments.from_scatter(np.cov(X.T), 90))
+        choose_parameters(SPCAPSD(), sums)
+    with pytest.raises(ValueError, match="stability_selection needs the samples"):
+        stability_selection(SPCAPSD(), sums)
+    with pytest.raises(ValueError, match="compare_methods needs the samples"):
+        compare_methods({"spca-psd": SPCAPSD()}, sums, n_features_to_select=2)
+    elsewhere = SimpleNamespace(has_samples=True, data=SimpleNamespace(transposed_times=None))
+    with pytest.raises(ValueError, match="it selects on parts of the samples: they must be in mem"):
+        check_rows(elsewhere, "it")
 
 
 # Stability.

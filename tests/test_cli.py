@@ -147,7 +147,8 @@ class TestBundledTable:
     def test_people_get_a_verdict_the_set_and_how_sure_it_is(self):
         result = invoke("select")
         assert result.exit_code == 0
-        heading, _, verdict, *_, new, table, noise, model = result.stdout.strip().splitlines()
+        lines = result.stdout.strip().splitlines()
+        heading, _, verdict, *_, new, again, table, noise, model = lines
         for part in ("breast cancer", "569 samples × 30 features", "spca-psd", "standardised"):
             assert part in heading
         record = json.loads(invoke("select", "--json").stdout)
@@ -162,6 +163,7 @@ class TestBundledTable:
         assert f"random ones {worth['random_r2_mean'][:-2]} ± {worth['random_r2_std']}" in new
         assert f"all others together {worth['ceiling']}; 10 principal components" in new
         assert new.endswith(f"give {worth['pca_r2_held_out']}")
+        assert again.startswith("again            how often a feature, or one that is nearly the s")
         assert f"account for {worth['r2']} of the variance" in table
         assert f"make up {worth['own_share']} of it" in table
         assert "independent patterns; 30 of 30 features share something" in noise
@@ -192,10 +194,12 @@ class TestBundledTable:
         lines = invoke("select", "--features", 3).stdout.splitlines()
         record = json.loads(invoke("select", "--features", 3, "--json").stdout)
         start = next(i for i, line in enumerate(lines) if line.split()[:1] == ["rank"])
-        assert lines[start].split() == ["rank", "feature", "shared", "stands", "in", "for"]
+        titles = ["rank", "feature", "shared", "again", "stands", "in", "for"]
+        assert lines[start].split() == titles
         for line, row in zip(lines[start + 2 :], record["ranking"][:3], strict=False):
             assert row["feature"] in line
             assert f" {100 * row['shared']:.0f} % " in line
+            assert f" {round(3 * row['found_again'])} of 3 " in line
             mine = [r for r in record["ranking"] if r["stand_in"] == row["feature"]]
             best = max(mine, key=lambda r: r["stand_in_r2"])["feature"]
             assert line.rstrip().endswith(f"({len(mine)})")

@@ -39,7 +39,7 @@ def test_select_says_how_often_a_feature_is_found_again(table, tmp_path):
     assert text.count("3 of 3") == 4
     header = next(line for line in text.splitlines() if "stands in for" in line)
     assert header.split()[:4] == ["rank", "feature", "shared", "again"]
-    assert "again            how often a feature, or one that stands in for it, is kept" in text
+    assert "again            how often a feature, or one that is nearly the same" in text
     record = json.loads(invoke("select", path, "--features", 4, "--method", "greedy", "--json"))
     kept = [row["found_again"] for row in record["ranking"] if row["kept"]]
     report = GreedySelector(n_features_to_select=4).fit(X).selection_report_
@@ -71,7 +71,7 @@ def test_compare_shows_the_stability_of_groups(table):
     assert np.isnan(comparison_from_record(record)[0].results[0].group_stability[0])
 
 
-@pytest.mark.parametrize(("width", "shown"), [(50, False), (70, True), (120, True)])
+@pytest.mark.parametrize(("width", "shown"), [(50, False), (80, True), (120, True)])
 @pytest.mark.parametrize("labelled", [False, True])
 def test_groups_are_shown_where_there_is_room(width, shown, labelled):
     scores = dict.fromkeys(compare.SCORES, (0.5, 0.1)) if labelled else None

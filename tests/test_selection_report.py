@@ -191,3 +191,23 @@ def test_keeping_everything():
     assert report.r2 == pytest.approx(1)
     assert report.stand_ins.dropped.size == 0
     assert report.verdict == "All 30 features are kept: there is nothing to predict."
+
+
+def test_found_again_is_of_selections_that_were_repeated():
+    selector = GreedySelector(n_features_to_select=5).fit(X)
+    report = selector.selection_report_
+    kept = np.flatnonzero(selector.support_)
+    assert report.kept.tolist() == sorted(kept, key=lambda feature: selector.ranking_[feature])
+    squares = np.corrcoef(X.T) ** 2
+    cut = selector._cut(Moments.from_data(X))
+    expected = [
+        np.mean([squares[feature, picked.order[:5]].max() >= 0.8 for picked in cut.picked])
+        for feature in report.kept
+    ]
+    np.testing.assert_allclose(report.found_again, expected)
+    assert set(expected) - {1.0}  # not all of them are found every time
+    assert np.isnan(selector.selection_report(X, new=True).found_again).all()
+    moments = Moments.from_scatter(X.T @ X, n_samples=len(X))
+    selector.fit_moments(moments)
+    assert np.isnan(selector.selection_report_.found_again).all()
+    assert selector.selection_report_.found_again.shape == (5,)

@@ -350,10 +350,13 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     console.print(shown)
     explained = (
         "predicted: share of the dropped features that the kept ones predict in new samples "
-        f"(selected and regressed on one half of the samples, judged on the other; mean "
-        f"{glyphs.plus_minus} standard deviation of {found.n_subsamples} halves); of principal "
+        f"(selected and regressed on one half of the samples, judged on the other; all "
+        f"{found.n_subsamples} halves together {glyphs.plus_minus} standard deviation of the "
+        "halves, of random features that of ten sets); of principal "
         "components, which are made of all features, the share of all"
     )
+    if groups:
+        explained += "; of groups: features that stand in for one another count as one"
     console.print(Text(explained, "dim"))
     if len(found.results) > 1:
         console.print(Text("overlap of the selections (Jaccard index)", "bold"))
@@ -365,7 +368,6 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
         Text(
             f"{shared} of the {counted(kept, 'feature')} that any method keeps "
             f"{'is' if shared == 1 else 'are'} kept by all"
-            + ("; features that stand in for one another are a group" if groups else "")
         ),
         soft_wrap=True,
     )

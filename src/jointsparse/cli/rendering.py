@@ -367,8 +367,8 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
         )
         if not math.isnan(report.found_again[0]):
             lines["again"] = (
-                "how often a feature, or one that stands in for it, is kept when a part of the "
-                "samples is left out"
+                "how often a feature, or one that is nearly the same (squared correlation of at "
+                "least 0.8), is kept when a part of the samples is left out"
             )
     if report is not None and report.n_kept:
         lines["in this table"] = (

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from jointsparse.methods.select_features import SelectFeatures
 from jointsparse.metrics import clustering_scores, selection_stability
-from jointsparse.model_selection.grid import as_moments, fit_to
+from jointsparse.model_selection.grid import as_moments, check_rows, fit_to
 from jointsparse.model_selection.stability import (
     complementary_pairs,
     group_stability,
@@ -238,6 +238,7 @@ def compare_methods(
         raise ValueError(f"n_subsamples={n_subsamples!r} is not an even number of at least 2")
     methods = {name: _selector(e, n_features_to_select) for name, e in estimators.items()}
     moments = as_moments(next(iter(methods.values())), X)
+    check_rows(moments, "compare_methods")
     count = min(int(n_features_to_select), moments.n_features)
     pairs = complementary_pairs(moments.n_samples, n_subsamples // 2, 0.5, random_state)
     judge = _Judge(moments, y, pairs, n_repeats, random_state)

@@ -19,6 +19,7 @@ from jointsparse.model_selection.grid import (
     Fit,
     Parameters,
     as_moments,
+    check_rows,
     check_selector,
     fit_to,
     lines_of,
@@ -306,17 +307,12 @@ def _check_samples(
 ) -> None:
     if criterion == "rank":
         return
-    if not moments.has_samples:
-        raise ValueError(f"criterion={criterion!r} needs the samples, not only their moments")
+    check_rows(moments, f"criterion={criterion!r}")
     nested = criterion == "held-out" or n_clusters is None
     least = FEWEST_SAMPLES if nested else FEWEST_CLUSTERED
     if moments.n_samples < least:
         raise ValueError(
             f"criterion={criterion!r} needs at least {least} samples; there are {moments.n_samples}"
-        )
-    if nested and hasattr(moments.data, "transposed_times"):
-        raise ValueError(
-            f"criterion={criterion!r} selects on parts of the samples, which must be in memory"
         )
     if criterion != "held-out" and n_clusters is not None and n_clusters >= clustered:
         raise ValueError(

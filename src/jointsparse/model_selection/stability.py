@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.metrics import selection_stability
-from jointsparse.model_selection.grid import as_moments, check_selector, fit_to
+from jointsparse.model_selection.grid import as_moments, check_rows, check_selector, fit_to
 from jointsparse.moments import Moments
 from jointsparse.selection import is_number
 from jointsparse.significance import feature_significance
@@ -205,8 +205,7 @@ def stability_selection(
     if not is_number(threshold) or not 0.5 < threshold <= 1:
         raise ValueError(f"threshold={threshold!r} is not above 0.5 and at most 1")
     moments = as_moments(estimator, X)
-    if not moments.has_samples:
-        raise ValueError("stability_selection needs the samples, not only their moments")
+    check_rows(moments, "stability_selection")
     pairs = complementary_pairs(moments.n_samples, int(n_subsamples) // 2, share, random_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of subsamples; the estimator warns on all samples
