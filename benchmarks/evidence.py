@@ -1,8 +1,8 @@
 """What a selection is worth, beside other tools: ``python -m benchmarks.evidence [SECTION ...]``.
 
-Sections: worth, noise, planted, auto, clusters; "page" writes docs/evidence.md from what they
-stored. Every piece is stored as soon as it is measured, one JSON file for each section in
-benchmarks/results, and a run that was stopped goes on where it was.
+Sections: worth, exchange, extremes, noise, planted, auto, clusters; "page" writes docs/evidence.md
+from what they stored. Every piece is stored as soon as it is measured, one JSON file for each
+section in benchmarks/results, and a run that was stopped goes on where it was.
 
 The datasets are read from the folder that JOINTSPARSE_DATA names. The other tools run in
 environments of their own (``--environments``). Where JOINTSPARSE_BEFORE names a checkout of an
@@ -37,6 +37,7 @@ UNITS = ("training half", "all samples")
 # Least squares on nearly as many features as samples explodes, whatever the features are.
 MOST_REGRESSORS = 0.45
 NOISE_DRAWS, PLANTED_DRAWS = 20, 5
+RARE = 0.3  # share of a feature's squares in one sample from which it hangs on that sample
 FIRST_SEED = 5000  # no draw that the tests, or the design, have looked at
 
 
@@ -188,6 +189,27 @@ def quiet_fit(selector, X):
         return selector.fit(X)
 
 
+def extremes_pieces(_):
+    """Why units and least squares matter: what hangs on one feature, and on one sample."""
+    from jointsparse import SPCAPSD
+
+    def of(name):
+        data = halves(Problem("evidence", "worth", name, name))
+        halves_of = [key for key in data if key.startswith("X")]
+        heaviest, rare = [], []
+        for key in halves_of:
+            fold = data["_folds"]["training half"][key[1:]]
+            squares = fold.squares(np.arange(data[key].shape[1]))
+            heaviest.append(float(squares.max() / squares.sum()))
+            model = quiet_fit(SPCAPSD(n_features_to_select=max(SIZES)), data[key])
+            kept = data[key][:, model.support_] ** 2
+            rare.append(int((kept.max(axis=0) > RARE * kept.sum(axis=0)).sum()))
+        return {"heaviest feature": heaviest, "kept that hang on one sample": rare}
+
+    for name in NAMES:
+        yield name, lambda name=name: of(name)
+
+
 def noise_pieces(_):
     from test_significance import NOISE, SHAPES
 
@@ -271,6 +293,7 @@ def auto_pieces(_):
 SECTIONS = {
     "worth": worth_pieces,
     "exchange": exchange_pieces,
+    "extremes": extremes_pieces,
     "noise": noise_pieces,
     "planted": planted_pieces,
     "auto": auto_pieces,

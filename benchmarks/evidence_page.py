@@ -9,6 +9,7 @@ from benchmarks.evidence import (
     MOST_SAMPLES,
     NOISE_DRAWS,
     PLANTED_DRAWS,
+    RARE,
     RESULTS,
     SIZES,
     stored,
@@ -132,14 +133,41 @@ def ahead_in_the_mean(found, units):
     return f"In the mean another tool is ahead here: {'; '.join(words)}."
 
 
+def losses(found, units):
+    rows = [
+        [in_words(metric), name, NAMES[tool], percent(theirs), percent(ours)]
+        for metric, name, tool, theirs, ours in behind(found, units)
+    ]
+    head = ["judge, h", "table", "tool", "its R², %", "ours, %"]
+    return grid(head, rows) if rows else "none."
+
+
+def heaviest_in_words(folder):
+    """Return on which tables one feature holds more than a fifth of the squares of some half."""
+    found = {n: max(o["heaviest feature"]) for n, o in stored("extremes", folder).items()}
+    heavy = sorted((n for n in found if found[n] > 0.2), key=lambda n: -found[n])
+    words = ", ".join(f"{name} {100 * found[name]:.0f} %" for name in heavy)
+    return f"The share of a single one, where it is above 20 % in some half: {words or 'none'}."
+
+
+def least_squares_in_words(folder):
+    """Return how many of our fifty kept features hang on one sample, where some do."""
+    found = stored("extremes", folder)
+    means = {n: np.mean(o["kept that hang on one sample"]) for n, o in found.items()}
+    words = ", ".join(f"{name} {means[name]:.1f}" for name in means if means[name] >= 1)
+    return (
+        "Our losses under least squares come with features that hang on one sample: of the fifty "
+        f"that SPCAPSD keeps, so many have more than {100 * RARE:.0f} % of their squares in one "
+        f"sample (mean of the halves, where at least 1): {words or 'none'}. A regression on such "
+        "a feature extrapolates in new samples. The default before does not lose there: this is a "
+        "weakness of the rule as it is now, and not of the judge alone."
+    )
+
+
 def worth_part(folder=RESULTS):
     found = shares(folder)
     if OURS not in found:
         return ""
-    rows = [
-        [in_words(metric), name, NAMES[tool], percent(theirs), percent(ours)]
-        for metric, name, tool, theirs, ours in behind(found, "all samples")
-    ]
     tables = len({name for metric in found[OURS].values() for name in metric})
     return f"""
 ## What the kept features predict of the others
@@ -151,20 +179,23 @@ regression (ridge by generalised cross-validation, at least 1e-3 of the largest 
 plain least squares where the kept features are fewer than 0.45 of the samples. Mean over the
 tables, whose number is in brackets.
 
-Errors of different features are added up, so their units matter. First with every feature in units
-of its standard deviation over all samples, so that all count alike:
+Errors of different features are added up, so their units matter. As planned, in units of the half
+that was selected on:
+
+{worth_table(found, "training half")}
+
+{ahead_in_the_mean(found, "training half")}
+
+In these units a feature that hardly varied in one half can hold most of the squares of the other.
+{heaviest_in_words(folder)} The second table was added for that reason, after the first numbers of
+usps had been seen: every feature in units of its standard deviation over all samples, so that all
+count alike. Selection and regression are the same.
 
 {worth_table(found, "all samples")}
 
 {ahead_in_the_mean(found, "all samples")}
 
-Then in units of the half that was selected on. There a pixel that hardly varied in that half can
-hold most of the squares of the other one: on mnist up to nine tenths of them are a single pixel's,
-on usps two thirds, and a tool that happens to keep it is ahead by that alone.
-
-{worth_table(found, "training half")}
-
-{ahead_in_the_mean(found, "training half")}
+{least_squares_in_words(folder)}
 
 *Before* is the default of the version before the noise edge. Random features are the mean of
 twenty sets. CSS has four minutes of the processor for each count, and says no to sets larger than
@@ -173,9 +204,13 @@ its own. Features of largest variance are those of the values as they came; all 
 standardised ones. fastcan is given as many principal components as features are kept, at most half
 as many as samples.
 
-Tables on which another tool is ahead by more than half a point, all features counting alike:
+Tables on which another tool is ahead by more than half a point, in units of the training half:
 
-{grid(["judge, h", "table", "tool", "its R², %", "ours, %"], rows) if rows else "none."}
+{losses(found, "training half")}
+
+and with all features counting alike:
+
+{losses(found, "all samples")}
 """
 
 
