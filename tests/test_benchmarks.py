@@ -204,7 +204,8 @@ def test_quick_suite_with_a_fake_rival(tmp_path, environments, about):
         )
     assert len(said) == 2
     found = {o.competitor: o for o in store.outcomes("selection", "reconstruction")["wine"]}
-    assert 0.4 < found["First"].quality["r2"] < found[OURS].quality["r2"] < 1
+    # Of the dropped features alone: kept ones are exact, and count no longer.
+    assert 0.2 < found["First"].quality["r2"] < found[OURS].quality["r2"] < 1
     assert found["First"].quality["stability"] == 1  # the same features on both halves
 
 
