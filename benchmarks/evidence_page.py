@@ -210,9 +210,10 @@ count alike. Selection and regression are the same.
 
 *Before* is the default of the version before the noise edge. Random features are the mean of
 twenty sets. CSS has four minutes of the processor for each count, and says no to sets larger than
-the samples determine. It takes minutes, and was measured on {len(stored("exchange", folder))} of
-the tables only ({", ".join(stored("exchange", folder))}): where it has fewer tables, our mean over
-the same ones stands beside its own. Features of largest variance are those of the values as they came; all others see
+the samples determine. It takes minutes, and was measured on some tables only
+({", ".join(stored("exchange", folder))}): where it has fewer tables, our mean over
+the same ones stands beside its own. Features of largest variance are those of the values as they
+came; all others see
 standardised ones. fastcan is given as many principal components as features are kept, at most half
 as many as samples. CUR and FPS fill up at random where nothing is left to gain (`full=True`).
 
