@@ -24,6 +24,13 @@ PACKAGES = {
     "skmatter": ("skmatter>=0.3",),
     "old": ("skfeature-chappers", "ITMO-FS", "numpy<2", "scipy<1.12", "scikit-learn<1.4"),
     "components": ("sparsepca", "abess"),
+    "fastcan": ("fastcan>=0.6",),
+    "css": ("numpy<2", "scipy", "tqdm", "cython", "setuptools", "wheel"),
+}
+# Not on an index; the first is compiled with the NumPy and Cython of its environment. (What an
+# index has by the name of pycss is another package.)
+FROM_SOURCE = {
+    "css": ("git+https://github.com/jcrudy/choldate", "git+https://github.com/AnavSood/CSS"),
 }
 VERSIONS = """
 import json
@@ -52,7 +59,7 @@ class Environments:
             return sys.executable
         python = self.folder / name / "bin" / "python"
         if not python.exists() and self.make:
-            _make(self.folder / name, PACKAGES[name])
+            _make(self.folder / name, PACKAGES[name], FROM_SOURCE.get(name, ()))
         return str(python) if python.exists() else None
 
     def version(self, name, distribution):
@@ -66,6 +73,8 @@ class Environments:
 
     def _here(self, name):
         """Whether this interpreter has a rival of that environment; with a folder, all it has."""
+        if name in FROM_SOURCE:
+            return False
         rivals = {
             re.split("[<>=!]", package)[0].lower()
             for package in PACKAGES[name]
@@ -75,7 +84,7 @@ class Environments:
         return bool(found) if self.site is not None else found == rivals
 
 
-def _make(folder, packages):
+def _make(folder, packages, sources=()):
     print(f"making the environment {folder.name} with {', '.join(packages)}", flush=True)
     venv.create(folder, with_pip=True)
     python = str(folder / "bin" / "python")
@@ -83,6 +92,9 @@ def _make(folder, packages):
         command = [python, "-m", "pip", "install", "-q", *package.split()]
         if subprocess.run(command, capture_output=True).returncode == 0 and " " in package:
             break
+    for source in sources:
+        command = [python, "-m", "pip", "install", "-q", "--no-build-isolation", source]
+        subprocess.run(command, capture_output=True)
 
 
 @cache

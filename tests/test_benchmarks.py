@@ -188,7 +188,7 @@ def test_table_says_where_we_are_slower_or_worse(tmp_path, about):
 def test_quick_suite_with_a_fake_rival(tmp_path, environments, about):
     names = ("reconstruction", "clusters")
     solvers = fakes(tmp_path, "First", tasks=names)
-    solvers += [s for s in all_solvers() if s.name == OURS and s.tasks == names]
+    solvers += [s for s in all_solvers() if s.name == OURS and set(names) <= set(s.tasks)]
     assert len(solvers) == 2
     store, said = Store(tmp_path / "a.sqlite", about), []
     for _ in range(2):  # nothing is left to measure the second time
@@ -204,7 +204,8 @@ def test_quick_suite_with_a_fake_rival(tmp_path, environments, about):
         )
     assert len(said) == 2
     found = {o.competitor: o for o in store.outcomes("selection", "reconstruction")["wine"]}
-    assert 0.4 < found["First"].quality["r2"] < found[OURS].quality["r2"] < 1
+    # Of the dropped features alone: kept ones are exact, and count no longer.
+    assert 0.2 < found["First"].quality["r2"] < found[OURS].quality["r2"] < 1
     assert found["First"].quality["stability"] == 1  # the same features on both halves
 
 

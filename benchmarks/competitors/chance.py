@@ -9,7 +9,7 @@ DRAWS = 20
 
 class RandomSubsets:
     name = "random subsets"
-    tasks = ("reconstruction", "clusters")
+    tasks = ("reconstruction", "clusters", "worth")
 
     def set_objective(self, data, params):
         self.parts = {key: data[key] for key in data if key.startswith("X")}

@@ -209,7 +209,7 @@ class Select:
     """What ``jointsparse select`` does: SPCA-PSD, greedy rule, everything at its default."""
 
     name = "jointsparse"
-    tasks = ("reconstruction", "clusters")
+    tasks = ("reconstruction", "clusters", "worth", "picks")
 
     def make(self, params):
         from jointsparse import SPCAPSD
@@ -234,6 +234,7 @@ class Select:
 
 class SelectGreedily(Select):
     name = "jointsparse, GreedySelector"
+    tasks = ("reconstruction", "clusters", "worth")
 
     def make(self, params):
         from jointsparse import GreedySelector

@@ -101,10 +101,11 @@ class MultiTaskLasso:
 
 class LargestVariance:
     name = "largest variance"
-    tasks = ("reconstruction", "clusters")
+    tasks = ("reconstruction", "clusters", "worth")
 
     def set_objective(self, data, params):
-        self.parts = {key: data[key] for key in data if key.startswith("X")}
+        # Of standardised features all variances are equal: those of the values as they came.
+        self.parts = {key: data.get(f"raw_{key}", data[key]) for key in data if key[0] == "X"}
         self.h = params["h"]
 
     def run(self):

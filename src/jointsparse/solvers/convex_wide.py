@@ -34,7 +34,9 @@ from jointsparse.solvers.wide_data import DenseWide, WideData, as_wide
 from jointsparse.solvers.wide_penalties import leading_eigenvalues
 from jointsparse.solvers.wide_rounds import solve_in_full_range
 
-LARGEST_SHARE = 0.5  # columns of the small basis, of the features: the fall-back costs even more
+# Columns of the small basis, of the features: the fall-back costs even more. On two thirds of a
+# sample of mnist (267 × 570, 130 directions above the noise) it took two seconds instead of 0.3.
+LARGEST_SHARE = 2 / 3
 LARGEST_BYTES = 6 * 2**30  # of arrays with one row for each feature
 MOST_ROUNDS = 8  # in the full range, where a gap above the tolerance will do
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates

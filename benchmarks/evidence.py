@@ -1,0 +1,348 @@
+"""What a selection is worth, beside other tools: ``python -m benchmarks.evidence [SECTION ...]``.
+
+Sections: worth, exchange, extremes, noise, planted, auto, clusters; "page" writes docs/evidence.md
+from what they stored. Every piece is stored as soon as it is measured, one JSON file for each
+section in benchmarks/results, and a run that was stopped goes on where it was.
+
+The datasets are read from the folder that JOINTSPARSE_DATA names. The other tools run in
+environments of their own (``--environments``). Where JOINTSPARSE_BEFORE names a checkout of an
+earlier version, that takes part too.
+"""
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, installed or not
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the tables of noise and of signal
+
+import numpy as np
+
+from benchmarks.common import NAMES, ROOT, table
+from benchmarks.competitors import all_solvers
+from benchmarks.environments import Environments, default_folder
+from benchmarks.measure import measure
+from benchmarks.tasks import Problem, Task
+
+RESULTS = ROOT / "benchmarks" / "results"
+MOST_SAMPLES, MOST_FEATURES = 400, 3000  # so that every tool ends
+SIZES = (10, 20, 50)
+SLOW = "css"  # the environment of the one tool that takes minutes: measured size by size
+CUTS = (0, 1)
+JUDGES = ("ridge", "least squares")
+UNITS = ("training half", "all samples")
+# Least squares on nearly as many features as samples explodes, whatever the features are.
+MOST_REGRESSORS = 0.45
+NOISE_DRAWS, PLANTED_DRAWS = 20, 5
+RARE = 0.3  # share of a feature's squares in one sample from which it hangs on that sample
+FIRST_SEED = 5000  # no draw that the tests, or the design, have looked at
+
+
+def capped(name):
+    """Return a dataset with at most 400 samples and 3 000 varying features, drawn once."""
+    X, y = table(name, MOST_SAMPLES)
+    varying = np.flatnonzero(X.std(axis=0) > 0)
+    if varying.size > MOST_FEATURES:
+        drawn = np.random.default_rng(0).permutation(varying)[:MOST_FEATURES]
+        varying = np.sort(drawn)
+    return X[:, varying], y
+
+
+def standardised(X):
+    return (X - X.mean(axis=0)) / X.std(axis=0)
+
+
+def halves(problem):
+    """Every cut's two halves of the samples, in their own units, and the judge of each.
+
+    Features that are constant in one of the halves have no unit there and are left out.
+    """
+    whole, _ = capped(problem.dataset)
+    data = {"_folds": {units: {} for units in UNITS}}
+    for cut in CUTS:
+        order = np.random.default_rng(cut).permutation(len(whole))
+        one, other = np.sort(order[: len(whole) // 2]), np.sort(order[len(whole) // 2 :])
+        X = whole[:, (whole[one].std(axis=0) > 0) & (whole[other].std(axis=0) > 0)]
+        for half, train, test in ((1, one, other), (2, other, one)):
+            name = f"{cut}{half}"
+            data[f"X{name}"], data[f"raw_X{name}"] = standardised(X[train]), X[train]
+            for units in UNITS:
+                data["_folds"][units][name] = judge_of(X, train, test, units)
+    return data
+
+
+def judge_of(X, train, test, units):
+    """Return the judge: means and regressions from ``train``, errors from ``test``.
+
+    The units in which errors are added up are the standard deviations of the training half or,
+    where every feature is to count alike, of all samples: a pixel that hardly varies in one half
+    can have nine tenths of the squares of the other.
+    """
+    from jointsparse import Moments
+    from jointsparse.solvers.held_out import held_out_folds
+
+    rows = np.concatenate([train, test])
+    scale = X[train].std(axis=0) if units == "training half" else X.std(axis=0)
+    both = (X[rows] - X[train].mean(axis=0)) / scale
+    parts = np.arange(train.size), np.arange(train.size, rows.size)
+    return held_out_folds(Moments.from_data(both), *parts)[0]
+
+
+def worth(data, params, result):
+    """R² of the dropped features in the other half by both judges, for every size and unit."""
+    quality = {}
+    for units, folds in data["_folds"].items():
+        for h in params["sizes"]:
+            for judge in JUDGES:
+                shares = [
+                    share_in_new_samples(fold, result, half, h, ridge=judge == "ridge")
+                    for half, fold in folds.items()
+                ]
+                if None not in shares:
+                    quality[f"{units}: {judge} {h}"] = float(np.mean(shares))
+    return quality
+
+
+def share_in_new_samples(fold, result, half, h, *, ridge):
+    """Return R² of one half's set (mean over draws); None where there is none of that size."""
+    found = result.get(f"order{half}_{h}", result.get(f"order{half}"))
+    if found is None or (not ridge and h >= MOST_REGRESSORS * fold.n_train):
+        return None
+    sets = [features[:h] for features in np.atleast_2d(found)]
+    if any(np.unique(features).size < h for features in sets):
+        return None
+    return float(np.mean([fold.judge(features, ridge=ridge).r2 for features in sets]))
+
+
+WORTH = Task("evidence", "worth", "R² of the dropped features", lambda quick: [], halves, worth)
+
+
+def whole(problem):
+    return {"X": standardised(capped(problem.dataset)[0]), "_y": capped(problem.dataset)[1]}
+
+
+def clusters(data, params, result):
+    """Accuracy and NMI of K-means from five starts on the first features kept."""
+    from jointsparse.metrics import clustering_scores
+
+    quality = {}
+    for h in params["sizes"]:
+        kept = data["X"][:, result["order"][:h]]
+        scores = clustering_scores(kept, data["_y"], n_repeats=5)
+        quality |= {f"acc {h}": float(scores.accuracy.mean()), f"nmi {h}": float(scores.nmi.mean())}
+    return quality
+
+
+CLUSTERS = Task("evidence", "picks", "K-means on kept features", lambda quick: [], whole, clusters)
+
+
+def by_tools(task, dataset, params, environments, *, limit, slow=False):
+    """Return {tool: status, version and quality} of one piece; the slow tool by itself."""
+    solvers = [
+        solver
+        for solver in all_solvers()
+        if task.name in solver.tasks and (solver.environment == SLOW) == slow
+    ]
+    problem = Problem("evidence", task.name, str(dataset), dataset, params)
+    outcomes = measure(task, problem, solvers, environments, repeats=0, limit=limit)
+    return {
+        o.competitor: {"version": o.version, "status": o.status, "quality": o.quality}
+        for o in outcomes
+    }
+
+
+def worth_pieces(environments):
+    params = {"h": max(SIZES), "sizes": list(SIZES)}
+    for name in NAMES:
+        yield name, lambda name=name: by_tools(WORTH, name, params, environments, limit=180)
+
+
+def exchange_pieces(environments):
+    """The exchange of CSS, four minutes for the four halves; after one that fails no larger."""
+
+    def sizes(name):
+        found = {}
+        for h in SIZES:
+            params = {"h": h, "sizes": [h]}
+            one = by_tools(WORTH, name, params, environments, limit=240, slow=True)
+            found[str(h)] = next(iter(one.values()))
+            if found[str(h)]["status"] != "ok":
+                break
+        return found
+
+    for name in NAMES:
+        yield name, lambda name=name: sizes(name)
+
+
+def clusters_pieces(environments):
+    params = {"h": 50, "sizes": [10, 50]}
+    for name in NAMES:
+        yield name, lambda name=name: by_tools(CLUSTERS, name, params, environments, limit=90)
+
+
+def quiet_fit(selector, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return selector.fit(X)
+
+
+def extremes_pieces(_):
+    """Why units and least squares matter: what hangs on one feature, and on one sample."""
+    from jointsparse import SPCAPSD
+
+    def of(name):
+        data = halves(Problem("evidence", "worth", name, name))
+        halves_of = [key for key in data if key.startswith("X")]
+        heaviest, rare = [], []
+        for key in halves_of:
+            fold = data["_folds"]["training half"][key[1:]]
+            squares = fold.squares(np.arange(data[key].shape[1]))
+            heaviest.append(float(squares.max() / squares.sum()))
+            model = quiet_fit(SPCAPSD(n_features_to_select=max(SIZES)), data[key])
+            kept = data[key][:, model.support_] ** 2
+            rare.append(int((kept.max(axis=0) > RARE * kept.sum(axis=0)).sum()))
+        return {"heaviest feature": heaviest, "kept that hang on one sample": rare}
+
+    for name in NAMES:
+        yield name, lambda name=name: of(name)
+
+
+def noise_pieces(_):
+    from test_significance import NOISE, SHAPES
+
+    from jointsparse import SPCAPSD, GreedySelector
+
+    def alarms(kind, shape):
+        found = {"SPCAPSD": 0, "GreedySelector": 0, "draws": NOISE_DRAWS}
+        for seed in range(FIRST_SEED, FIRST_SEED + NOISE_DRAWS):
+            X = NOISE[kind](np.random.default_rng([seed, *shape]), shape)
+            X = standardised(X[:, X.std(axis=0) > 0])
+            for selector in (SPCAPSD(), GreedySelector(n_features_to_select="auto")):
+                kept = quiet_fit(selector, X).support_.any()
+                found[type(selector).__name__] += int(kept)
+        return found
+
+    for kind in NOISE:
+        for shape in SHAPES:
+            yield f"{kind}/{shape[0]}x{shape[1]}", lambda k=kind, s=shape: alarms(k, s)
+
+
+def planted_pieces(_):
+    from test_significance import PLANTED
+
+    from jointsparse import SPCAPSD
+
+    def found_in(family):
+        rows = []
+        for seed in range(FIRST_SEED, FIRST_SEED + PLANTED_DRAWS):
+            X, signal = PLANTED[family](np.random.default_rng([seed, 7]))
+            model = quiet_fit(SPCAPSD(), standardised(X))
+            chosen, kept = model.significant_, model.support_
+            rows.append(
+                {
+                    "fdp": float((chosen & ~signal).sum() / max(1, chosen.sum())),
+                    "power": float(chosen[signal].mean()),
+                    "kept": int(kept.sum()),
+                    "kept_signal": int((kept & signal).sum()),
+                    "verdict": model.selection_report_.verdict,
+                }
+            )
+        return {"draws": rows}
+
+    for family in PLANTED:
+        yield family, lambda family=family: found_in(family)
+
+
+def auto_pieces(_):
+    from threadpoolctl import threadpool_limits
+
+    from jointsparse import SPCAPSD
+
+    def seconds(selector, X):
+        start = time.process_time()
+        quiet_fit(selector, X)
+        return time.process_time() - start
+
+    def compare(name):
+        X = standardised(capped(name)[0])
+        with threadpool_limits(1):
+            auto = SPCAPSD()
+            seconds(auto, X)  # the first of a process is slower
+            kept = int(auto.support_.sum())
+            given = SPCAPSD(n_features_to_select=max(kept, 1))
+            pairs = [(seconds(SPCAPSD(), X), seconds(given, X)) for _ in range(3)]
+            report = auto.selection_report_
+        a, b = np.median(pairs, axis=0)
+        return {
+            "kept": kept,
+            "of": X.shape[1],
+            "samples": X.shape[0],
+            "ratio": float(a / b),
+            "r2": None if report.worth is None else report.worth.r2,
+            "random": None if report.worth is None else float(report.worth.random.mean()),
+            "verdict": report.verdict,
+        }
+
+    for name in NAMES:
+        yield name, lambda name=name: compare(name)
+
+
+SECTIONS = {
+    "worth": worth_pieces,
+    "exchange": exchange_pieces,
+    "extremes": extremes_pieces,
+    "noise": noise_pieces,
+    "planted": planted_pieces,
+    "auto": auto_pieces,
+    "clusters": clusters_pieces,
+}
+
+
+def stored(section, folder=RESULTS):
+    """Return what a section has stored so far."""
+    path = folder / f"{section}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def run(section, environments, folder=RESULTS, out=print, part=(0, 1)):
+    """Measure what a section has not stored yet; with ``part=(k, m)`` every m-th piece from k on.
+
+    What is stored is read again before each piece is added: several runs may share the pieces.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{section}.json"
+    for name, piece in list(SECTIONS[section](environments))[part[0] :: part[1]]:
+        if name in stored(section, folder):
+            continue
+        start = time.perf_counter()
+        one = piece()
+        found = stored(section, folder) | {name: one}
+        fresh = path.with_suffix(f".{part[0]}.part")
+        fresh.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        fresh.replace(path)
+        out(f"{section}: {name} [{time.perf_counter() - start:.0f} s]")
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.evidence", description=__doc__)
+    parser.add_argument("sections", nargs="*", choices=(*SECTIONS, "page", []))
+    parser.add_argument("--environments", type=Path, default=default_folder())
+    parser.add_argument("--no-install", action="store_true", help="make no environment")
+    parser.add_argument("--part", default="0/1", help="K/M: every M-th piece, from the K-th on")
+    options = parser.parse_args(words)
+    part = tuple(map(int, options.part.split("/")))
+    environments = Environments(options.environments, make=not options.no_install)
+    for section in options.sections or (*SECTIONS, "page"):
+        if section == "page":
+            from benchmarks.evidence_page import write
+
+            print(write(ROOT / "docs" / "evidence.md"))
+        else:
+            run(section, environments, out=lambda words: print(words, flush=True), part=part)
+
+
+if __name__ == "__main__":
+    main()
