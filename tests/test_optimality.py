@@ -23,7 +23,7 @@ from jointsparse.solvers.dictionary_root import DenseRoot
 from jointsparse.solvers.solution import Rounding, closed_form, proven
 
 METHODS = registry.methods()
-CLOSED = ("greedy", "laplacian-score", "rne")  # they do not iterate
+CLOSED = ("greedy", "subset", "laplacian-score", "rne")  # they do not iterate
 SMOOTHING = 1e-10  # of squared row norms in UDFS, SPCAFS and SOGFS
 
 
@@ -209,6 +209,7 @@ OBJECTIVES = {
     "aw-spca-psd": robust,
     "aw-spca": robust,
     "greedy": greedy,
+    "subset": greedy,
     "spca": spca,
     "jspca": jspca,
     "dictionary-spca": dictionary,
@@ -225,6 +226,10 @@ OBJECTIVES = {
 
 def ready(name):
     model = METHODS[name].make()
+    if name in ("greedy", "subset"):  # of all features, where the share left over is known
+        model.set_params(n_features_to_select=4)
+    if name == "greedy":
+        model.set_params(target="reconstruction")
     if name == "spca":
         model.set_params(warm_start=True)  # it keeps A and B, of which only directions are public
     if name == "dictionary-spca":

@@ -41,7 +41,10 @@ class Selector(ChoosesFeatures, ColumnSelector, MomentsEstimator):
 
     def _as_model(self, solution: Solution, scores: FloatArray, moments: Moments) -> Model:
         target = None
-        if self.rule == "greedy" and scores.any():
+        by_support = isinstance(self.n_features_to_select, str) and (
+            self.n_features_to_select == "support"
+        )
+        if self.rule == "greedy" and scores.any() and not by_support:
             target = self._target(solution, moments)
         return Model(scores, target, weigh=target is None)
 
