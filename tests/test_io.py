@@ -49,7 +49,7 @@ def refused(path, *words, **options):
         read_table(path, **options)
     message = str(caught.value)
     assert "\n" not in message
-    assert message.endswith(".")
+    assert message.endswith((".", "?"))
     assert not re.search(OPTION, message)  # Python has parameters; the command line says options
     in_options = caught.value.cure_option or message
     for word in (str(path.name), *words):

@@ -155,7 +155,9 @@ def test_zero_scores_are_kept_last():
     groups = np.repeat(range(4), [9, 5, 3, 2])
     assert set(groups[selector.support_]) == {0, 1}
     assert selector.selection_curve_[-1] == pytest.approx(r2_of(X, selector.support_))
-    with pytest.warns(UserWarning, match="the 3 features with a nonzero score explain .* not the"):
+    with pytest.warns(
+        UserWarning, match="the 3 features with a nonzero score account for .* not the"
+    ):
         selector = ScoresOnly(scores=scores, n_features_to_select="r2>=0.9").fit(X)
     assert selector.support_.sum() == 3
 

@@ -50,7 +50,13 @@ EIGENVALUE = 1e-12  # share of the largest below which an eigenvalue is rounding
 Mask = NDArray[np.bool_]
 
 
-def choose_ridge(values: FloatArray, seen: FloatArray, total: float, n_samples: int) -> float:
+def choose_ridge(
+    values: FloatArray,
+    seen: FloatArray,
+    total: float,
+    n_samples: int,
+    shares: FloatArray = RIDGES,
+) -> float:
     """Choose the ridge of a regression by generalised cross-validation.
 
     Parameters
@@ -63,8 +69,10 @@ def choose_ridge(values: FloatArray, seen: FloatArray, total: float, n_samples: 
         All of the outcomes.
     n_samples : int
         Number of samples, of which the mean takes one degree of freedom.
+    shares : ndarray
+        The ridges to choose from, as shares of the largest value.
     """
-    ridges = (values.max(initial=0.0) or 1.0) * RIDGES
+    ridges = (values.max(initial=0.0) or 1.0) * shares
     shrink = values / (values + ridges[:, None]) if values.size else np.zeros((ridges.size, 0))
     left = total - (1 - (1 - shrink) ** 2) @ seen
     freedom = n_samples - 1 - shrink.sum(axis=1)
