@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import choosing, fitting, reporting, saving, streaming
+from jointsparse.cli import choosing, fitting, proving, reporting, saving, streaming
 from jointsparse.cli.arguments import (
     build_estimator,
     default_parameters,
@@ -109,6 +109,10 @@ class SelectOptions:
             metavar="C",
             help="Number of groups in the samples, where it is known; for --choose.",
         ),
+    ] = None
+    prove: Annotated[
+        float | None,
+        typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
     ] = None
     label: Annotated[
         str | None,
@@ -265,6 +269,7 @@ def select(options: SelectOptions) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
     chosen = find_method(options.method)
     fitting.check_rule(options.rule, options.scale)
+    proving.check_seconds(options.prove)
     estimator = build_estimator(
         chosen,
         options.features,
@@ -277,6 +282,7 @@ def select(options: SelectOptions) -> None:
     shape, place = _check_results(options), find_device(options.device)
     table, values, scaling = _take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
+    proving.check_memory(options.prove, values, options.memory)
     estimator, choice = choosing.chosen(
         estimator, values, options.choose, options.clusters, options.seed, options.quiet
     )
@@ -285,6 +291,9 @@ def select(options: SelectOptions) -> None:
     )
     worth, more_warnings = fitting.worth(estimator, values)
     warnings += more_warnings
+    certificate, unproved = proving.proof(
+        options.prove, values, estimator, show_progress=not options.quiet
+    )
     selection = Selection(
         data=fitting.data_name(options.data),
         table=table,
@@ -293,10 +302,16 @@ def select(options: SelectOptions) -> None:
         scaling=scaling,
         estimator=estimator,
         seconds=seconds,
-        notes=[*table.notes, *_seed_note(options.seed, parameters_of(estimator)), *choice],
+        notes=[
+            *table.notes,
+            *_seed_note(options.seed, parameters_of(estimator)),
+            *choice,
+            *unproved,
+        ],
         warnings=warnings,
         report=worth,
         transform=options.transform,
+        certificate=certificate,
     )
     for message in warnings:
         print_warning(message)
