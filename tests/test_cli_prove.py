@@ -1,6 +1,9 @@
 """``--prove``: what no other set of as many features can exceed, as people and programs see it."""
 
+import csv
 import json
+import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,6 +13,7 @@ from typer.testing import CliRunner
 from jointsparse import Report, SubsetSelector
 from jointsparse.cli import proving
 from jointsparse.cli.main import app
+from jointsparse.model_selection import Comparison, MethodResult
 from jointsparse.moments import Moments
 
 ABOUT_THIS_TABLE = "The proof is about this table, not about new data."
@@ -148,7 +152,7 @@ def test_all_kept_are_the_best(table):
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan", "soon"])
-@pytest.mark.parametrize("command", ["select"])
+@pytest.mark.parametrize("command", ["select", "compare"])
 def test_what_is_no_time_is_refused(table, command, seconds):
     assert "--prove" in invoke(command, table[0], "--prove", seconds, status=2)
 
@@ -182,6 +186,80 @@ def test_a_record_of_an_earlier_version_has_a_page(table, tmp_path):
     run.write_text(json.dumps(record))
     invoke("report", run)
     assert ABOUT_THIS_TABLE not in run.with_suffix(".html").read_text("utf-8")
+
+
+COMPARE = ("--methods", "greedy,laplacian-score,subset", "--features", 3, "--subsamples", 2)
+
+
+def test_methods_side_by_side_have_one_bound(table, tmp_path):
+    path, Z = table
+    page, run, rows = (tmp_path / name for name in ("page.html", "run.json", "rows.csv"))
+    compare = ["compare", path, *COMPARE, "--prove", 20]
+    printed = invoke(*compare, "--json", "--report", page, "--output", rows, "--quiet")
+    record, best = json.loads(printed), best_of(Z, 3)
+    assert best <= record["set"]["bound"] <= best + 1e-8
+    assert record["set"]["best_value"] == pytest.approx(best, abs=1e-9)
+    shares = []
+    for method in record["methods"]:
+        value = value_of(Z, [int(name[1:]) for name in method["kept"]])
+        assert method["set_value"] == pytest.approx(value, abs=1e-9)
+        shares.append(f"{math.floor(1000 * value / best) / 10:.1f}")
+    assert len(set(shares)) > 1
+    words = f"{100 * record['set']['bound']:.2f} % of the variance, which no 3 of the 9 can exceed"
+    text = " ".join(invoke(*compare).split())
+    run.write_text(printed)
+    invoke("report", run)
+    pages = [file.read_text("utf-8") for file in (page, run.with_suffix(".html"))]
+    for found in (text, *pages):
+        assert words in found
+        assert ABOUT_THIS_TABLE in found
+        assert all(share in found for share in shares)
+    with rows.open(newline="") as stream:
+        cells = list(csv.DictReader(stream))
+    known = [(row["set_value"], row["set_bound"]) for row in cells[:3]]
+    bound = record["set"]["bound"]
+    assert [tuple(map(float, pair)) for pair in known] == [
+        (method["set_value"], pytest.approx(bound)) for method in record["methods"]
+    ]
+    assert {row["set_value"] for row in cells[3:]} == {""}
+    assert [len(row) for row in cells] == [len(cells[0])] * len(cells)
+
+
+def test_side_by_side_without_a_proof_nothing_is_said_of_one(table):
+    record = json.loads(invoke("compare", table[0], *COMPARE, "--json", "--quiet"))
+    assert record["set"] is None
+    assert {method["set_value"] for method in record["methods"]} == {None}
+    assert "of the best" not in invoke("compare", table[0], *COMPARE, "--quiet")
+
+
+def compared(**sets):
+    results = tuple(MethodResult(name, kept) for name, kept in sets.items())
+    names = tuple(f"f{j}" for j in range(9))
+    return Comparison(results, names, 60, 9, 3, 2, (0.5, 0.1), (0.3, 0.1), None)
+
+
+def test_the_bound_of_the_largest_set_is_one_of_all(table):
+    Z = table[1]
+    found = compared(one=(1, 4, 7), other=(0, 2), failed=()).proved(Z)
+    values = [result.set_value for result in found.results]
+    assert values[:2] == pytest.approx([value_of(Z, (1, 4, 7)), value_of(Z, (0, 2))])
+    assert np.isnan(values[2])
+    assert found.set_bound == pytest.approx(best_of(Z, 3), abs=1e-8)
+    assert found.share_of_best(found.results[0]) == "100"  # see best_of
+    assert found.share_of_best(found.results[2]) == "–"
+
+
+def test_nearly_the_best_is_not_called_the_best():
+    found = replace(compared(one=(1,)), set_bound=0.5)
+    nearly, best = (replace(found.results[0], set_value=0.5 - far) for far in (2e-9, 5e-10))
+    assert found.share_of_best(nearly) == "99.9"
+    assert found.share_of_best(best) == "100"
+
+
+def test_where_no_method_kept_anything_there_is_nothing_to_prove(table):
+    found = compared(failed=()).proved(table[1])
+    assert np.isnan(found.set_bound)
+    assert found.proof == ""
 
 
 def test_the_page_of_a_proved_set_from_python(table):
