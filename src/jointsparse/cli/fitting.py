@@ -51,6 +51,7 @@ class Rule(StrEnum):
     RESIDUAL = "residual"
     NORM = "norm"
     VARIANCE = "variance"
+    SWAP = "swap"
 
 
 class Impute(StrEnum):

@@ -79,7 +79,8 @@ class SelectOptions:
         typer.Option(
             "--rule",
             help="How the set is made: greedy avoids features that repeat each other; norm takes "
-            "the highest scores, as published; variance the largest variances, with --scale none.",
+            "the highest scores, as published; variance the largest variances, with --scale none; "
+            "swap improves the greedy set by exchanges.",
             show_default="greedy",
         ),
     ] = None

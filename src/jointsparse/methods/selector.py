@@ -16,7 +16,7 @@ from jointsparse.methods.choosing import ChoosesFeatures, Model
 from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.samples import ColumnSelector
 from jointsparse.moments import Moments, check_variance
-from jointsparse.selection import is_number
+from jointsparse.selection import BY_GAIN, is_number
 from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.solution import Solution
 
@@ -41,7 +41,7 @@ class Selector(ChoosesFeatures, ColumnSelector, MomentsEstimator):
 
     def _as_model(self, solution: Solution, scores: FloatArray, moments: Moments) -> Model:
         target = None
-        if self.rule == "greedy" and scores.any():
+        if self.rule in BY_GAIN and scores.any():
             target = self._target(solution, moments)
         return Model(scores, target, weigh=target is None)
 
