@@ -17,6 +17,7 @@ from jointsparse.report.findings import (
     percent,
     short_percent,
 )
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.text import cut_middle
 
 _R2 = re.compile(r"r2\s*>=\s*([\d.e-]+)", re.IGNORECASE)
@@ -188,7 +189,7 @@ def _parts(estimator: Any) -> list[Any]:
         steps = value if isinstance(value, list) else [value]
         for step in steps:
             part = step[1] if isinstance(step, tuple) and len(step) == 2 else step
-            if isinstance(part, BaseEstimator):
+            if isinstance(part, BaseEstimator | Constraints):
                 parts += _parts(part)
     return parts
 
