@@ -337,7 +337,7 @@ def _check_exchange(columns: Columns) -> None:
     needed = EXCHANGE_MATRICES * 8 * columns.n_rows * columns.n_features
     if isinstance(columns, RemoteColumns) or needed > available_memory():
         raise ValueError(
-            f"rule='swap' needs all {columns.n_features} features in memory at once, "
+            f"rule='swap' needs {counted(columns.n_features, 'feature')} in memory at once, "
             f"{size_in_words(needed)}: use rule='greedy'"
         )
 
