@@ -1,6 +1,7 @@
 """``--prove``: what no other set of as many features can exceed, as people and programs see it."""
 
 import csv
+import io
 import json
 import math
 from dataclasses import replace
@@ -8,10 +9,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from jointsparse import Report, SubsetSelector
 from jointsparse.cli import proving
+from jointsparse.cli.errors import CommandError
 from jointsparse.cli.main import app
 from jointsparse.model_selection import Comparison, MethodResult
 from jointsparse.moments import Moments
@@ -155,6 +158,22 @@ def test_all_kept_are_the_best(table):
 @pytest.mark.parametrize("command", ["select", "compare"])
 def test_what_is_no_time_is_refused(table, command, seconds):
     assert "--prove" in invoke(command, table[0], "--prove", seconds, status=2)
+
+
+def test_what_the_library_refuses_is_told_in_options(table):
+    model = SubsetSelector(n_features_to_select=3).fit(table[1])
+    with pytest.raises(CommandError, match="--prove nan is neither a number of seconds"):
+        proving.proof(float("nan"), table[1], model, show_progress=False)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_says_what_takes_the_time(terminal, monkeypatch):
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal)
+    monkeypatch.setattr(proving, "error_console", lambda: console)
+    with proving.proving(True):
+        pass
+    assert ("proving how good the set is" in stream.getvalue()) is terminal
 
 
 def test_too_large_is_refused_before_the_fit(tmp_path, monkeypatch):

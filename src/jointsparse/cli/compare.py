@@ -111,7 +111,6 @@ def compare(options: CompareOptions) -> None:
     from jointsparse.model_selection import compare_methods
 
     estimators = {name: find_method(name).make() for name in _names(options.methods)}
-    proving.check_seconds(options.prove)
     if options.subsamples % 2:
         raise CommandError(f"--subsamples: {options.subsamples} is odd, but halves come in pairs")
     count = None if options.features is None else parse_features(options.features)
@@ -145,7 +144,7 @@ def compare(options: CompareOptions) -> None:
             with proving.proving(not options.quiet):
                 found = found.proved(values, time_limit=options.prove)
     except ValueError as error:
-        raise told(error) from error
+        raise told(error, time_limit="--prove") from error
     found = _in_options(found)
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):

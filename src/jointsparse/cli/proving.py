@@ -17,12 +17,6 @@ PROVE_HELP = (
 NOTHING = "nothing is kept, so there is nothing to prove"
 
 
-def check_seconds(seconds: float | None) -> None:
-    """Refuse, before any work, what is no time."""
-    if seconds is not None and not seconds >= 0:  # the parser takes nan for a number
-        raise CommandError(f"--prove takes a number of seconds, such as 10, not {seconds}")
-
-
 def check_memory(seconds: float | None, values: Any, memory: str | None) -> None:
     """Refuse, before the fit, a proof that needs more memory than there is, or than may be used."""
     from jointsparse.io.budget import available_memory, parse_size, size_in_words

@@ -343,7 +343,6 @@ def select(options: SelectOptions) -> None:
 def _build(options: SelectOptions, chosen: "Method") -> Any:
     """Return the estimator that was asked for, unfitted."""
     fitting.check_rule(options.rule, options.scale)
-    proving.check_seconds(options.prove)
     return build_estimator(
         chosen,
         options.features,
