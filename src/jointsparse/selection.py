@@ -8,6 +8,8 @@ component all score high. The rules here build a *set*, one feature after the ot
 * ``"norm"``: the highest scores, as published; redundancy plays no part.
 * ``"variance"``: the largest variances, whatever the model says: the set that makes up most of the
   total variance by itself.
+* ``"swap"``: as greedy; then one of the set is exchanged for another feature as long as the set
+  accounts for more of the target. Scores that are no model of the data decide where it begins.
 
 Features that share nothing with the others (:func:`~jointsparse.feature_significance`) are left for
 last by the first two: each of them is a direction of its own, which no set of others replaces and
@@ -24,8 +26,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.io.budget import available_memory, size_in_words
 from jointsparse.linalg import Spectrum, double
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
@@ -40,11 +44,16 @@ from jointsparse.solvers.greedy import (
     select_greedily,
 )
 from jointsparse.solvers.inverse_root import inverse_root_times
+from jointsparse.solvers.remote_columns import RemoteColumns
 from jointsparse.solvers.sparse_columns import SparseColumns
+from jointsparse.solvers.subset.constraints import Rules
+from jointsparse.solvers.subset.picks import exchange_picks
 from jointsparse.text import counted
 
-RULES = ("greedy", "residual", "norm", "variance")
+RULES = ("greedy", "residual", "norm", "variance", "swap")
+BY_GAIN = ("greedy", "swap")  # rules that ask what a feature adds to the target
 IN_ORDER = ("norm", "variance")  # rules that do not ask what the kept features leave
+EXCHANGE_MATRICES = 6  # of n_rows × n_features held at once by exchanges: measured 5.0
 NOISE_WEIGHT = 3.0  # of the noise in a feature's length; 1 … 3 did alike on 16 tables, 0 worse
 NEAR = 0.01  # gains that differ by less are equal: on 13 tables that cost nothing, nor did 0.03
 TRIAL_SHARE = 0.99  # share of the target at which picking in a part of the samples stops
@@ -172,7 +181,7 @@ class Rule:
 
     Attributes
     ----------
-    name : {"greedy", "residual", "norm", "variance"}
+    name : {"greedy", "residual", "norm", "variance", "swap"}
         See the top of this file.
     target : callable, ndarray or None
         What the greedy rule accounts for (see :func:`select_greedily`); None is all features alike.
@@ -253,7 +262,10 @@ def choose_features(
         tiers = [eligible]
         if rule.significant is not None and (rule.significant & eligible).any():
             tiers.insert(0, rule.significant & eligible)
-        path = _in_tiers(columns, count, tiers, rule.target, rule.limits(scores, r2))
+        limits = rule.limits(scores, r2)
+        path = _in_tiers(columns, count, tiers, rule.target, limits)
+        if rule.name == "swap":
+            path = _exchanged(columns, path, tiers, rule.target, limits)
         order = _then(path, order)
     if path is not None and path.picks.size:
         stopped = path.picks.size < count and not path.exhausted  # enough of the target
@@ -285,6 +297,49 @@ def _in_tiers(
             path = _in_rounds(columns, most, tier, target, limits, given=path.picks)
     assert path is not None
     return replace(path, exhausted=path.exhausted and path.picks.size < count)
+
+
+def _exchanged(
+    columns: Columns,
+    path: GreedyPath,
+    tiers: list[NDArray[np.bool_]],
+    target: Target | None,
+    limits: dict[str, Any],
+) -> GreedyPath:
+    """Exchange picks for other features while more of the target is accounted for.
+
+    Picks of a later tier stay, as the first one was used up; so does everything where the share of
+    the variance that was asked for would be lost. The set is ordered as the greedy rule would.
+    """
+    _check_exchange(columns)
+    first = tiers[0]
+    later = tuple(int(j) for j in path.picks if not first[j])
+    rules = Rules(first.size, later, first)
+    with threadpool_limits(1, user_api="blas"):
+        found = exchange_picks(columns, path.picks, target=target, rules=rules)
+    if found.swaps == 0:
+        return path
+    inside = np.zeros(first.size, dtype=bool)
+    inside[found.features] = True
+    endless = limits | {"r2": np.inf, "target_share": np.inf}
+    size = path.picks.size
+    again = _in_tiers(columns, size, [tier & inside for tier in tiers], target, endless)
+    if again.picks.size < size or again.curve[-1] < limits["r2"] <= path.curve[-1]:
+        return path
+    after = select_greedily(
+        columns, n_picks=size, target=target, candidates=tiers[-1], given=again.picks, **endless
+    )
+    return replace(path, picks=again.picks, curve=again.curve, gains=again.gains, left=after.left)
+
+
+def _check_exchange(columns: Columns) -> None:
+    """Refuse exchanges among more features than fit in memory."""
+    needed = EXCHANGE_MATRICES * 8 * columns.n_rows * columns.n_features
+    if isinstance(columns, RemoteColumns) or needed > available_memory():
+        raise ValueError(
+            f"rule='swap' needs {counted(columns.n_features, 'feature')} in memory at once, "
+            f"{size_in_words(needed)}: use rule='greedy'"
+        )
 
 
 def _in_rounds(

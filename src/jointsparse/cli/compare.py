@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jointsparse.cli import fitting
+from jointsparse.cli import fitting, proving
 from jointsparse.cli.arguments import find_method, parse_features
 from jointsparse.cli.console import (
     Glyphs,
@@ -98,6 +98,10 @@ class CompareOptions:
         Path | None,
         typer.Option("--report", metavar="FILE", help="Write it as one HTML page."),
     ] = None
+    prove: Annotated[
+        float | None,
+        typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
+    ] = None
     as_json: JsonOption = False
     quiet: QuietOption = False
 
@@ -122,6 +126,7 @@ def compare(options: CompareOptions) -> None:
     )
     table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
     values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
+    proving.check_memory(options.prove, values, None)
     wanted = _count(count, table, values)
     try:
         with _progress(error_console(), options.quiet) as on_progress:
@@ -135,8 +140,11 @@ def compare(options: CompareOptions) -> None:
                 feature_names=table.names,
                 on_progress=on_progress,
             )
+        if options.prove is not None:
+            with proving.proving(not options.quiet):
+                found = found.proved(values, time_limit=options.prove)
     except ValueError as error:
-        raise told(error) from error
+        raise told(error, time_limit="--prove") from error
     found = _in_options(found)
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):
@@ -247,6 +255,8 @@ def _rows(found: "Comparison") -> tuple[list[str], list[list[Any]]]:
     labelled = found.scores_of_all is not None
     header = ["method", "kept", "r2_held_out", "r2_std", "stability", "lower", "upper"]
     header += ["group_stability", "group_lower", "group_upper", "seconds"]
+    proved = not math.isnan(found.set_bound)
+    header += ["set_value", "set_bound"] * proved
     header += [f"{score}{end}" for score in SCORES for end in ("", "_std")] if labelled else []
     header += [f"jaccard_{result.name}" for result in found.results] + ["features", "error"]
     overlap = found.jaccard
@@ -255,15 +265,17 @@ def _rows(found: "Comparison") -> tuple[list[str], list[list[Any]]]:
         names = "; ".join(found.feature_names[j] for j in result.kept)
         row = [result.name, len(result.kept), *result.r2, *result.stability]
         row += [*result.group_stability, result.seconds]
+        row += [result.set_value, found.set_bound] * proved
         row += _cells(result.scores) if labelled else []
         rows.append([*map(_blank, [*row, *overlap[number]]), names, result.error])
     nothing = [""] * len(found.results)
     for name, r2 in (("PCA", found.pca_r2), ("random features", found.random_r2)):
         scores = [""] * 2 * len(SCORES) if labelled else []
-        rows.append([name, found.n_kept, *r2, *[""] * 7, *scores, *nothing, "", ""])
+        rows.append([name, found.n_kept, *r2, *[""] * (7 + 2 * proved), *scores, *nothing, "", ""])
     if labelled:
         scores = _cells(found.scores_of_all)
-        rows.append(["all features", found.n_features, *[""] * 9, *scores, *nothing, "", ""])
+        empty = [""] * (9 + 2 * proved)
+        rows.append(["all features", found.n_features, *empty, *scores, *nothing, "", ""])
     return header, rows
 
 
@@ -289,6 +301,9 @@ def as_record(found: "Comparison", table: "Table", options: CompareOptions) -> d
         "n_kept": found.n_kept,
         "n_subsamples": found.n_subsamples,
         "verdict": found.verdict,
+        "set": None
+        if math.isnan(found.set_bound)
+        else {"bound": found.set_bound, "best_value": found.best_set_value},
         "methods": [_method_record(found, result) for result in found.results],
         "pca_r2_held_out": _mean_std(found.pca_r2),
         "random_r2_held_out": _mean_std(found.random_r2),
@@ -309,6 +324,7 @@ def _method_record(found: "Comparison", result: "MethodResult") -> dict[str, Any
         "stability": _interval(result.stability),
         "group_stability": _interval(result.group_stability),
         "scores": _score_record(result.scores),
+        "set_value": result.set_value,
         "seconds": result.seconds,
         "warnings": list(result.warnings),
         "error": result.error or None,
@@ -358,6 +374,8 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     if groups:
         explained += "; of groups: features that stand in for one another count as one"
     console.print(Text(explained, "dim"))
+    if not math.isnan(found.set_bound):
+        console.print(Text(found.proof, "dim"))
     if len(found.results) > 1:
         console.print(Text("overlap of the selections (Jaccard index)", "bold"))
         for part in _overlap_tables(found, console.width):
@@ -375,12 +393,14 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
 
 def _table(found: "Comparison", glyphs: Glyphs, *, wide: bool, groups: bool) -> RichTable:
     labelled = found.scores_of_all is not None
+    proved = not math.isnan(found.set_bound)
     table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", no_wrap=wide, overflow="fold", style="bold")
     titles = ["predicted, %", "stability"]
     titles += (
         ["95 % interval"] * wide
         + ["of groups"] * groups
+        + ["of the best, %"] * proved
         + ["seconds"]
         + list(SCORES.values()) * labelled
     )
@@ -398,6 +418,7 @@ def _table(found: "Comparison", glyphs: Glyphs, *, wide: bool, groups: bool) -> 
             Text(f"{value:.2f}"),
             *([Text(f"{lower:.2f} to {upper:.2f}")] if wide else []),
             *([Text(f"{result.group_stability[0]:.2f}")] if groups else []),
+            *([Text(found.share_of_best(result))] if proved else []),
             Text(f"{result.seconds:.2f}"),
             *_score_cells(result.scores, glyphs, wide),
         )
@@ -408,7 +429,7 @@ def _table(found: "Comparison", glyphs: Glyphs, *, wide: bool, groups: bool) -> 
     pca = Text(_percent(found.pca_r2, glyphs, wide), "dim")
     table.add_row(Text(f"{counted(found.n_kept, 'principal component')}", "dim"), pca)
     if labelled:
-        empty = [""] * (3 + wide + groups)
+        empty = [""] * (3 + wide + groups + proved)
         cells = _score_cells(found.scores_of_all, glyphs, wide)
         table.add_row(Text("all features", "dim"), *empty, *cells)
     return table

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from jointsparse.cli.streaming import StreamedTable
     from jointsparse.io import Table
+    from jointsparse.methods.set_certificate import SetCertificate
     from jointsparse.selection_report import SelectionReport
 
 BUNDLED_NAME = "breast cancer (bundled)"
@@ -50,6 +51,7 @@ class Rule(StrEnum):
     RESIDUAL = "residual"
     NORM = "norm"
     VARIANCE = "variance"
+    SWAP = "swap"
 
 
 class Impute(StrEnum):
@@ -74,6 +76,7 @@ class Selection:
     warnings: list[str] = field(default_factory=list)
     report: "SelectionReport | None" = None
     transform: Transform | None = None
+    certificate: "SetCertificate | None" = None
 
     @property
     def model(self) -> Any:

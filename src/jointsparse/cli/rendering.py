@@ -14,6 +14,7 @@ from jointsparse.cli.arguments import parameters_of
 from jointsparse.cli.components import component_records
 from jointsparse.cli.console import Glyphs, shorten_middle
 from jointsparse.cli.fitting import Selection, nothing_kept_message
+from jointsparse.cli.proving import set_record
 from jointsparse.text import counted, percent, visible
 
 MOST_SHOWN = 30  # kept features that are shown where no number is asked for
@@ -117,6 +118,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "kept": [row.feature for row in rows if row.kept],
         "verdict": None if selection.report is None else selection.report.verdict,
         "worth": _worth_record(selection),
+        "set": set_record(selection.certificate, selection.table.names),
         "components": component_records(selection),
         "ranking": [asdict(row) for row in rows],
         "objective": getattr(model, "objective_", None),
@@ -381,11 +383,10 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
             f"{counted(report.n_features, 'feature')} share something with others"
         )
     lines |= extremes_in_words(selection)
-    certificate = getattr(selection.estimator, "set_certificate_", None)
-    if certificate is None:
+    if not hasattr(selection.estimator, "set_certificate_"):  # else the set is the model
         lines["the model"] = _outcome_line(selection)
-    else:
-        lines["the set"] = visible(str(certificate))
+    if selection.certificate is not None:
+        lines["the set"] = visible(str(selection.certificate))
     return lines
 
 

@@ -105,6 +105,7 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         code=_code(selection, request, values),
         notes=[*selection.notes, *([note] if note else []), *extremes_in_words(selection).values()],
         warnings=selection.warnings,
+        certificate=selection.certificate,
     )
     report.save(request.target)
 

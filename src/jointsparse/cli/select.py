@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import choosing, fitting, reporting, saving, streaming
+from jointsparse.cli import choosing, constraining, fitting, proving, reporting, saving, streaming
 from jointsparse.cli.arguments import (
     build_estimator,
     default_parameters,
@@ -33,6 +33,7 @@ from jointsparse.cli.together import appear_together, telling
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
+    from jointsparse.methods.registry import Method
 
 _DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
 
@@ -79,7 +80,8 @@ class SelectOptions:
         typer.Option(
             "--rule",
             help="How the set is made: greedy avoids features that repeat each other; norm takes "
-            "the highest scores, as published; variance the largest variances, with --scale none.",
+            "the highest scores, as published; variance the largest variances, with --scale none; "
+            "swap improves the greedy set by exchanges.",
             show_default="greedy",
         ),
     ] = None
@@ -109,6 +111,26 @@ class SelectOptions:
             metavar="C",
             help="Number of groups in the samples, where it is known; for --choose.",
         ),
+    ] = None
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--include",
+            metavar="NAME",
+            help="Feature that must be kept, with --method subset; can be repeated.",
+        ),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="NAME",
+            help="Feature that must not be kept, with --method subset; can be repeated.",
+        ),
+    ] = None
+    prove: Annotated[
+        float | None,
+        typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
     ] = None
     label: Annotated[
         str | None,
@@ -264,19 +286,14 @@ class SelectOptions:
 def select(options: SelectOptions) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
     chosen = find_method(options.method)
-    fitting.check_rule(options.rule, options.scale)
-    estimator = build_estimator(
-        chosen,
-        options.features,
-        options.param or [],
-        options.seed,
-        r2=options.r2,
-        rule=None if options.rule is None else options.rule.value,
-        components=options.components,
-    )
+    include, exclude = options.include or [], options.exclude or []
+    constraining.check_constraints(chosen.name, include, exclude)
+    estimator = _build(options, chosen)
     shape, place = _check_results(options), find_device(options.device)
     table, values, scaling = _take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
+    constrained = constraining.constrain(estimator, table.names, include, exclude)
+    proving.check_memory(options.prove, values, options.memory)
     estimator, choice = choosing.chosen(
         estimator, values, options.choose, options.clusters, options.seed, options.quiet
     )
@@ -285,6 +302,9 @@ def select(options: SelectOptions) -> None:
     )
     worth, more_warnings = fitting.worth(estimator, values)
     warnings += more_warnings
+    certificate, unproved = proving.proof(
+        options.prove, values, estimator, show_progress=not options.quiet
+    )
     selection = Selection(
         data=fitting.data_name(options.data),
         table=table,
@@ -293,10 +313,17 @@ def select(options: SelectOptions) -> None:
         scaling=scaling,
         estimator=estimator,
         seconds=seconds,
-        notes=[*table.notes, *_seed_note(options.seed, parameters_of(estimator)), *choice],
+        notes=[
+            *table.notes,
+            *_seed_note(options.seed, parameters_of(estimator)),
+            *choice,
+            *constrained,
+            *unproved,
+        ],
         warnings=warnings,
         report=worth,
         transform=options.transform,
+        certificate=certificate,
     )
     for message in warnings:
         print_warning(message)
@@ -311,6 +338,20 @@ def select(options: SelectOptions) -> None:
             print_selection(console, selection, options.top, options.verbose)
             print_components(console, selection)
             _print_written(console, written)
+
+
+def _build(options: SelectOptions, chosen: "Method") -> Any:
+    """Return the estimator that was asked for, unfitted."""
+    fitting.check_rule(options.rule, options.scale)
+    return build_estimator(
+        chosen,
+        options.features,
+        options.param or [],
+        options.seed,
+        r2=options.r2,
+        rule=None if options.rule is None else options.rule.value,
+        components=options.components,
+    )
 
 
 def _check_results(options: SelectOptions) -> tuple[int, int] | None:

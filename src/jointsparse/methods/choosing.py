@@ -16,6 +16,7 @@ from jointsparse.moments import Moments, check_variance
 from jointsparse.noise import noise_of
 from jointsparse.notices import warn_caller
 from jointsparse.selection import (
+    BY_GAIN,
     IN_ORDER,
     NOISE_WEIGHT,
     TRIAL_SHARE,
@@ -72,6 +73,7 @@ class ChoosesFeatures(SelectionWorth):
 
     n_features_to_select: int | float | str
     rule: str = "greedy"
+    _swapped_size = 0  # of the set that exchanges made; 0 while that is open
 
     n_features_in_: int
     n_significant_: int
@@ -100,12 +102,13 @@ class ChoosesFeatures(SelectionWorth):
 
     def _rule(self, model: Model, moments: Moments) -> Rule:
         """Return how the set is made from the model."""
-        if self.rule != "greedy":
+        if self.rule not in BY_GAIN:
             return Rule(self.rule, significant=self.significant_)
         if not (model.knows_noise or model.weigh):
-            return Rule(target=model.target, tol=model.tol)
+            return Rule(self.rule, target=model.target, tol=model.tol)
         noise = noise_of(moments)
         return Rule(
+            self.rule,
             target=noise.target if model.weigh else model.target,
             weigh=model.weigh,
             significant=self.significant_,
@@ -117,6 +120,7 @@ class ChoosesFeatures(SelectionWorth):
         """Keep features, and say so where it is not what was asked for."""
         wanted = self._check_wanted(moments.n_features)
         self.__dict__.pop("selection_curve_", None)
+        self.__dict__.pop("_swapped_size", None)
         self.feature_scores_ = model.scores
         cut = self._cut(moments, y) if wanted.auto and self.n_significant_ else None
         exact = self._how_many(wanted, moments, cut)
@@ -127,6 +131,8 @@ class ChoosesFeatures(SelectionWorth):
         self.support_ = choice.support
         if choice.curve is not None:
             self.selection_curve_ = choice.curve
+        if self.rule == "swap":  # what is judged is a set of this size, exchanged in each part too
+            self._swapped_size, cut = choice.n_kept, None
         self._remember(moments, cut, y)
         message = self._remark(choice, wanted, moments)
         if message:
@@ -158,6 +164,11 @@ class ChoosesFeatures(SelectionWorth):
         count = min(int(among.sum()), moments.n_samples - 2)
         if count < 1:
             return none
+        if rule.name == "swap" and not self._swapped_size:
+            # While the size is still open the greedy order stands for the sets of all sizes.
+            rule = replace(rule, name="greedy")
+        elif rule.name == "swap":
+            count = min(count, self._swapped_size)
         choice = choose_features(moments, model.scores, Wanted(count=count), rule)
         return Picked(choice.order[: choice.n_kept], trial.significant_)
 

@@ -16,7 +16,7 @@ from jointsparse.methods.choosing import ChoosesFeatures, Model
 from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.samples import ColumnSelector
 from jointsparse.moments import Moments, check_variance
-from jointsparse.selection import is_number
+from jointsparse.selection import BY_GAIN, is_number
 from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.solution import Solution
 
@@ -44,7 +44,7 @@ class Selector(ChoosesFeatures, ColumnSelector, MomentsEstimator):
         by_support = isinstance(self.n_features_to_select, str) and (
             self.n_features_to_select == "support"
         )
-        if self.rule == "greedy" and scores.any() and not by_support:
+        if self.rule in BY_GAIN and scores.any() and not by_support:
             target = self._target(solution, moments)
         return Model(scores, target, weigh=target is None)
 

@@ -16,7 +16,7 @@ n_features_to_select : int, float or str, default="auto"
     "r2>=0.8", the fewest that account for 80 % of the variance *of this table*, in the order of
     ``rule``; "support", all with a nonzero score.""",
     "rule_of_model": """\
-rule : {"greedy", "residual", "norm", "variance"}, default="greedy"
+rule : {"greedy", "residual", "norm", "variance", "swap"}, default="greedy"
     How the set is made from the model. "greedy": one by one, the feature that accounts for most of
     what the model reconstructs beyond those already kept; of nearly equal ones, the one that stands
     for more of the others. "residual": the largest score × share of the feature's variance that
@@ -24,16 +24,20 @@ rule : {"greedy", "residual", "norm", "variance"}, default="greedy"
     largest scores, as published; neighbours that repeat each other are all kept.
     "variance": the largest variances, whatever the model says: the set that makes up most of the
     total variance by itself (``own_share`` of the report), of columns that are not standardised;
-    the verdict still tells what it predicts of the others.""",
+    the verdict still tells what it predicts of the others.
+    "swap": as "greedy"; then one of the kept is exchanged for another feature as long as the set
+    accounts for more of the same in this table.""",
     "rule_of_scores": """\
-rule : {"greedy", "residual", "norm", "variance"}, default="greedy"
+rule : {"greedy", "residual", "norm", "variance", "swap"}, default="greedy"
     How scores become a set. "greedy": one by one, the feature with the largest product of its
     score and what it adds to those before it, of what lies above the noise. "residual": score ×
     share of the feature's variance that those before it leave. Both pick features that share
     something with others first. "norm": the highest scores, as published.
     "variance": the largest variances, whatever the model says: the set that makes up most of the
     total variance by itself (``own_share`` of the report), of columns that are not standardised;
-    the verdict still tells what it predicts of the others.""",
+    the verdict still tells what it predicts of the others.
+    "swap": as "greedy"; then one of the kept is exchanged for another feature as long as the set
+    accounts for more of the same in this table; the scores decide where that begins.""",
     "attributes": """\
 n_significant_ : int
     Independent patterns in the table: directions that noise alone would not have.

@@ -23,6 +23,8 @@ from jointsparse.solvers.subset.problem import (
 )
 
 OUTCOMES = "outcomes"  # where moments keep what is to be explained, centred
+# Measured 6.0 to 7.2 of 500 to 3000 features; tables with fewer take less than 100 MB in any case.
+MATRICES_AT_ONCE = 8
 
 
 def subset_problem(moments: Moments, target: Any, n_components: Any) -> SubsetProblem:
@@ -53,6 +55,19 @@ def subset_problem(moments: Moments, target: Any, n_components: Any) -> SubsetPr
     if wide:
         return problem_of_columns(samples, None if factor is None else samples @ factor)
     return problem_of_scatter(moments.scatter, factor, moments.n_samples)
+
+
+def bytes_for_problem(n_rows: int, n_features: int) -> int:
+    """Return what a problem and the search for its best set hold at once, as measured.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of samples where there are more features than samples; else that of features.
+    n_features : int
+        Number of features.
+    """
+    return MATRICES_AT_ONCE * 8 * n_rows * n_features
 
 
 def _factor(moments: Moments, target: Any, n_components: Any) -> FloatArray | None:

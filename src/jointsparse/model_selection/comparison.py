@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from jointsparse.methods.select_features import SelectFeatures
+from jointsparse.methods.set_certificate import certify_set
+from jointsparse.methods.subset_problem import subset_problem
 from jointsparse.metrics import clustering_scores, selection_stability
 from jointsparse.model_selection.grid import as_moments, check_rows, fit_to
 from jointsparse.model_selection.stability import (
@@ -26,9 +28,11 @@ from jointsparse.moments import Moments
 from jointsparse.selection import is_number
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.held_out import Fold, Judged, held_out_folds
+from jointsparse.solvers.subset.problem import set_value
 from jointsparse.text import counted, percent
 from jointsparse.trials import total_of
 
+SET_TOLERANCE = 1e-9  # share of the variance to which a set is proved to be the best
 N_RANDOM = 10  # random sets, each judged in all halves
 Interval = tuple[float, float, float]  # value, lower and upper end
 MeanAndSpread = tuple[float, float]
@@ -61,6 +65,9 @@ class MethodResult:
         What the method said during the fit to all samples.
     error : str
         Why it failed; empty where it did not.
+    set_value : float
+        Share of the variance in this table that the kept features account for; NaN before
+        :meth:`Comparison.proved`.
     """
 
     name: str
@@ -72,6 +79,7 @@ class MethodResult:
     scores: dict[str, MeanAndSpread] | None = None
     warnings: tuple[str, ...] = ()
     error: str = ""
+    set_value: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,11 @@ class Comparison:
         each judged in all halves.
     scores_of_all : dict or None
         Scores of K-means on all features.
+    set_bound : float
+        What no set of as many features can account for more than, in this table: proven, rounding
+        included. NaN before :meth:`proved`.
+    best_set_value : float
+        What the best set that is known accounts for, whether a method kept it or not.
     """
 
     results: tuple[MethodResult, ...]
@@ -107,6 +120,76 @@ class Comparison:
     pca_r2: MeanAndSpread
     random_r2: MeanAndSpread
     scores_of_all: dict[str, MeanAndSpread] | None
+    set_bound: float = np.nan
+    best_set_value: float = np.nan
+
+    def proved(self, X: Any, *, time_limit: float | None = 10.0) -> Comparison:
+        """Return the same with what each set accounts for, beside what none of its size can exceed.
+
+        Parameters
+        ----------
+        X : array-like, data frame, sparse matrix or Moments
+            The samples that were compared.
+        time_limit : float or None, default=10.0
+            Seconds for the search (:func:`~jointsparse.certify_set`); None is no limit.
+
+        Returns
+        -------
+        Comparison
+            With ``set_bound``, ``best_set_value`` and each ``set_value``; as it is where no method
+            kept anything. The proof is about this table, not about new data.
+        """
+        sets = [result.kept for result in self.results]
+        size = max(map(len, sets), default=0)
+        if size == 0:
+            return self
+        moments = X if isinstance(X, Moments) else Moments.from_data(X)
+        problem = subset_problem(moments, "features", None)
+        values = [set_value(problem, kept) if kept else np.nan for kept in sets]
+        # More features never account for less: the bound of the largest sets is one of all.
+        largest = [number for number, kept in enumerate(sets) if len(kept) == size]
+        start = sets[max(largest, key=lambda number: values[number])]
+        found = certify_set(moments, start, time_limit=time_limit, tol=SET_TOLERANCE)
+        results = (
+            replace(result, set_value=value)
+            for result, value in zip(self.results, values, strict=True)
+        )
+        return replace(
+            self,
+            results=tuple(results),
+            set_bound=max(found.bound, float(np.nanmax(values))),
+            best_set_value=found.best_value,
+        )
+
+    @property
+    def proof(self) -> str:
+        """What is proved about the sets, in words; empty before :meth:`proved`."""
+        if np.isnan(self.set_bound):
+            return ""
+        size = max(len(result.kept) for result in self.results)
+        best = f"the best set known accounts for {100 * self.best_set_value:.2f} %"
+        return (
+            f"of the best: what the kept features account for in this table, as a share of "
+            f"{100 * self.set_bound:.2f} % of the variance, which no {size} of the "
+            f"{self.n_features} can exceed (proved); {best}. The proof is about this table, not "
+            "about new data."
+        )
+
+    def share_of_best(self, result: MethodResult) -> str:
+        """Return in per cent what a set accounts for of what none of its size can exceed.
+
+        Rounded down: 100 is said of no set that is not proved to be the best, to 1e-9.
+
+        Parameters
+        ----------
+        result : MethodResult
+            One of the results.
+        """
+        if np.isnan(result.set_value):
+            return "–"
+        if result.set_value >= self.set_bound - SET_TOLERANCE:
+            return "100"
+        return f"{np.floor(1000 * result.set_value / self.set_bound) / 10:.1f}"
 
     @property
     def verdict(self) -> str:

@@ -40,7 +40,7 @@ def save_comparison(
         found=found,
         policy=content_policy(style),
         style=style,
-        rows=[_row(result) for result in found.results],
+        rows=[_row(found, result) for result in found.results],
         baselines=[
             (f"{found.n_kept} random features", "random", *_share(found.random_r2)),
             (f"{found.n_kept} principal components", "pca", *_share(found.pca_r2)),
@@ -55,7 +55,7 @@ def save_comparison(
         temporary.write_text(page, encoding="utf-8")
 
 
-def _row(result: MethodResult) -> dict[str, Any]:
+def _row(found: Comparison, result: MethodResult) -> dict[str, Any]:
     share, width = _share(result.r2)
     value, lower, upper = result.stability
     steady = "–" if math.isnan(value) else f"{value:.2f} ({lower:.2f} to {upper:.2f})"
@@ -67,6 +67,7 @@ def _row(result: MethodResult) -> dict[str, Any]:
         "stability": steady,
         "seconds": "–" if math.isnan(result.seconds) else f"{result.seconds:.2f} s",
         "scores": _scores(result.scores),
+        "of_best": found.share_of_best(result) if found.proof else "",
     }
 
 

@@ -43,6 +43,7 @@ def comparison_from_record(record: dict[str, Any]) -> tuple[Comparison, str, str
         pca_r2=_mean_std(entry(record, "pca_r2_held_out")),
         random_r2=_mean_std(entry(record, "random_r2_held_out")),
         scores_of_all=_scores(entry(record, "scores_of_all_features")),
+        **_proof(record.get("set")),
     )
     return found, sentence(entry(record, "data"), "data"), scaling_of(record)
 
@@ -59,7 +60,16 @@ def _result(record: Any, names: dict[str, int]) -> MethodResult:
         scores=_scores(entry(record, "scores")),
         warnings=tuple(sentence(text, "warnings") for text in listing(record, "warnings")),
         error="" if error is None else sentence(error, "error") or "it failed",
+        set_value=number(record.get("set_value"), "set_value"),
     )
+
+
+def _proof(found: Any) -> dict[str, float]:
+    """Return what is proved about the sets; nothing where nothing is, or by earlier versions."""
+    if found is None:
+        return {}
+    bound, best = (number(entry(found, name), name) for name in ("bound", "best_value"))
+    return {"set_bound": bound, "best_set_value": best}
 
 
 def _groups(record: dict[str, Any]) -> tuple[float, float, float]:

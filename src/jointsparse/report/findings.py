@@ -213,6 +213,7 @@ class Findings:
     curves: Curves | None = None
     components: list[Component] = field(default_factory=list)
     run: SolverRun = field(default_factory=SolverRun)
+    proof: str = ""  # what is proved about the kept set, in words
     clusters: Clusters | None = None
     path: PathPoints | None = None
     pixels: PixelMaps | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from jointsparse.sources import is_streamed
 from jointsparse.sources.door import as_samples
 from jointsparse.text import cut_middle, visible
 from jointsparse.trials import Cut
+
+if TYPE_CHECKING:
+    from jointsparse.methods.set_certificate import SetCertificate
 
 MOST_MEASURED = 3000  # kept features: the worth of more is not measured (their Gram is dense)
 RANDOM_CURVES = 5
@@ -223,6 +226,12 @@ class Fitted:
 
     def _name(self, column: int) -> str:
         return f"feature {column}" if self.names is None else self.names[column]
+
+    def proof(self, certificate: SetCertificate | None) -> str:
+        """Say what is proved about the kept features: as given, else what the selector knows."""
+        if certificate is None and self.kept.any():
+            certificate = getattr(self.selector, "set_certificate_", None)
+        return "" if certificate is None else str(certificate)
 
     def solver_run(self, seconds: float | None) -> SolverRun:
         """Return how the solver ran."""

@@ -68,10 +68,16 @@ def findings_from_record(record: Any) -> Findings:
         curves=Curves(curve) if curve.size and np.isfinite(curve).all() else None,
         components=_components(entry(record, "components")),
         run=run,
+        proof=_proof(record.get("set")),
         notes=[sentence(note, "notes") for note in listing(record, "notes")],
         warnings=[sentence(text, "warnings") for text in listing(record, "warnings")],
         made=versions(),
     )
+
+
+def _proof(found: Any) -> str:
+    """Return what is proved about the set; earlier versions knew nothing of that."""
+    return "" if found is None else sentence(entry(found, "words"), "words")
 
 
 def _known(record: Any, name: str) -> float | None:

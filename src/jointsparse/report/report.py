@@ -23,6 +23,7 @@ from jointsparse.sources.door import as_samples
 from jointsparse.text import visible
 
 if TYPE_CHECKING:
+    from jointsparse.methods.set_certificate import SetCertificate
     from jointsparse.model_selection import RegularizationPath
 
 _PACKAGES = ("jointsparse", "numpy", "scipy", "scikit-learn")
@@ -83,6 +84,7 @@ class Report:
         code: str | None = None,
         notes: Sequence[str] = (),
         warnings: Sequence[str] = (),
+        certificate: SetCertificate | None = None,
     ) -> Report:
         """Make a report of a fitted estimator.
 
@@ -117,6 +119,9 @@ class Report:
             Python that makes the fit again; by default made from the estimator.
         notes, warnings : sequence of str
             What else the reader should know.
+        certificate : SetCertificate, optional
+            What is proved about the kept features, from :func:`~jointsparse.certify_set`; by
+            default what the estimator itself knows.
 
         Returns
         -------
@@ -153,6 +158,7 @@ class Report:
                 curves=fitted.curves(worth),
                 components=fitted.components(),
                 run=fitted.solver_run(seconds),
+                proof=fitted.proof(certificate),
                 clusters=clusters,
                 path=None if path is None else _points(path, features.columns, fitted.model),
                 pixels=_pixels(fitted, image_shape, background, X, worth),

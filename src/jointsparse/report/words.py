@@ -17,6 +17,7 @@ from jointsparse.report.findings import (
     percent,
     short_percent,
 )
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.text import cut_middle
 
 _R2 = re.compile(r"r2\s*>=\s*([\d.e-]+)", re.IGNORECASE)
@@ -133,6 +134,8 @@ def _sure(found: Findings) -> str:
             "New samples are samples of this table that were held out: the selection was repeated "
             "without them, and they judged what it found."
         )
+    if found.proof:
+        texts.append(found.proof)
     if run.gap is not None:
         texts.append(
             f"The model is solved to within {run.gap:.1e} (proved); that is a proof about the "
@@ -142,7 +145,8 @@ def _sure(found: Findings) -> str:
     reason = run.reason.removeprefix("stopped ").rstrip(".")
     if run.converged is False:
         texts.append("The solver did not converge: raise max_iter.")
-    texts.append("The method comes without a proof that its objective is the best possible.")
+    if not found.proof:  # else more is known than how good the objective is
+        texts.append("The method comes without a proof that its objective is the best possible.")
     if reason:
         texts.append(f"The solver stopped: {reason}.")
     return " ".join(texts)
@@ -185,7 +189,7 @@ def _parts(estimator: Any) -> list[Any]:
         steps = value if isinstance(value, list) else [value]
         for step in steps:
             part = step[1] if isinstance(step, tuple) and len(step) == 2 else step
-            if isinstance(part, BaseEstimator):
+            if isinstance(part, BaseEstimator | Constraints):
                 parts += _parts(part)
     return parts
 
