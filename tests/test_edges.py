@@ -265,7 +265,7 @@ def test_parts_of_pages():
     assert len(drawn.points.split()) <= pictures.MOST_POINTS
     assert drawn.points.split()[0] == pictures.line(x, y, many[:2], many[:2], "k").points.split()[0]
     run = SimpleNamespace(gap=None, reason="stopped at the limit.", converged=False)
-    text = words._sure(SimpleNamespace(run=run, worth=None))
+    text = words._sure(SimpleNamespace(run=run, worth=None, proof=""))
     assert text.startswith("The solver did not converge: raise max_iter.")
     assert text.endswith("The solver stopped: at the limit.")
     assert words.fit_line(KMeans(3)) == "model = KMeans(n_clusters=3).fit(X)"
