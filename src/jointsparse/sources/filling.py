@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
@@ -48,7 +49,8 @@ Present = tuple[int, NDArray[np.int64], FloatArray]
 
 
 def _fold_present(state: Present | None, block: Block, start: int) -> Present:
-    values = np.asarray(block, dtype=np.float64)
+    dense = block.toarray() if sp.issparse(block) else block
+    values = np.asarray(dense, dtype=np.float64)
     rows, columns = np.nonzero(np.isinf(values))
     if rows.size:
         at = (int(rows[0]), int(columns[0]))
