@@ -7,7 +7,9 @@ from threadpoolctl import threadpool_info
 
 
 def test_one_thread_each(request):
-    if request.config.option.markexpr != "not slow" and not hasattr(request.config, "workerinput"):
+    if not request.config.option.markexpr.startswith("not slow") and not hasattr(
+        request.config, "workerinput"
+    ):
         pytest.skip("slow tests in one process may use all the threads there are")
     for module in ("numpy.linalg", "scipy.linalg", "sklearn.cluster"):
         importlib.import_module(module)  # each brings thread pools of its own

@@ -59,7 +59,7 @@ def pairs(containers):
                 missing = not CONTAINERS[name].installed
                 marks = [pytest.mark.skipif(missing, reason="its package is not installed")]
                 if (i + 5 * j) % len(METHODS) or shape != shapes[-1]:
-                    marks.append(pytest.mark.slow)
+                    marks.append(pytest.mark.exhaustive)
                 found.append(pytest.param(method, name, shape, marks=marks))
     return pytest.mark.parametrize(("method", "name", "shape"), found)
 

@@ -104,6 +104,8 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     budget, n_features = source.budget, source.n_features
     scatter_fits = bytes_in_blocks(source) <= budget
     n_samples = source.n_samples
+    if n_samples is None and needs.judged and _most_bytes(source) <= min(SMALL, budget):
+        return Reading.WHOLE
     if n_samples is None and scatter_fits and not needs.samples:
         return Reading.MOMENTS
     if n_samples is None:
@@ -142,6 +144,14 @@ def bytes_of_scatter(n_features: int) -> int:
 def bytes_of_samples(source: Source, n_samples: int) -> int:
     """Return the memory of the samples, and of a centred copy in float64."""
     return n_samples * source.n_features * (source.dtype.itemsize + 8)
+
+
+def _most_bytes(source: Source) -> float:
+    """Return what the samples of a text file take at most: a number has two characters or more."""
+    files = getattr(source, "files", None)
+    if source.remote or not files or any(file.suffix in (".gz", ".bz2", ".zst") for file in files):
+        return float("inf")
+    return sum(file.stat().st_size for file in files) / 2 * (source.dtype.itemsize + 8)
 
 
 def _too_many_features(source: Source) -> DoesNotFitError:
