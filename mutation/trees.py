@@ -16,7 +16,8 @@ import pytest
 
 PARTS = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml", "README.md")
 ARGUMENTS = (
-    "-o", "addopts=", "--import-mode=importlib", "--strict-markers", "-m", "not slow and not exhaustive",
+    "-o", "addopts=", "--import-mode=importlib", "--strict-markers",
+    "-m", "not slow and not exhaustive",
     "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov", "-q", "-x",
 )  # fmt: skip
 BROKEN = 70  # status of a process in which the check itself failed, not a test
