@@ -93,7 +93,8 @@ def test_a_full_file_system(table, tmp_path):
     ):
         pytest.skip("a file system cannot be mounted here")
     try:
-        done = jointsparse("select", table, "--output", small / "a.csv", folder=tmp_path)
+        arguments = ["select", table, "--features", 10, "--output", small / "a.csv"]
+        done = jointsparse(*arguments, folder=tmp_path)
         assert done.returncode == 2, done.stderr
         assert "No space left on device" in done.stderr
         assert list(small.iterdir()) == []

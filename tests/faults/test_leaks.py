@@ -18,8 +18,10 @@ tempfile.tempdir = {folder!r}
 warnings.simplefilter("error")
 # Eight iterations are not many: that a solver says so is not what is looked for here.
 warnings.simplefilter("ignore", ConvergenceWarning)
+# Some of these tables have no structure, and some penalties leave less than was asked for.
+warnings.simplefilter("ignore", UserWarning)
 rng = np.random.default_rng(0)
-tables = [rng.standard_normal((20, 6)) * np.arange(1, 7) for _ in range(7)]
+tables = [rng.standard_normal((20, 6)) + 2 * rng.standard_normal((20, 1)) for _ in range(7)]
 
 def fit(number, names):
     method = methods()[names[number % len(names)]]

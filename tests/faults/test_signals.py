@@ -45,7 +45,8 @@ main()
     ],
 )
 def test_in_the_middle_of_a_file(tmp_path, number, status, word):
-    values = np.random.default_rng(0).standard_normal((50, 4))
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((50, 4)) + 2 * rng.standard_normal((50, 1))
     write_table(tmp_path / "in.csv", Table(values, list("abcd")))
     (tmp_path / "out.csv").write_text("old")
     process = subprocess.Popen(
