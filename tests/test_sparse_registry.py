@@ -73,7 +73,7 @@ def assert_same(found, expected, atol=1e-8):
 
 
 def marked(names):
-    return [pytest.param(n, marks=pytest.mark.exhaustive if n in SLOW else ()) for n in names]
+    return [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in names]
 
 
 def test_what_stays_sparse_and_what_does_not():
@@ -121,7 +121,7 @@ def test_what_fits_is_not_refused():
     assert FSSL()._dense_bytes(N, P) == 0 < FSSL(norm="fro")._dense_bytes(N, P)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["spca-psd", "cspca-psd", "spcafs", "fssl-pca", "robust-pca"])
 def test_text_of_20_000_documents_and_50_000_words(name):
     """The dense samples would take 8 GB; no process takes a sixth of it."""
