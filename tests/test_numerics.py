@@ -83,14 +83,14 @@ def test_a_finite_result_or_a_documented_refusal_often(name, X):
 
 @pytest.mark.parametrize("number", [1007, 8064, 20166, 22893])
 def test_cases_that_were_faults(number):
-    assert case(number) in ("fitted", "refused")
+    assert case(number) in ("fitted", "same limit", "tied", "refused")
 
 
 @pytest.mark.slow
 @given(number=st.integers(0, 2**32 - 1))
 @settings(max_examples=200)
 def test_the_fuzz_finds_nothing(number):
-    assert case(number) in ("fitted", "refused")
+    assert case(number) in ("fitted", "same limit", "tied", "refused")
 
 
 @each_method
