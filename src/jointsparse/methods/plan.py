@@ -151,7 +151,11 @@ def _most_bytes(source: Source) -> float:
     files = getattr(source, "files", None)
     if source.remote or not files or any(file.suffix in (".gz", ".bz2", ".zst") for file in files):
         return float("inf")
-    return sum(file.stat().st_size for file in files) / 2 * (source.dtype.itemsize + 8)
+    try:
+        characters = sum(file.stat().st_size for file in files)
+    except OSError:  # Gone since it was opened: reading it says so.
+        return float("inf")
+    return characters / 2 * (source.dtype.itemsize + 8)
 
 
 def _too_many_features(source: Source) -> DoesNotFitError:
