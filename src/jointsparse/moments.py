@@ -396,7 +396,7 @@ class Moments:
         if self.halves:
             halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
         scatter = self._scatter
-        return Moments(
+        scaled = Moments(
             self.n_samples,
             self.mean * factors,
             None if scatter is None else Checked(scatter * factors * factors[:, None]),
@@ -404,6 +404,9 @@ class Moments:
             data=_times(self._data, factors),
             halves=halves,
         )
+        if hasattr(self._data, "transposed_times"):  # no pass over them for what is known
+            scaled.__dict__["variances"] = self.variances * factors * factors
+        return scaled
 
     @property
     def near_one(self) -> Moments:
@@ -413,13 +416,12 @@ class Moments:
         no digit changes. For kernels whose results do not depend on the unit.
         """
         exponent = int(np.frexp(np.sqrt(self.total_variance))[1])
-        if abs(exponent) < EXTREME or hasattr(self._data, "transposed_times"):
-            return self  # what is on a cluster stays as it is
+        if abs(exponent) < EXTREME:
+            return self
         # These are never kept: what refers to itself, samples and all, waits for the collector.
         if "near one" not in self.cache:
             self.cache["near one"] = self.scaled(np.full(self.n_features, 2.0**-exponent))
-        scaled: Moments = self.cache["near one"]
-        return scaled
+        return self.cache["near one"]  # type: ignore[no-any-return]
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.
@@ -489,6 +491,8 @@ def _times(data: Any, factors: FloatArray) -> Any:
         return None
     if sp.issparse(data):
         return data @ sp.diags_array(factors)
+    if hasattr(data, "transposed_times"):
+        return data.scaled(factors)
     return data * like(factors, data)
 
 

@@ -25,7 +25,7 @@ class WideBlocks:
     """Centred samples in blocks of columns, as the solvers for many features see them.
 
     A subclass says how a function is applied to all blocks (``_results``, ``_total``), and how some
-    columns are selected (``_selected``).
+    columns are selected (``_selected``) or scaled (``scaled``).
 
     Parameters
     ----------
@@ -73,6 +73,10 @@ class WideBlocks:
 
     def _selected(self, chosen: NDArray[np.bool_]) -> WideBlocks:
         """Return some columns, where they are."""
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
+    def scaled(self, factors: FloatArray) -> WideBlocks:
+        """Return the features multiplied by factors, where they are."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
     def times(self, columns: FloatArray) -> FloatArray:
@@ -148,6 +152,13 @@ def centred_block(block: Any, mean: FloatArray, dtype: Any = np.float64) -> NDAr
     """Return a block of columns less their means."""
     dense = block.toarray() if sp.issparse(block) else block
     return np.subtract(dense, mean, dtype=np.float64).astype(dtype, copy=False)
+
+
+def scaled_block(block: Any, factors: FloatArray) -> Any:
+    """Return a block of columns multiplied by factors, in double precision."""
+    if sp.issparse(block):
+        return block.astype(np.float64) @ sp.diags_array(factors)
+    return np.multiply(block, factors, dtype=np.float64)
 
 
 def _means(block: Any, _: FloatArray) -> FloatArray:
