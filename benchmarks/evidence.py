@@ -1,8 +1,8 @@
 """What a selection is worth, beside other tools: ``python -m benchmarks.evidence [SECTION ...]``.
 
-Sections: worth, exchange, extremes, noise, planted, auto, clusters; "page" writes docs/evidence.md
-from what they stored. Every piece is stored as soon as it is measured, one JSON file for each
-section in benchmarks/results, and a run that was stopped goes on where it was.
+Sections: worth, exchange, swaps, extremes, noise, planted, auto, clusters; "page" writes
+docs/evidence.md from what they stored. Every piece is stored as soon as it is measured, one JSON
+file for each section in benchmarks/results, and a run that was stopped goes on where it was.
 
 The datasets are read from the folder that JOINTSPARSE_DATA names. The other tools run in
 environments of their own (``--environments``). Where JOINTSPARSE_BEFORE names a checkout of an
@@ -30,6 +30,7 @@ from benchmarks.tasks import Problem, Task
 RESULTS = ROOT / "benchmarks" / "results"
 MOST_SAMPLES, MOST_FEATURES = 400, 3000  # so that every tool ends
 SIZES = (10, 20, 50)
+SWAP_SIZES = (3, 5, 10, 20, 50)
 SLOW = "css"  # the environment of the one tool that takes minutes: measured size by size
 CUTS = (0, 1)
 JUDGES = ("ridge", "least squares")
@@ -177,6 +178,37 @@ def exchange_pieces(environments):
         yield name, lambda name=name: sizes(name)
 
 
+def swaps_pieces(_):
+    """Sets before and after exchanges: selected in one half, worth in the other."""
+    from jointsparse import SPCAPSD, SubsetSelector
+
+    rules = {
+        "SPCAPSD, greedy": lambda h: SPCAPSD(n_features_to_select=h, rule="greedy"),
+        "SPCAPSD, swap": lambda h: SPCAPSD(n_features_to_select=h, rule="swap"),
+        "all features, greedy": lambda h: SubsetSelector(n_features_to_select=h, search="greedy"),
+        "all features, swap": lambda h: SubsetSelector(n_features_to_select=h, search="swap"),
+    }
+
+    def of(name):
+        data = halves(Problem("evidence", "worth", name, name))
+        found = {}
+        for rule, make in rules.items():
+            start, sets = time.process_time(), {}
+            for h in SWAP_SIZES:
+                for key in (key for key in data if key.startswith("X")):
+                    model = quiet_fit(make(h), data[key])
+                    sets[f"{key.replace('X', 'order')}_{h}"] = np.flatnonzero(model.support_)
+            seconds = time.process_time() - start
+            found[rule] = {
+                "seconds": seconds,
+                "quality": worth(data, {"sizes": SWAP_SIZES}, sets),
+            }
+        return found
+
+    for name in NAMES:
+        yield name, lambda name=name: of(name)
+
+
 def clusters_pieces(environments):
     params = {"h": 50, "sizes": [10, 50]}
     for name in NAMES:
@@ -293,6 +325,7 @@ def auto_pieces(_):
 SECTIONS = {
     "worth": worth_pieces,
     "exchange": exchange_pieces,
+    "swaps": swaps_pieces,
     "extremes": extremes_pieces,
     "noise": noise_pieces,
     "planted": planted_pieces,
