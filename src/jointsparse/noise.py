@@ -13,7 +13,7 @@ that share: left out, it is fitted worse by :math:`1 - h_i`. On average over the
 j that is its leverage :math:`\ell_j = \sum_i x_{ij}^4/(\sum_i x_{ij}^2)^2`, and of a gain
 :math:`f/g` about :math:`f/(g(1+\ell_j))` is left in new samples. What earlier picks leave of the
 feature still sits in those samples, so that :math:`\ell_j S_{jj}` is added to the length g as it
-was before any pick.
+was before any pick. Gaussian columns have 3/n; up to twice that, columns count alike.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ from jointsparse.moments import Moments
 from jointsparse.significance import leverages, noise_edge
 from jointsparse.solvers.columns import feature_columns
 from jointsparse.solvers.greedy import Projection, Target, row_axes
+
+# Twice that of a Gaussian column, which one in two hundred exceeds with twenty samples and fewer
+# with more: Gaussian columns are chosen alike from samples and from their sums.
+USUAL_KURTOSIS = 6.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class AboveNoise:
         Noise in the sum of squares of each feature, as a share of the total variance.
     hanging : ndarray of shape (n_features,)
         What of the sum of squares of each feature hangs on single samples, ℓ_j S_jj, as a share of
-        the total variance; 0 where only sums over samples are known.
+        the total variance; where only sums over samples are known, as much as of Gaussian columns.
     target : callable, ndarray or None
         XΩ, for the greedy rule; None where nothing is above the noise.
     """
@@ -80,7 +84,8 @@ def noise_of(moments: Moments) -> AboveNoise:
 def _above(moments: Moments) -> AboveNoise:
     edge, total = noise_edge(moments), moments.total_variance
     squares = (moments.n_samples - 1) * edge.noise / total
-    hanging = leverages(moments) * (moments.variances / total)
+    usual = USUAL_KURTOSIS / moments.n_samples
+    hanging = np.maximum(leverages(moments), usual) * (moments.variances / total)
     count = edge.n_patterns
     if count == 0:
         return AboveNoise(0, 0.0, squares, hanging, None)

@@ -42,6 +42,7 @@ FEWEST_SAMPLES = 3 * N_FOLDS  # three samples to test with are the least that ha
 MOST_ROWS = 4500  # samples that take part: more would not change the first two digits
 N_RANDOM = 20  # random sets of the same size: better than all of them has a chance of 1 in 21
 N_FOR_CEILING = 500  # features, at random, by which the ceiling is estimated where there are more
+ALIKE = 1e-5  # relative difference of lengths that standardising in single precision leaves
 COVERED = 0.9  # share of what can be predicted with which "auto" is content
 # Sizes at which the curve is measured: half as many again each time, for the count is not known
 # better than that from a few hundred samples.
@@ -132,7 +133,7 @@ def cut_into_parts(rows: IntArray) -> tuple[IntArray, ...]:
 def without_part(moments: Moments, rows: IntArray, part: IntArray) -> tuple[Moments, IntArray]:
     """Return the samples that a selection may see when a part is the judge, and their rows."""
     others = np.sort(np.setdiff1d(rows, part))
-    return _of_rows(moments, others), others
+    return _scaled_alike(_of_rows(moments, others), moments), others
 
 
 def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
@@ -163,6 +164,20 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
 def _of_rows(moments: Moments, rows: IntArray) -> Moments:
     data = moments.data
     return Moments.from_data(data[like(rows, data)] if is_device_array(data) else data[rows])
+
+
+def _scaled_alike(some: Moments, every: Moments) -> Moments:
+    """Return some of the samples with columns that are equally long if those of all samples are.
+
+    Whoever standardised the columns would have done so with these samples, too.
+    """
+    live = every.variances > 0
+    lengths = every.variances[live]
+    if lengths.size == 0 or np.ptp(lengths) > ALIKE * lengths.max():
+        return some
+    unit = float(lengths.mean()) / every.n_samples * some.n_samples
+    varying = some.variances > 0
+    return some.scaled(np.sqrt(unit / np.where(varying, some.variances, unit)))
 
 
 @dataclass(frozen=True)
