@@ -36,6 +36,7 @@ from jointsparse.solvers.held_out import (
     cross_validation_folds,
     folds_of_halves,
 )
+from jointsparse.steps import steps
 
 N_FOLDS = 3  # selections beside the one on all samples: three cost about two fits more
 FEWEST_SAMPLES = 3 * N_FOLDS  # three samples to test with are the least that have a spread
@@ -153,10 +154,12 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
     try:
         if not _has_rows(moments):
             assert moments.halves is not None
-            return Cut(None, tuple(pick(half, None) for half in moments.halves))
+            halves = steps("parts left out", moments.halves)
+            return Cut(None, tuple(pick(half, None) for half in halves))
         rows = rows_that_take_part(moments.n_samples)
         parts = cut_into_parts(rows)
-        return Cut(parts, tuple(pick(*without_part(moments, rows, part)) for part in parts))
+        left_out = steps("parts left out", parts)
+        return Cut(parts, tuple(pick(*without_part(moments, rows, part)) for part in left_out))
     except ValueError as error:
         return Cut(why_not=f"the method refuses a part of the samples ({error})")
 
@@ -287,7 +290,7 @@ class Trials:
     def curve(self) -> Curve:
         """Judge the first pick, the first two, …: up to the longest order that was picked."""
         sizes = sizes_up_to(max((order.size for order in self.orders), default=0))
-        found = [self._judged(int(size)) for size in sizes]
+        found = [self._judged(int(size)) for size in steps("sizes", sizes.tolist())]
         return Curve(
             sizes,
             np.array([total_of(judged).r2 for judged in found]),
@@ -331,7 +334,10 @@ class Trials:
         rng = np.random.default_rng(0)
         size = min(count, varying.size)
         sets = [rng.choice(varying, size, replace=False) for _ in range(N_RANDOM)]
-        return [total_of([fold.judge(features) for fold in self.folds]) for features in sets]
+        return [
+            total_of([fold.judge(features) for fold in self.folds])
+            for features in steps("random sets", sets)
+        ]
 
     def _pca(self, count: int, sets: Sequence[IntArray]) -> float:
         missed = total = 0.0
