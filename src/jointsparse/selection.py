@@ -46,8 +46,8 @@ from jointsparse.solvers.greedy import (
 from jointsparse.solvers.inverse_root import inverse_root_times
 from jointsparse.solvers.remote_columns import RemoteColumns
 from jointsparse.solvers.sparse_columns import SparseColumns
-from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.picks import exchange_picks
+from jointsparse.solvers.subset.rules import Rules
 from jointsparse.text import counted
 
 RULES = ("greedy", "residual", "norm", "variance", "swap")

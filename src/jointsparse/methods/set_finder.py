@@ -6,7 +6,6 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.selection import Wanted, by_score
-from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.exchange import (
     FoundSet,
     exchange,
@@ -16,6 +15,7 @@ from jointsparse.solvers.subset.exchange import (
     in_order,
 )
 from jointsparse.solvers.subset.problem import SubsetProblem, set_value
+from jointsparse.solvers.subset.rules import Rules
 
 
 class SetFinder:
