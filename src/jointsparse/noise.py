@@ -19,7 +19,7 @@ from jointsparse.device import to_host
 from jointsparse.moments import Moments
 from jointsparse.significance import noise_edge
 from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import Projection, Target, row_axes
+from jointsparse.solvers.row_targets import Projection, Target, row_axes
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from sklearn.linear_model import LinearRegression
 from jointsparse import Moments
 from jointsparse.solvers import greedy, sparse_columns
 from jointsparse.solvers.columns import Columns, feature_columns, root_of_scatter
-from jointsparse.solvers.greedy import Projection, select_greedily
+from jointsparse.solvers.greedy import select_greedily
 from jointsparse.solvers.remote_columns import RemoteColumns
+from jointsparse.solvers.row_targets import Projection
 from jointsparse.solvers.sparse_columns import SparseColumns
 from jointsparse.solvers.wide_data import DenseWide
 

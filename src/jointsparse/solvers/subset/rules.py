@@ -112,6 +112,13 @@ class Rules:
             wholes=tuple(members for members in self.wholes if not inside & set(members)),
         )
 
+    def cut(self, chosen: IntArray, count: int) -> IntArray:
+        """Return the first few of an allowed set, with the rest of groups that are whole."""
+        begun = set(chosen[:count].tolist())
+        whole = {j for members in self.wholes if begun & set(members) for j in members}
+        more = [j for j in chosen[count:].tolist() if j in whole or j in self.include]
+        return np.concatenate([chosen[:count], np.array(more, dtype=np.int64)])
+
     def pairs(self, chosen: Sequence[int] | IntArray, candidates: IntArray) -> NDArray[np.bool_]:
         """Return which pairs of candidates, each allowed by itself, may join together."""
         chosen = np.asarray(chosen, dtype=np.int64)
