@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 
 from jointsparse import (
+    SPCA,
     SPCAPSD,
     Constraints,
     GreedySelector,
@@ -146,7 +146,7 @@ def test_other_functions_keep_to_them():
     found = stability_selection(selector, frame, n_subsamples=4, random_state=0)
     assert found.frequencies[0] == 0
     assert found.frequencies[3] == 1
-    both = {"one": selector, "two": SelectFeatures(PCA(2), constraints=constraints)}
+    both = {"one": selector, "two": SelectFeatures(SPCA(n_components=2), constraints=constraints)}
     compared = compare_methods(both, frame, n_features_to_select=4, n_subsamples=2)
     for result in compared.results:
         assert not result.error
@@ -266,13 +266,13 @@ def test_what_cannot_be_is_refused_before_the_fit(constraints, message):
 
 
 def test_support_keeps_what_may_be_kept():
-    model = SPCAPSD(alpha=0.6, n_features_to_select="support").fit(X)
+    data = X * np.linspace(0.2, 3, P)
+    model = SPCAPSD(alpha=0.5, n_features_to_select="support").fit(data)
     support = kept(model)
     assert 2 <= support.size < P
     out, must = int(support[0]), next(j for j in range(P) if j not in support)
-    constraints = Constraints(include=[must], exclude=[out])
-    limited = SPCAPSD(alpha=0.6, n_features_to_select="support", constraints=constraints).fit(X)
-    assert set(kept(limited)) == (set(support) - {out}) | {must}
+    limited = clone(model).set_params(constraints=Constraints(include=[must], exclude=[out]))
+    assert set(kept(limited.fit(data))) == (set(support) - {out}) | {must}
 
 
 def test_whole_groups_of_categories():

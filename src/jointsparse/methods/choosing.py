@@ -78,7 +78,7 @@ class ChoosesFeatures(SelectionWorth):
 
     n_features_to_select: int | float | str
     rule: str = "greedy"
-    constraints: Constraints | None
+    constraints: Constraints | None = None
     _swapped_size = 0  # of the set that exchanges made; 0 while that is open
 
     n_features_in_: int

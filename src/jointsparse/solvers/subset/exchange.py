@@ -181,6 +181,8 @@ def exchange(
     if chosen.size == 0 or chosen.size >= problem.live.sum():
         return start
     live = problem.live[chosen]  # constant features of the set stay, and are no part of the algebra
+    if not live.any():
+        return start
     swaps = _Swaps(problem, chosen[live], rules, chosen[~live])
     # Each exchange adds GAIN, so the loop ends; local optima come long before this many.
     for _ in range(50 + 20 * chosen.size):
