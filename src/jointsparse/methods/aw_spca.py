@@ -14,6 +14,7 @@ from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import solve_samples
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 
 
 class AWSPCA(SampleLossSelector):
@@ -42,6 +43,7 @@ class AWSPCA(SampleLossSelector):
         which every direction of the model then counts alike.
     :shared: n_features_to_select
     :shared: rule_of_model
+    :shared: constraints
     solver : {"exact", "splitting", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
         suits the shape: on the cone, no p × p matrix is formed for many more features than samples.
@@ -115,6 +117,7 @@ class AWSPCA(SampleLossSelector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         solver: Any = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
@@ -127,6 +130,7 @@ class AWSPCA(SampleLossSelector):
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.solver = solver
         self.penalty_scale = penalty_scale
         self.constants = constants

@@ -31,7 +31,7 @@ from jointsparse.solvers.convex_model import (
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.geometric_median import row_norms
-from jointsparse.solvers.greedy import Target
+from jointsparse.solvers.row_targets import Target
 from jointsparse.solvers.solution import Rounding, Solution, proven
 
 AUTO_ALPHA = 0.1  # where eta is given, or nothing is above the noise
