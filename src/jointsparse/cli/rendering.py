@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, astuple, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
@@ -16,6 +16,9 @@ from jointsparse.cli.console import Glyphs, shorten_middle
 from jointsparse.cli.fitting import Selection, nothing_kept_message
 from jointsparse.cli.proving import set_record
 from jointsparse.text import counted, percent, visible
+
+if TYPE_CHECKING:
+    from jointsparse.selection_report import SelectionReport
 
 MOST_SHOWN = 30  # kept features that are shown where no number is asked for
 _NARROWEST = 10  # cells of names, however narrow the terminal
@@ -153,7 +156,21 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
         "beaten_by": report.beaten_by,
         "held_out": report.held_out,
         "why_not_held_out": report.why_not,
+        "n_parts": 0 if report.worth is None else report.worth.n_folds,
+        "curve": _curve_record(report),
         "extremes": _extremes_record(selection),
+    }
+
+
+def _curve_record(report: "SelectionReport") -> dict[str, list[float]] | None:
+    """Return what other numbers of features predict in new samples."""
+    curve = report.curve
+    if curve is None:
+        return None
+    return {
+        "sizes": curve.sizes.tolist(),
+        "r2": curve.r2.tolist(),
+        "error": curve.error.tolist(),
     }
 
 

@@ -17,7 +17,7 @@ from jointsparse.arrays import FloatArray
 from jointsparse.io import StrPath, atomic_path
 from jointsparse.methods import registry
 from jointsparse.report.findings import Findings, PathPoints, PixelMaps
-from jointsparse.report.gather import Fitted, worth_of
+from jointsparse.report.gather import Fitted, sizes_of, worth_of
 from jointsparse.report.words import reproducing_code, wanted_words
 from jointsparse.sources.door import as_samples
 from jointsparse.text import visible
@@ -82,6 +82,9 @@ class Report:
         scaling: str = "",
         seconds: float | None = None,
         code: str | None = None,
+        command: str = "",
+        original: Any = None,
+        sample_names: Sequence[Any] | None = None,
         notes: Sequence[str] = (),
         warnings: Sequence[str] = (),
         certificate: SetCertificate | None = None,
@@ -117,6 +120,13 @@ class Report:
             Duration of the fit.
         code : str, optional
             Python that makes the fit again; by default made from the estimator.
+        command : str
+            What repeats it on a command line.
+        original : array-like, optional
+            The samples in their own units, where X is scaled, for the distributions; X itself by
+            default.
+        sample_names : sequence, optional
+            Names of the samples; by default their numbers, counted from 1.
         notes, warnings : sequence of str
             What else the reader should know.
         certificate : SetCertificate, optional
@@ -156,6 +166,8 @@ class Report:
                 parameters=_parameters(estimator),
                 worth=worth_of(worth),
                 curves=fitted.curves(worth),
+                sizes=sizes_of(worth),
+                look=fitted.look(y, X if original is None else original, sample_names),
                 components=fitted.components(),
                 run=fitted.solver_run(seconds),
                 proof=fitted.proof(certificate),
@@ -165,6 +177,7 @@ class Report:
                 notes=[visible(note) for note in notes],
                 warnings=[visible(text) for text in [*warnings, *fitted.warnings]],
                 code=reproducing_code(estimator) if code is None else code,
+                command=command,
                 made=versions(),
             )
         )
@@ -199,8 +212,8 @@ class Report:
     def _repr_html_(self) -> str:
         """Show the page in a notebook, in a frame of its own."""
         return (
-            '<iframe sandbox="allow-scripts" width="100%" height="800" title="Report" '
-            f'srcdoc="{escape(self.html, quote=True)}"></iframe>'
+            '<iframe sandbox="allow-scripts allow-downloads" width="100%" height="800" '
+            f'title="Report" srcdoc="{escape(self.html, quote=True)}"></iframe>'
         )
 
     def __repr__(self) -> str:
