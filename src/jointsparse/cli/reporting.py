@@ -63,6 +63,8 @@ class Request:
         Other options of ``read_table``.
     show_progress : bool
         Whether to say on a terminal what is being done.
+    command : str
+        The command that was given.
     """
 
     target: Path
@@ -72,6 +74,7 @@ class Request:
     points: int | None
     reading: dict[str, Any]
     show_progress: bool
+    command: str = ""
 
 
 def write_report(request: Request, selection: Selection, values: Any) -> None:
@@ -103,6 +106,8 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         scaling=selection.scaling,
         seconds=selection.seconds,
         code=_code(selection, request, values),
+        command=request.command,
+        original=getattr(table, "values", None),  # in their own units, where they are in memory
         notes=[*selection.notes, *([note] if note else []), *extremes_in_words(selection).values()],
         warnings=selection.warnings,
         certificate=selection.certificate,

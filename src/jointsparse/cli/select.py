@@ -29,6 +29,7 @@ from jointsparse.cli.rendering import (
     print_selection,
     ranking_cells,
 )
+from jointsparse.cli.repeating import command_of
 from jointsparse.cli.together import appear_together, telling
 
 if TYPE_CHECKING:
@@ -444,6 +445,7 @@ def _write_more(
             points=options.path_points,
             reading={"drop_text": options.drop_text, "impute": filling},
             show_progress=not options.quiet,
+            command=command_of("select", options),
         )
         reporting.write_report(request, selection, values)
     if options.save is not None:

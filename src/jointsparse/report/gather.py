@@ -225,9 +225,7 @@ class Fitted:
         original = None if original is None else as_samples(original).values
         if original is not None and original.shape != values.shape:
             original = None  # steps before may have dropped or made features
-        return look_at(
-            values, kept, original=original, labels=y, sample_names=sample_names
-        )
+        return look_at(values, kept, original=original, labels=y, sample_names=sample_names)
 
     def components(self) -> list[Component]:
         """Return what the components are made of; none for a method without any."""

@@ -66,9 +66,7 @@ def cards(found: Findings) -> list[dict[str, Any]]:
                 "number": number + 1,
                 "place": place,
                 "name": features.name(place),
-                "members": [
-                    (features.name(other), share) for other, share in members[:TOP_FIVE]
-                ],
+                "members": [(features.name(other), share) for other, share in members[:TOP_FIVE]],
                 "total": len(members),
                 "again": f"{round(again * parts)} of {parts}"
                 if parts and np.isfinite(again)

@@ -172,7 +172,7 @@
     const inNewSamples = (k) => {
       const at = sizes ? sizes.sizes.indexOf(k) : -1;
       return at < 0 ? "" : (k === 1 ? "1 feature predicts " : k + " features predict ") + Math.round(sizes.r2[at] / 10) +
-        " ± " + (sizes.error[at] / 10).toFixed(1) + "\u202f% of the others in new samples.";
+        " ± " + Math.round(sizes.error[at] / 10) + "\u202f% of the others in new samples.";
     };
     const show = () => {
       const k = Number(slider.value), place = keptPlaces[k - 1];
@@ -189,6 +189,7 @@
       );
       slider.setAttribute("aria-valuetext", text);
       moveCursor("curve-cursor", cursorAt(Math.min(k, most)));
+      if (k === keptPlaces.length) byId("curve-cursor").setAttribute("visibility", "hidden");
       if (k === marked) return;
       marked = k;
       Array.from(body.rows).forEach(markRow);
