@@ -202,10 +202,11 @@ def _trusted() -> list[str]:
     from jointsparse.selection_report import SelectionReport, StandIns
     from jointsparse.solvers.choice import Exact, Factored, Published, Splitting
     from jointsparse.solvers.subset.constraints import Constraints
-    from jointsparse.trials import Worth
+    from jointsparse.trials import Curve, Worth
 
     estimators = {f"{m.module}.{m.class_name}" for m in registry.methods().values()}
-    kept = {Constraints, Extremes, KernelFSSL, SelectFeatures, SelectionReport, StandIns, Worth}
+    kept = {Constraints, Curve, Extremes, KernelFSSL, SelectFeatures}
+    kept |= {SelectionReport, StandIns, Worth}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
     solvers = {Exact, Factored, Published, Splitting}
     others = {f"{kind.__module__}.{kind.__qualname__}" for kind in kept | plain | solvers}

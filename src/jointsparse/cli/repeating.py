@@ -2,7 +2,6 @@
 
 import shlex
 from dataclasses import fields
-from enum import Enum
 from typing import Any, get_args, get_type_hints
 
 from typer.models import OptionInfo
@@ -30,7 +29,9 @@ def command_of(name: str, options: Any, **changed: Any) -> str:
             continue
         flag = _flag(hints[field.name])
         for one in value if isinstance(value, list) else [value]:
-            text = one.value if isinstance(one, Enum) else str(one)
+            text = (
+                f"{one:g}" if isinstance(one, float) else str(one)
+            )  # of an enumeration, its value
             words += [flag] * bool(flag) + ([] if one is True else [text])
     return shlex.join(words)
 

@@ -21,6 +21,7 @@ from jointsparse.cli.console import output_console, print_json, print_note, prin
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection, Transform
+from jointsparse.cli.next_step import next_step
 from jointsparse.cli.options import TRANSFORM_HELP
 from jointsparse.cli.outputs import Kind, Output, check_outputs
 from jointsparse.cli.rendering import (
@@ -253,6 +254,14 @@ class SelectOptions:
             show_default="the kept ones, at most 30",
         ),
     ] = None
+    scores: Annotated[
+        bool,
+        typer.Option(
+            "--scores",
+            rich_help_panel=_PRINTING,
+            help="Show what each feature shares with others, and the method's own score.",
+        ),
+    ] = False
     as_json: Annotated[
         bool,
         typer.Option(
@@ -335,10 +344,7 @@ def select(options: SelectOptions) -> None:
         if options.as_json:
             print_json(as_record(selection))
         elif not options.quiet:
-            console = output_console()
-            print_selection(console, selection, options.top, options.verbose)
-            print_components(console, selection)
-            _print_written(console, written)
+            _print(output_console(), selection, options, written)
 
 
 def _build(options: SelectOptions, chosen: "Method") -> Any:
@@ -452,6 +458,18 @@ def _write_more(
         saving.write_model(options.save, selection, options.impute)
 
 
-def _print_written(console: Console, written: list[Path]) -> None:
+def _print(
+    console: Console, selection: Selection, options: SelectOptions, written: list[Path]
+) -> None:
+    """Print the answer for a person, and what was written."""
+    print_selection(
+        console,
+        selection,
+        options.top,
+        scores=options.scores,
+        verbose=options.verbose,
+        next_step=next_step(selection, options),
+    )
+    print_components(console, selection)
     for path in written:
         console.print(Text(f"wrote {path}"), soft_wrap=True)

@@ -149,8 +149,6 @@ class Report:
         if isinstance(clusters, str):
             notes.append(clusters)
             clusters = None
-        wanted = getattr(fitted.selector, "n_features_to_select", None)
-        method, summary, source = _about(fitted.model)
         return cls(
             Findings(
                 title=visible(title or f"Which features matter{': ' if data else ''}{data}"),
@@ -158,11 +156,7 @@ class Report:
                 data=visible(data),
                 n_samples=None if fitted.values is None else int(fitted.values.shape[0]),
                 scaling=scaling,
-                method=method,
-                summary=summary,
-                source=source,
-                asked=wanted_words(wanted),
-                supervised=getattr(fitted.model, "graph", "") == "lda",
+                **_about(fitted),
                 parameters=_parameters(estimator),
                 worth=worth_of(worth),
                 curves=fitted.curves(worth),
@@ -233,12 +227,16 @@ def versions() -> dict[str, str]:
     return made
 
 
-def _about(model: Any) -> tuple[str, str, str]:
-    """Return name, summary and source of a method; the name of its class where it is unknown."""
+def _about(fitted: Fitted) -> dict[str, Any]:
+    """Return what is known of the method: name, summary and source, and what was asked of it."""
+    model = fitted.model
     method = registry.method_of(model)
-    if method is None:
-        return type(model).__name__, "", ""
-    return f"{type(model).__name__} ({method.name})", method.summary, method.source
+    found = {"method": type(model).__name__, "summary": "", "source": ""}
+    if method is not None:
+        found["method"] += f" ({method.name})"
+        found |= {"summary": method.summary, "source": method.source}
+    asked = wanted_words(getattr(fitted.selector, "n_features_to_select", None))
+    return {**found, "asked": asked, "supervised": getattr(model, "graph", "") == "lda"}
 
 
 def _parameters(estimator: Any) -> dict[str, str]:

@@ -48,7 +48,7 @@ DEFINITIONS = {
     "predicted in new samples": "Share (R²) of the variance of the features that were dropped, "
     "predicted from the kept ones by regression, in samples that took no part in the selection: "
     "the table is cut into parts, and for each part everything is repeated without it.",
-    "random features": "The same for 20 random sets of as many features: their mean ± standard "
+    "random features": "The same for twenty random sets of as many features: their mean ± standard "
     "deviation. The baseline.",
     "all other features": "The same when every feature is predicted from all others together: the "
     "most that can be had.",
