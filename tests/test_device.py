@@ -397,3 +397,21 @@ def test_a_gpu():
             known, moved = fitted(make(), X), fitted(make(), tensor)
             same(known.feature_scores_, moved.feature_scores_, allowed)
             assert moved.transform(tensor).device == tensor.device
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_what_runs_on_the_host_is_said_once(name, monkeypatch):
+    """PyTorch's processor tensors stand for those on a GPU."""
+    import jointsparse.methods.estimator as module
+
+    monkeypatch.setattr(module, "on_accelerator", lambda data: True)
+    stays = name in {
+        *("spca-psd", "cspca-psd", "cspca", "aw-spca-psd", "aw-spca", "greedy"),
+    }
+    X = torch.as_tensor(samples(TALL))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        METHODS[name].make().fit(X, np.arange(40) % 2)
+    told = [w for w in caught if "on the host" in str(w.message)]
+    assert len(told) == (0 if stays else 1)
+    assert all(w.filename == __file__ for w in told)
