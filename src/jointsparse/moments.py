@@ -21,7 +21,7 @@ from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.io.errors import table_error
-from jointsparse.linalg import Spectrum, without_offsets
+from jointsparse.linalg import Spectrum, array_namespace, without_offsets
 from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
@@ -421,7 +421,7 @@ class Moments:
         # These are never kept: what refers to itself, samples and all, waits for the collector.
         if "near one" not in self.cache:
             self.cache["near one"] = self.scaled(np.full(self.n_features, 2.0**-exponent))
-        return self.cache["near one"]  # type: ignore[no-any-return]
+        return self.cache["near one"]
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.
@@ -493,7 +493,11 @@ def _times(data: Any, factors: FloatArray) -> Any:
         return data @ sp.diags_array(factors)
     if hasattr(data, "transposed_times"):
         return data.scaled(factors)
-    return data * like(factors, data)
+    here = like(factors, data)
+    single = array_namespace(data).float32
+    if data.dtype == single:  # and stays so
+        here = array_namespace(data).astype(here, single)
+    return data * here
 
 
 def _of_sums(sums: Sums, feature_names: Any) -> Moments:

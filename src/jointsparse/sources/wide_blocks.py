@@ -110,11 +110,12 @@ class WideBlocks:
         """Return XF²Xᵀ for features multiplied by factors."""
         return self._total(_scaled_gram, zip(self._cut(self.mean), self._cut(factors), strict=True))
 
-    def scaled_powers(self, factors: FloatArray) -> tuple[FloatArray, float]:
-        """Return Σ_j (f_jx_ij)² for every sample, and the sum of fourth powers."""
+    def scaled_powers(self, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return Σ_j (f_jx_ij)² for every sample, and Σ_i (f_jx_ij)⁴ for every feature."""
         parts = zip(self._cut(self.mean), self._cut(factors), strict=True)
-        rows, fourth = self._total(_scaled_powers, parts)
-        return rows, float(fourth.sum())
+        found = list(self._results(_scaled_powers, parts))
+        rows = np.sum([rows for rows, _ in found], axis=0)
+        return rows, np.concatenate([fourth for _, fourth in found])
 
     def columns(self, chosen: NDArray[np.bool_]) -> Any:
         """Return the data of some features: in memory here where they fit."""
@@ -199,6 +200,8 @@ def _scaled_gram(block: Any, mean: FloatArray, factors: FloatArray) -> FloatArra
     return scaled @ scaled.T
 
 
-def _scaled_powers(block: Any, mean: FloatArray, factors: FloatArray) -> FloatArray:
+def _scaled_powers(
+    block: Any, mean: FloatArray, factors: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     squares = (centred_block(block, mean) * factors) ** 2
-    return np.stack([squares.sum(axis=1), np.sum(squares**2, axis=1)])
+    return squares.sum(axis=1), np.sum(squares**2, axis=0)
