@@ -155,3 +155,13 @@ def test_single_precision_is_solved_as_well_as_double(psd, outlier):
     found, twin = clone(model).fit(X), clone(model).fit(X.astype(np.float64))
     assert found.converged_
     assert abs(found.objective_ - twin.objective_) <= 2e-4 * twin.objective_
+
+
+def test_features_that_explain_the_same_tie_in_single_precision_too():
+    """Of multiples of each other, centring in float32 leaves multiples to 6e-8."""
+    X = np.zeros((3, 13))
+    X[2, [2, 3, 5]] = [6252128.0, -3177905.75, -2483745.0]
+    for values in (X, X.astype(np.float32)):
+        found = CSPCA(eta=0.01, n_features_to_select="r2>=0.5").fit(values)
+        assert found.ranking_[[2, 3, 5]].tolist() == [1, 2, 3]
+        assert np.flatnonzero(found.support_).tolist() == [2]
