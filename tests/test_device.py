@@ -21,6 +21,7 @@ from jointsparse import (
     KernelFSSL,
     Moments,
     SelectFeatures,
+    SubsetSelector,
     linalg,
     registry,
     regularization_path,
@@ -415,3 +416,19 @@ def test_what_runs_on_the_host_is_said_once(name, monkeypatch):
     told = [w for w in caught if "on the host" in str(w.message)]
     assert len(told) == (0 if stays else 1)
     assert all(w.filename == __file__ for w in told)
+
+
+@pytest.mark.parametrize("shape", [TALL, WIDE])
+def test_sets_and_their_proofs_are_those_of_numpy(shape):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
+    X += 0.3 * rng.standard_normal(shape)
+    for search in ("greedy", "swap", "exact"):
+        limits = {"time_limit": None, "max_nodes": 20}
+        one, other = (
+            SubsetSelector(n_features_to_select=4, search=search, **limits).fit(samples)
+            for samples in (X, torch.as_tensor(X))
+        )
+        np.testing.assert_array_equal(one.support_, other.support_)
+        assert one.set_value_ == pytest.approx(other.set_value_, abs=1e-12)
+        assert one.set_bound_ == pytest.approx(other.set_bound_, abs=1e-9)
