@@ -64,12 +64,13 @@ def _result(record: Any, names: dict[str, int]) -> MethodResult:
     )
 
 
-def _proof(found: Any) -> dict[str, float]:
+def _proof(found: Any) -> dict[str, Any]:
     """Return what is proved about the sets; nothing where nothing is, or by earlier versions."""
     if found is None:
         return {}
     bound, best = (number(entry(found, name), name) for name in ("bound", "best_value"))
-    return {"set_bound": bound, "best_set_value": best}
+    constrained = found.get("constrained") is True
+    return {"set_bound": bound, "best_set_value": best, "constrained": constrained}
 
 
 def _groups(record: dict[str, Any]) -> tuple[float, float, float]:
