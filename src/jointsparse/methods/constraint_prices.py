@@ -51,11 +51,11 @@ class ConstraintPrice:
         low, high = (f"{share / POINT:.2f}" for share in (self.at_least, self.at_most))
         verb = "cost" if self.constraint == TOGETHER else "costs"
         if self.at_most < NOTHING:
-            much = "nothing, to 0.01 points"
+            much = "nothing, to 0.01 points of variance"
         elif self.at_least < NOTHING:
-            much = f"at most {high} points"
+            much = f"at most {high} points of variance"
         else:
-            much = f"{high} points" if low == high else f"{low} to {high} points"
+            much = f"{high if low == high else f'{low} to {high}'} points of variance"
         return f"{self.constraint} {verb} {much} (proved for this table)"
 
 
@@ -112,9 +112,9 @@ def constraint_prices(
     >>> X = StandardScaler().fit_transform(load_wine().data)
     >>> for price in constraint_prices(X, Constraints(include=[4], exclude=[6]), 3):
     ...     print(price)
-    keeping feature 4 costs 2.68 points (proved for this table)
-    leaving out feature 6 costs 2.58 points (proved for this table)
-    all constraints together cost 4.94 points (proved for this table)
+    keeping feature 4 costs 2.68 points of variance (proved for this table)
+    leaving out feature 6 costs 2.58 points of variance (proved for this table)
+    all constraints together cost 4.94 points of variance (proved for this table)
     """
     seconds, nodes = search_limits(time_limit, max_nodes)
     moments = X if isinstance(X, Moments) else Moments.from_data(X)
