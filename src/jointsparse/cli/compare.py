@@ -1,7 +1,7 @@
 """``jointsparse compare``: several methods side by side on one table."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +42,7 @@ from jointsparse.text import counted, visible
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
+    from jointsparse.methods.registry import Method
     from jointsparse.model_selection import Comparison, MethodResult
     from jointsparse.solvers.subset.constraints import Constraints
 
@@ -109,8 +110,6 @@ class CompareOptions(constraining.ConstraintOptions):
 
 def compare(options: CompareOptions) -> None:
     """Read, compare, write, print."""
-    from jointsparse.model_selection import compare_methods
-
     methods = {name: find_method(name) for name in _names(options.methods)}
     constraining.check_constraints(options)
     if options.subsamples % 2:
@@ -130,34 +129,9 @@ def compare(options: CompareOptions) -> None:
     values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
     proving.check_memory(options.prove, values, None)
     constraints = constraining.constraints_of(options, table.names)
-    estimators = {
-        name: constraining.constrained(method, constraints) for name, method in methods.items()
-    }
     wanted = _count(count, table, values, constraints)
     constraining.check_count(constraints, wanted)
-    prices: list[Any] = []
-    try:
-        with _progress(error_console(), options.quiet) as on_progress:
-            found = compare_methods(
-                estimators,
-                values,
-                table.labels,
-                n_features_to_select=wanted,
-                n_subsamples=options.subsamples,
-                random_state=options.seed,
-                feature_names=table.names,
-                on_progress=on_progress,
-            )
-        if options.prove is not None:
-            with proving.proving(not options.quiet):
-                found = found.proved(values, constraints=constraints, time_limit=options.prove)
-                prices = constraining.prices(
-                    constraints, values, table.names, wanted, options.prove
-                )
-    except ValueError as error:
-        raise told(error, time_limit="--prove") from error
-    found = _in_options(found)
-    held = constraining.record(constraints, table.names, (), prices)
+    found, held = _compared(options, methods, table, values, wanted, constraints)
     table.notes.extend(constraining.notes(held, one_set=False))
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):
@@ -174,6 +148,40 @@ def compare(options: CompareOptions) -> None:
             _print(console, found, table, fitting.data_name(options.data), scaling)
             for path in written:
                 console.print(Text(f"wrote {path}"), soft_wrap=True)
+
+
+def _compared(
+    options: CompareOptions,
+    methods: "Mapping[str, Method]",
+    table: "Table",
+    values: Any,
+    wanted: int,
+    constraints: "Constraints | None",
+) -> "tuple[Comparison, dict[str, Any] | None]":
+    """Return the comparison, and which constraints held and what they cost."""
+    from jointsparse.model_selection import compare_methods
+
+    prices: list[Any] = []
+    try:
+        with _progress(error_console(), options.quiet) as on_progress:
+            found = compare_methods(
+                {name: constraining.constrained(one, constraints) for name, one in methods.items()},
+                values,
+                table.labels,
+                n_features_to_select=wanted,
+                n_subsamples=options.subsamples,
+                random_state=options.seed,
+                feature_names=table.names,
+                on_progress=on_progress,
+            )
+        if options.prove is not None:
+            seconds = options.prove
+            with proving.proving(not options.quiet):
+                found = found.proved(values, constraints=constraints, time_limit=seconds)
+                prices = constraining.prices(constraints, values, table.names, wanted, seconds)
+    except ValueError as error:
+        raise told(error, time_limit="--prove") from error
+    return _in_options(found), constraining.record(constraints, table.names, None, prices)
 
 
 def _in_options(found: "Comparison") -> "Comparison":

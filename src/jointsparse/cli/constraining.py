@@ -260,15 +260,28 @@ def prices(
 def record(
     constraints: "Constraints | None",
     names: list[str],
-    kept: Sequence[int],
+    kept: Sequence[int] | None,
     found: "Sequence[ConstraintPrice]",
 ) -> dict[str, Any] | None:
-    """Return which constraints held and what they cost, ready for JSON."""
+    """Return which constraints held and what they cost, ready for JSON.
+
+    Parameters
+    ----------
+    constraints : Constraints or None
+        The constraints.
+    names : list of str
+        Names of the features.
+    kept : sequence of int or None
+        The set; None where there are several.
+    found : sequence of ConstraintPrice
+        What each constraint costs, where that is known.
+    """
     if constraints is None:
         return None
     spent, free = None, 0
     if isinstance(constraints.costs, dict):  # as they were read
-        spent = float(sum(constraints.costs.get(j, 0.0) for j in kept))
+        if kept is not None:
+            spent = float(sum(constraints.costs.get(j, 0.0) for j in kept))
         free = len(names) - len(constraints.costs)
     return {
         "include": [names[j] for j in constraints.include],
