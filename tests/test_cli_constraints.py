@@ -165,10 +165,18 @@ def test_prices_are_those_of_enumeration_everywhere(table, files, tmp_path):
     assert prices[0]["words"] in plain
 
 
-def test_compare_holds_all_methods_to_them(table, files):
+def test_compare_holds_all_methods_to_them(table, files, tmp_path):
     limits = ["--include", "gene7", "--exclude", "gene0", "--costs", files[0], "--budget", 5]
     asked = ["compare", table[0], "--methods", "greedy,jspca,subset", "--subsamples", 2]
-    record = json.loads(invoke(*asked, "--features", 3, *limits, "--prove", 5, "--json"))
+    page, again = tmp_path / "page.html", tmp_path / "again.html"
+    asked_all = [*asked, "--features", 3, *limits, "--prove", 5, "--report", page, "--json"]
+    record = json.loads(invoke(*asked_all))
+    run = tmp_path / "run.json"
+    run.write_text(json.dumps(record))
+    invoke("report", run, "--output", again)
+    words = record["constraints"]["prices"][0]["words"]
+    for written in (page, again):
+        assert words[1:] in html.unescape(written.read_text("utf-8"))
     for method in record["methods"]:
         assert method["error"] is None
         assert "gene7" in method["kept"]

@@ -133,6 +133,7 @@ def compare(options: CompareOptions) -> None:
     constraining.check_count(constraints, wanted)
     found, held = _compared(options, methods, table, values, wanted, constraints)
     table.notes.extend(constraining.notes(held, one_set=False))
+    found = replace(found, notes=tuple(table.notes))
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):
             print_warning(f"{result.name}: {message}")

@@ -114,6 +114,8 @@ class Comparison:
         What the best set that is known accounts for, whether a method kept it or not.
     constrained : bool
         Whether the bound is one of the sets that keep to constraints.
+    notes : tuple of str
+        What a reader of the page should know: how the table was read, which constraints held.
     """
 
     results: tuple[MethodResult, ...]
@@ -128,6 +130,7 @@ class Comparison:
     set_bound: float = np.nan
     best_set_value: float = np.nan
     constrained: bool = False
+    notes: tuple[str, ...] = ()
 
     def proved(
         self,

@@ -44,6 +44,7 @@ def comparison_from_record(record: dict[str, Any]) -> tuple[Comparison, str, str
         random_r2=_mean_std(entry(record, "random_r2_held_out")),
         scores_of_all=_scores(entry(record, "scores_of_all_features")),
         **_proof(record.get("set")),
+        notes=tuple(sentence(note, "notes") for note in listing(record, "notes")),
     )
     return found, sentence(entry(record, "data"), "data"), scaling_of(record)
 
