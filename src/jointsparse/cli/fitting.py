@@ -77,6 +77,7 @@ class Selection:
     report: "SelectionReport | None" = None
     transform: Transform | None = None
     certificate: "SetCertificate | None" = None
+    constraints: dict[str, Any] | None = None  # those that held, and what they cost
 
     @property
     def model(self) -> Any:

@@ -326,7 +326,8 @@ class SubsetSelector(Selector):
     def _why(self) -> str:
         """Say why the search ended."""
         if self.proved_optimal_:
-            return "no set of as many features is better (proved for this table)"
+            allowed = "" if self.constraints is None else " that keeps to the constraints"
+            return f"no set of as many features{allowed} is better (proved for this table)"
         if self.search_nodes_ > 1:
             return f"the search ended at its limit, after {self.search_nodes_} nodes"
         picked = "every feature was the best one at its turn"
@@ -351,6 +352,7 @@ class SubsetSelector(Selector):
             seconds=self.search_seconds_,
             tol=self.tol,
             target=target_words(self.target, self.n_components),
+            constrained=self.constraints is not None,
         )
 
     def improve(

@@ -79,13 +79,19 @@ def solve_samples_on_cone(
         As from :func:`~jointsparse.solvers.convex_samples.solve_samples`.
     """
     n, p = data.shape
-    limits = {"free_mean": free_mean, "tol": tol}
     first: Solution | None = None
     if spectrum is not None and not reweighting_pays(n, p, eta):
         wide = hasattr(data, "transposed_times")
         data = double(data.dense() if wide else data)
         first = solve_samples(
-            data, spectrum(), lam, eta, max_iter=max_iter, patience=PATIENCE, **limits
+            data,
+            spectrum(),
+            lam,
+            eta,
+            free_mean=free_mean,
+            tol=tol,
+            max_iter=max_iter,
+            patience=PATIENCE,
         )
         max_iter -= first.n_iter
         if first.converged or max_iter == 0:
