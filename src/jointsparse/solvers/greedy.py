@@ -16,8 +16,9 @@ the m rows, so a pick costs *one* pass over X for two vectors: with q the unit v
 and score = f/g. No p × p matrix, no h × p matrix: O(h(mp + m² + hm)) after K.
 
 Late in a run what is left of a feature is mostly noise, and dividing by its length g rewards
-exactly the features of which nothing else is left. With a noise sum of squares :math:`\tau_j` for
-each feature the score is :math:`f_j/(g_j + \tau_j)`.
+exactly the features of which nothing else is left. With :math:`\tau_j` the squares of each feature
+that say nothing about new samples (:mod:`jointsparse.noise`) the score is
+:math:`f_j/(g_j + \tau_j)`.
 
 Under constraints (:class:`Rules`) only what may still join is asked. A whole group counts with the
 mean of the scores of its features, taken one after the other; with prices, scores are divided by
@@ -45,6 +46,7 @@ from jointsparse.solvers.subset.rules import Room, Rules
 
 DETERMINED = 1e-9  # share of its variance below which a feature is determined by the picks
 TIE = 1e-8  # relative difference of scores that rounding may make
+SINGLE_TIE = 1e-6  # … that of columns centred in single precision, whose unit is 6e-8
 EXPLAINED = 1e-20  # share of the target below which nothing of it is left
 DIGITS = 1e-5  # a downdated number this much smaller than it was may need to be computed anew
 NO_DIGITS = 1e-10  # this much smaller, it may be anything
@@ -270,8 +272,8 @@ def select_greedily(
     given : iterable of int
         Features that are taken first, in this order, whatever they add, until ``r2`` is reached.
     noise : ndarray of shape (n_features,) or None
-        Noise τ in the sum of squares of each feature, as a share of the total variance; by "gain"
-        only.
+        τ, what of the sum of squares of each feature says nothing about new samples, as a share of
+        the total variance; by "gain" only.
     near : float
         Features whose score is below the best by no more than this share count as equally good:
         of them, the one that accounts for most by itself is picked. It stands for more of the
@@ -356,6 +358,7 @@ class _Run:
         self.groups: list[tuple[int, ...]] = []
         self.noise = None if noise is None else columns.here(noise)
         self.xp = columns.xp
+        self.tie = SINGLE_TIE if columns.single else TIE
         self.picks: list[int] = []
         self.curve: list[float] = []
         self.gains: list[float] = []
@@ -424,7 +427,7 @@ class _Run:
             score = self.xp.where(score >= (1 - near) * top, alone, 0.0)
             top = float(self.xp.max(score))
         # Counted, because not every library finds the first of several equal truth values.
-        return int(self.xp.argmax(self.xp.astype(score >= (1 - TIE) * top, self.xp.int8)))
+        return int(self.xp.argmax(self.xp.astype(score >= (1 - self.tie) * top, self.xp.int8)))
 
     def scores(self) -> Array:
         """Return the scores of all features, computed anew where cancellation has cost digits."""

@@ -183,7 +183,7 @@ def _largest_ranks(units: Sequence[list[int]], live: Sequence[list[int]], size: 
 def _sum_without(values: FloatArray, shadows: FloatArray, count: int) -> float:
     """Bound the sum of the largest eigenvalues once some directions are taken out of a target.
 
-    As :func:`sums_without` does for one: with d² the leading eigenvalues less the next one β, the
+    As :func:`largest_without` for one: with d² the leading eigenvalues less the next one β, the
     sum is at most Λ(diag(d²) - (d∘G)(d∘G)ᵀ) + count · β.
     """
     whole = float(top_sum(values, count))
