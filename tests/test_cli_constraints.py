@@ -205,6 +205,7 @@ def test_compare_holds_all_methods_to_them(table, files, tmp_path):
         ("gene1,2\ngene2\n", "row 2 has 1 cell; it takes two, a feature and its cost"),
         ("feature,cost\n", "has no cost of any feature"),
         (None, "costs.csv does not exist"),
+        ('gene1,"2\n' + "x" * 200_000, "field larger than field limit"),
         (b"\xff\xfe\x00", "is not text in UTF-8"),
         ("".join(f"gene{j},9\n" for j in range(8)), "costs 9, more than the budget of 3"),
     ],
@@ -247,3 +248,20 @@ def test_no_result_replaces_a_file_of_constraints(table, files):
     asked = ["select", table[0], "--costs", files[0], "--budget", 9, "--ranking", files[0]]
     invoke(*asked, status=2)
     assert files[0].read_text().startswith("feature,cost")
+
+
+def test_a_folder_and_a_giant_are_no_files_of_costs(table, tmp_path, monkeypatch):
+    asked = ["select", table[0], "--budget", 3, "--costs"]
+    assert "is no file" in invoke(*asked, tmp_path, status=2)
+    path = tmp_path / "costs.csv"
+    path.write_text("gene1,2\n")
+    monkeypatch.setattr("jointsparse.cli.constraint_files.LARGEST", 3)
+    assert "too large" in " ".join(invoke(*asked, path, status=2).split())
+
+
+def test_constraints_are_in_the_saved_model(table, files, tmp_path):
+    model, kept = tmp_path / "model.skops", tmp_path / "kept.csv"
+    limits = ["--costs", files[0], "--budget", 3, "--groups", files[1], "--whole-groups", "a"]
+    invoke("select", table[0], "--method", "greedy", "--features", 3, *limits, "--save", model)
+    invoke("transform", model, table[0], "--output", kept)
+    assert kept.exists()
