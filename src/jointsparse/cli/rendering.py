@@ -109,6 +109,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
     return {
         "data": selection.data,
         "label": selection.table.label_name,
+        "ids": list(selection.table.id_names),
         "n_samples": n_samples,
         "n_features": n_features,
         "method": selection.method,
