@@ -355,6 +355,7 @@ def take_in(
     except (TableError, OSError) as error:
         raise told(error) from error
     table.source = source
+    table.notes[:0] = _notes_of(source)
     if table.n_samples < 2:
         raise CommandError(f"{source.name} has one row of data; at least two samples are needed")
     assert table.deviations is not None
@@ -376,7 +377,7 @@ def _taken_in(
     from jointsparse.sources.filling import filled_with_means
     from jointsparse.sources.logarithms import Log1pSource
 
-    table = StreamedTable(source, 0, _notes_of(source))
+    table = StreamedTable(source, 0)
     if how.impute is not None:
         filled = filled_with_means(source)
         table.typical = filled.means

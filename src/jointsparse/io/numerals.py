@@ -15,6 +15,7 @@ _MINUS = "\u2212"
 _THOUSANDS = {".": f",'’{_SPACES}", ",": f".'’{_SPACES}"}
 _DECIMALS = {",": re.compile(r"\s*[-+−]?[\d.'’\s]*,\d+([eE][-+]?\d+)?\s*")}
 _DECIMALS["."] = re.compile(r"\s*[-+−]?[\d,'’\s]*\.\d+([eE][-+]?\d+)?\s*")
+_CODE = r"^\s*0[0-9]"  # a code such as 00123 that was stored as text is no number
 _GROUPED = re.compile(r"\s*[-+−]?\d{1,3}([.,])\d{3}(\1\d{3})*\s*")
 
 
@@ -71,6 +72,8 @@ def numbers_in(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:
         return None
     fits = compute.match_substring_regex(column, pattern=numeral(decimal))
     if not compute.all(fits).as_py():
+        return None
+    if compute.any(compute.match_substring_regex(column, pattern=_CODE)).as_py():
         return None
     gaps = f"[{re.escape(_THOUSANDS[decimal])}\\s+]"
     plain = compute.replace_substring_regex(column, pattern=gaps, replacement="")

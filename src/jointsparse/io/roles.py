@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jointsparse.io.errors import TableError, listed, shown, table_error
-from jointsparse.io.formats import NUMBER
 from jointsparse.io.layout import Layout
 from jointsparse.io.notes import note
+from jointsparse.io.numerals import is_numeral, numeral
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
@@ -173,7 +173,8 @@ def _id_reason(columns: Columns, name: str, names: list[str], layout: Layout) ->
     if len(column) < 2 or column.null_count:
         return None
     if kind_in_words(column) == "text":
-        return "different text in every row" if _all_different(column) else None
+        different = _all_different(column) and not holds_numbers(column)
+        return "different text in every row" if different else None
     if not is_number(column) or not str(column.type).startswith(("int", "uint")):
         return None
     unnamed = name == names[0] and (name == "" or name.lower().startswith("unnamed:"))
@@ -218,6 +219,21 @@ def kind_in_words(column: pa.ChunkedArray) -> str:
     return kind.partition("<")[0].partition("[")[0]
 
 
+def holds_numbers(column: pa.ChunkedArray) -> bool:
+    """Whether most cells of a column of text are numbers, and some are not."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    cells = column.cast(pa.string()).drop_null()
+    fits = [compute.match_substring_regex(cells, pattern=numeral(mark)) for mark in ".,"]
+    numbers = compute.sum(compute.or_(*fits)).as_py() or 0
+    return len(cells) // 2 < numbers < len(cells)
+
+
+def _is_numeral(cell: str) -> bool:
+    return is_numeral(cell, ".") or is_numeral(cell, ",")
+
+
 def is_category(column: pa.ChunkedArray) -> bool:
     """Whether a column of text has few values, most of them repeated."""
     if kind_in_words(column) != "text":
@@ -256,19 +272,10 @@ def _mixed(path: Path, name: str, column: pa.ChunkedArray) -> TableError | None:
     """Refuse a column of numbers with text in some cells, and show the first such cell."""
     if kind_in_words(column) != "text":
         return None
-    first, numbers, cells = None, 0, 0
-    for row, value in enumerate(column, start=1):
-        cell = value.as_py()
-        if cell is None:
-            continue
-        cells += 1
-        if NUMBER.fullmatch(cell):
-            numbers += 1
-        elif first is None:
-            first = (row, cell)
-    if first is None or 2 * numbers <= cells:
+    if not holds_numbers(column):
         return None
-    row, cell = first
+    cells = ((row, value.as_py()) for row, value in enumerate(column, start=1))
+    row, cell = next((r, c) for r, c in cells if c is not None and not _is_numeral(c))
     return table_error(
         path,
         f"has {cell[:60]!r} in data row {row} of column {shown(name)}, which otherwise holds "
