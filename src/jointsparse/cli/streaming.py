@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -74,7 +74,7 @@ class StreamedTable:
         """Columns that name the samples."""
         return self.source.ids
 
-    @property
+    @cached_property
     def ids(self) -> "dict[str, np.ndarray]":
         """What is in these columns, which are read by themselves."""
         return {name: self.source.aside(name) for name in self.source.ids}

@@ -31,7 +31,8 @@ def plain(column: pa.ChunkedArray, decimal: str = ".") -> pa.ChunkedArray:
 
     if pa.types.is_dictionary(column.type):
         if not is_number(pa.array([], column.type.value_type)):
-            return column  # text that repeats stays small this way
+            numbers = _packed_numbers(column, decimal)
+            return column if numbers is None else numbers  # repeated text stays small this way
         column = column.cast(column.type.value_type)
     kind = str(column.type)
     if kind.startswith(("null", "decimal", "halffloat")):
@@ -40,6 +41,25 @@ def plain(column: pa.ChunkedArray, decimal: str = ".") -> pa.ChunkedArray:
         numbers = numbers_in(column, decimal)
         return column.cast(pa.string()) if numbers is None else numbers
     return column.cast(pa.uint8()) if kind == "bool" else column
+
+
+def _packed_numbers(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:
+    """Return text that is stored once for all its repetitions as numbers; None where it is none."""
+    import pyarrow as pa
+
+    if not str(column.type).startswith(("dictionary<values=string", "dictionary<values=large")):
+        return None
+    chunks, any_value = [], False
+    for chunk in getattr(column, "chunks", [column]):
+        if chunk.null_count == len(chunk):
+            chunks.append(pa.nulls(len(chunk), pa.float64()))
+            continue
+        numbers = numbers_in(pa.chunked_array([chunk.dictionary]), decimal)
+        if numbers is None:
+            return None
+        any_value = True
+        chunks.append(numbers.combine_chunks().take(chunk.indices))
+    return pa.chunked_array(chunks, pa.float64()) if any_value else None
 
 
 def read_arrow(

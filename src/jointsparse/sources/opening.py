@@ -20,9 +20,10 @@ from jointsparse.sources.arrow import ArrowSource
 from jointsparse.sources.base import Source
 from jointsparse.sources.dask import DaskSource, is_dask
 from jointsparse.sources.dask_blocks import is_frame
-from jointsparse.sources.door import as_samples
+from jointsparse.sources.door import as_samples, is_annotated, is_labelled, labels_of
 from jointsparse.sources.frames import column_names
 from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.lazy import LazySource, is_lazy
 from jointsparse.sources.npy import NpyFile
 from jointsparse.sources.stored import ChunkedSource
 from jointsparse.sources.transposed import TransposedSource
@@ -134,7 +135,7 @@ def as_source(X: Any) -> Source:
 
     Parameters
     ----------
-    X : array-like, data frame, sparse matrix, memmap, Dask collection, path, stored array or Source
+    X : array-like, frame, sparse matrix, memmap, Dask collection, path, stored array or Source
         Arrays are checked, not copied; paths are opened; a source is returned as it is.
     """
     if isinstance(X, Source):
@@ -143,6 +144,12 @@ def as_source(X: Any) -> Source:
         return open_source(X)
     if _is_stored(X):
         return _STORED[_package(X)](X)
+    if is_lazy(X):
+        return LazySource(X)
+    if _is_backed(X):
+        return open_source(X.filename)
+    if is_labelled(X) and is_dask(X.data):
+        return DaskSource(X.data, labels_of(X))
     if is_dask(X):
         source = DaskSource(X, column_names(X) if is_frame(X) else None)
         if source.n_features == 0:
@@ -153,7 +160,14 @@ def as_source(X: Any) -> Source:
 
 def is_streamed(X: Any) -> bool:
     """Whether samples come from a source (or what becomes one), not from an array."""
-    return isinstance(X, Source | str | os.PathLike) or _is_stored(X) or is_dask(X)
+    if isinstance(X, Source | str | os.PathLike) or _is_stored(X) or is_dask(X) or is_lazy(X):
+        return True
+    return _is_backed(X) or (is_labelled(X) and is_dask(X.data))
+
+
+def _is_backed(X: Any) -> bool:
+    """Whether something is an AnnData object whose matrix is in a file, and all of that."""
+    return is_annotated(X) and bool(getattr(X, "isbacked", False)) and not X.is_view
 
 
 def _is_stored(X: Any) -> bool:
