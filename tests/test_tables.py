@@ -7,7 +7,6 @@ from io import BytesIO, TextIOWrapper
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -130,7 +129,7 @@ def test_several_labels_in_an_archive(tmp_path):
     assert found.ids["who"].tolist() == table.ids["who"].tolist()
     assert found.label_name == "y"
     assert found.names == list("abcd")
-    with pytest.raises(TableError, match="no column whom for ids; did you mean|it has"):
+    with pytest.raises(TableError, match="no column whom for ids; "):
         read_table(tmp_path / "a.npz", ids="whom")
 
 
@@ -446,4 +445,3 @@ def test_the_report_repeats_what_was_read(tmp_path):
 def test_layouts_are_values():
     assert Layout.of(label="a").labels == ("a",)
     assert Layout.of(ids=["a", "a"]).carried == ("a",)
-    assert pq  # the files above are read by pyarrow

@@ -21,6 +21,7 @@ from jointsparse.sources.frames import (
     bare_frame,
     check_frame,
     column_names,
+    flat_frame,
     is_arrow_table,
     is_frame,
 )
@@ -140,7 +141,7 @@ def _bare(X: Any) -> Any:
         return arrow_values(X)
     if is_frame(X):
         check_frame(X)
-        X = bare_frame(X)
+        X = bare_frame(flat_frame(X))
     if hasattr(X, "to_scipy_sparse"):  # of the package sparse
         X = X.to_scipy_sparse()
     return canonical(X) if sp.issparse(X) else without_mask(X)
