@@ -1,8 +1,7 @@
 """``jointsparse compare``: several methods side by side on one table."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from jointsparse.cli import fitting, proving
 from jointsparse.cli.arguments import find_method, parse_features
+from jointsparse.cli.compare_progress import CompareProgress, announce, without_slow
 from jointsparse.cli.console import (
     Glyphs,
     error_console,
@@ -95,6 +94,12 @@ class CompareOptions(TableOptions):
         float | None,
         typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
     ] = None
+    skip_slow: Annotated[
+        bool,
+        typer.Option(
+            "--skip-slow", help="Leave out methods that would take more than a minute each."
+        ),
+    ] = False
     as_json: JsonOption = False
     quiet: QuietOption = False
 
@@ -122,8 +127,9 @@ def compare(options: CompareOptions) -> None:
     values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
     proving.check_memory(options.prove, values, None)
     wanted = _count(count, table, values)
+    estimators = _in_time(estimators, values, table, options)
     try:
-        with _progress(error_console(), options.quiet) as on_progress:
+        with CompareProgress(error_console(), options.quiet) as progress:
             found = compare_methods(
                 estimators,
                 values,
@@ -132,7 +138,8 @@ def compare(options: CompareOptions) -> None:
                 n_subsamples=options.subsamples,
                 random_state=options.seed,
                 feature_names=table.names,
-                on_progress=on_progress,
+                on_progress=progress.method,
+                on_fit=progress.fit,
             )
         if options.prove is not None:
             with proving.proving(not options.quiet):
@@ -155,6 +162,27 @@ def compare(options: CompareOptions) -> None:
             _print(console, found, table, fitting.data_name(options.data), scaling)
             for path in written:
                 console.print(Text(f"wrote {path}"), soft_wrap=True)
+
+
+def _in_time(
+    estimators: dict[str, Any], values: Any, table: "Table", options: CompareOptions
+) -> dict[str, Any]:
+    """Say how long the methods will take; leave out the slow ones, where that was asked for."""
+    from jointsparse.model_selection.timing import estimated_seconds
+
+    try:
+        estimates = estimated_seconds(
+            estimators, values, n_subsamples=options.subsamples, random_state=options.seed
+        )
+    except ValueError:
+        return estimators  # what is wrong with the samples is said by the comparison
+    if options.skip_slow:
+        estimators, notes = without_slow(estimators, estimates)
+        table.notes.extend(notes)
+        estimates = {name: seconds for name, seconds in estimates.items() if name in estimators}
+    if not options.quiet:
+        announce(estimates)
+    return estimators
 
 
 def _in_options(found: "Comparison") -> "Comparison":
@@ -200,21 +228,6 @@ def _count(wanted: int | float | None, table: "Table", values: Any) -> int:
     count = wanted if isinstance(wanted, int) else max(1, round(wanted * n_features))
     fitting.check_count(count, n_features)
     return int(count)
-
-
-@contextmanager
-def _progress(console: Console, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    if quiet:
-        yield None
-    elif not console.is_terminal:
-        yield lambda name, done, total: console.print(Text(f"{done + 1} of {total}: {name}"))
-    else:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("", total=None)
-            yield lambda name, done, total: bar.update(
-                task, description=name, completed=done, total=total
-            )
 
 
 def _write(found: "Comparison", output: Path | None, figure: Path | None) -> None:
