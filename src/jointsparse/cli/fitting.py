@@ -103,12 +103,6 @@ class Selection:
         mask: NDArray[Any] = self.estimator.get_support()
         return mask
 
-    @property
-    def best_first(self) -> list[int]:
-        """Column numbers, best first."""
-        order: list[int] = self.estimator.ranking_.argsort(kind="stable").tolist()
-        return order
-
 
 def load_table(
     data: str | None, layout: "Layout", impute: Impute | None, memory: str | None = None
