@@ -21,7 +21,7 @@ from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.io.errors import table_error
-from jointsparse.linalg import Spectrum, without_offsets
+from jointsparse.linalg import Spectrum, array_namespace, without_offsets
 from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
@@ -396,7 +396,7 @@ class Moments:
         if self.halves:
             halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
         scatter = self._scatter
-        return Moments(
+        scaled = Moments(
             self.n_samples,
             self.mean * factors,
             None if scatter is None else Checked(scatter * factors * factors[:, None]),
@@ -404,6 +404,9 @@ class Moments:
             data=_times(self._data, factors),
             halves=halves,
         )
+        if hasattr(self._data, "transposed_times"):  # no pass over them for what is known
+            scaled.__dict__["variances"] = self.variances * factors * factors
+        return scaled
 
     @property
     def near_one(self) -> Moments:
@@ -413,13 +416,12 @@ class Moments:
         no digit changes. For kernels whose results do not depend on the unit.
         """
         exponent = int(np.frexp(np.sqrt(self.total_variance))[1])
-        if abs(exponent) < EXTREME or hasattr(self._data, "transposed_times"):
-            return self  # what is on a cluster stays as it is
+        if abs(exponent) < EXTREME:
+            return self
         # These are never kept: what refers to itself, samples and all, waits for the collector.
         if "near one" not in self.cache:
             self.cache["near one"] = self.scaled(np.full(self.n_features, 2.0**-exponent))
-        scaled: Moments = self.cache["near one"]
-        return scaled
+        return self.cache["near one"]
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.
@@ -489,7 +491,13 @@ def _times(data: Any, factors: FloatArray) -> Any:
         return None
     if sp.issparse(data):
         return data @ sp.diags_array(factors)
-    return data * like(factors, data)
+    if hasattr(data, "transposed_times"):
+        return data.scaled(factors)
+    here = like(factors, data)
+    single = array_namespace(data).float32
+    if data.dtype == single:  # and stays so
+        here = array_namespace(data).astype(here, single)
+    return data * here
 
 
 def _of_sums(sums: Sums, feature_names: Any) -> Moments:

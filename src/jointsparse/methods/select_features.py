@@ -21,6 +21,7 @@ from jointsparse.methods.ranking import Ranked
 from jointsparse.methods.samples import ColumnSelector, valid_samples
 from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import projection_target
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.frames import flat_frame, is_frame
 
@@ -45,6 +46,7 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
         scikit-learn's ``FrozenEstimator``.
     :shared: n_features_to_select
     :shared: rule_of_model
+    :shared: constraints
 
     Attributes
     ----------
@@ -84,10 +86,12 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
         *,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
     ) -> None:
         self.estimator = estimator
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit the method and choose the features.
