@@ -15,6 +15,7 @@ from jointsparse.cli.arguments import (
     find_method,
     parameters_of,
 )
+from jointsparse.cli.categories import keep_together
 from jointsparse.cli.choosing import Criterion
 from jointsparse.cli.components import print_components
 from jointsparse.cli.console import output_console, print_json, print_note, print_warning
@@ -280,6 +281,7 @@ def select(options: SelectOptions) -> None:
     table, values, scaling = _take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
     constrained = constraining.constrain(estimator, table.names, include, exclude)
+    keep_together(estimator, table)
     proving.check_memory(options.prove, values, options.memory)
     estimator, choice = choosing.chosen(
         estimator, values, options.choose, options.clusters, options.seed, options.quiet

@@ -57,11 +57,13 @@ def open_source(
         Zarr array (a folder .zarr), an HDF5 file or an AnnData file (.h5ad).
     columns : sequence of str, optional
         Columns to read, of a table; all that are there by default.
-    label, ids, find_ids, drop, only, drop_text, decimal, encoding
+    label, ids, find_ids, drop, only, drop_text
         As in ``read_table``; columns are told apart by the first rows.
     transpose : bool, default=False
         Whether the features are in the rows; for arrays alone (.npy, Zarr, HDF5), which are then
         read in blocks of columns.
+    decimal, encoding
+        As in ``read_table``.
     dataset : str, optional
         Name of the array within an HDF5 file or a Zarr group, or of the layer of an AnnData file;
         needed where there are several.
