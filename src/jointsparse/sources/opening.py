@@ -70,7 +70,7 @@ def open_source(
         Whether the features are in the rows; for arrays alone (.npy, Zarr, HDF5), which are then
         read in blocks of columns.
     decimal, encoding : str, optional
-        What stands before decimals in text, and how its characters are written; it tells by default.
+        What stands before decimals in text, and how its characters are written; the text tells.
     dataset : str, optional
         Name of the array within an HDF5 file or a Zarr group, or of the layer of an AnnData file;
         needed where there are several.
