@@ -105,9 +105,8 @@ def main(arguments):
         seconds = found if task == "products" else time.perf_counter() - began
         print(json.dumps({"seconds": seconds, "peak": peak()}))
         return
-    cells, genes = (int(text) for text in (*arguments[:2], 100_000, 5_000)[:2])
-    if len(arguments) == 1:
-        genes = 5_000
+    sizes = [int(text) for text in arguments[:2]]
+    cells, genes = [*sizes, *(100_000, 5_000)[len(sizes) :]]
     memory = arguments[2] if len(arguments) > 2 else "4GB"
     folder = Path(tempfile.mkdtemp())
     try:

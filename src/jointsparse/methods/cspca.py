@@ -9,6 +9,7 @@ from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
 from jointsparse.methods.wide_samples import by_products
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import solve_samples
+from jointsparse.solvers.convex_samples_free import solve_samples_free
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
@@ -162,11 +163,11 @@ class CSPCA(SampleLossSelector):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return solve_by_passes(elsewhere, lam, self.eta_, **limits)
-        if not self.psd or self.solver == "splitting":
-            spectrum = self._sample_spectrum(moments)
-            return solve_samples(
-                dense_samples(moments), spectrum, lam, self.eta_, psd=self.psd, **limits
-            )
+        if not self.psd:
+            return solve_samples_free(dense_samples(moments), lam, self.eta_, **limits)
+        if self.solver == "splitting":
+            spectrum = moments.native.spectrum
+            return solve_samples(dense_samples(moments), spectrum, lam, self.eta_, **limits)
         try:
             return solve_samples_on_cone(
                 self._data(moments),

@@ -127,6 +127,8 @@ class SPCAFS(Selector):
     6
     """
 
+    _on_host = "the projection"
+
     def __init__(
         self,
         *,

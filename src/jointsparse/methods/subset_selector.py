@@ -148,6 +148,8 @@ class SubsetSelector(Selector):
     'no set of as many features is better (proved for this table)'
     """
 
+    _on_host = "the search"
+
     def __init__(
         self,
         *,
