@@ -1,8 +1,7 @@
 """``jointsparse compare``: several methods side by side on one table."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from jointsparse.cli import constraining, fitting, proving
 from jointsparse.cli.arguments import find_method, parse_features
+from jointsparse.cli.compare_progress import CompareProgress, announce, without_slow
 from jointsparse.cli.console import (
     Glyphs,
     error_console,
@@ -27,7 +26,6 @@ from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale
 from jointsparse.cli.options import (
     DataArgument,
-    DropTextOption,
     FigureOption,
     ImputeOption,
     JsonOption,
@@ -36,13 +34,13 @@ from jointsparse.cli.options import (
     TransformOption,
 )
 from jointsparse.cli.outputs import Kind, Output, check_outputs, save_figure
+from jointsparse.cli.tables import TableOptions, spooled
 from jointsparse.cli.together import appear_together, telling
 from jointsparse.methods import registry
 from jointsparse.text import counted, visible
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
-    from jointsparse.methods.registry import Method
     from jointsparse.model_selection import Comparison, MethodResult
     from jointsparse.solvers.subset.constraints import Constraints
 
@@ -53,8 +51,8 @@ _NAME_LENGTH = 18
 _OVERLAP_CELLS = 7  # of a number in the table of overlaps, with the gap beside it
 
 
-@dataclass(frozen=True)
-class CompareOptions(constraining.ConstraintOptions):
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(constraining.ConstraintOptions, TableOptions):
     """What ``jointsparse compare`` can be asked for."""
 
     data: DataArgument = None
@@ -71,15 +69,8 @@ class CompareOptions(constraining.ConstraintOptions):
             "samples call for, picked greedily.",
         ),
     ] = None
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label", metavar="COLUMN", help="Classes: kept out, and used for cluster scores."
-        ),
-    ] = None
     scale: ScaleOption = Scale.STANDARD
     transform: TransformOption = None
-    drop_text: DropTextOption = False
     impute: ImputeOption = None
     subsamples: Annotated[
         int,
@@ -104,12 +95,19 @@ class CompareOptions(constraining.ConstraintOptions):
         float | None,
         typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
     ] = None
+    skip_slow: Annotated[
+        bool,
+        typer.Option(
+            "--skip-slow", help="Leave out methods that would take more than a minute each."
+        ),
+    ] = False
     as_json: JsonOption = False
     quiet: QuietOption = False
 
 
 def compare(options: CompareOptions) -> None:
     """Read, compare, write, print."""
+    options = replace(options, data=spooled(options.data))
     methods = {name: find_method(name) for name in _names(options.methods)}
     constraining.check_constraints(options)
     if options.subsamples % 2:
@@ -125,13 +123,15 @@ def compare(options: CompareOptions) -> None:
         ],
         [options.data, *options.constraint_files],
     )
-    table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
+    table = fitting.load_table(options.data, options.layout(), options.impute)
     values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
     proving.check_memory(options.prove, values, None)
-    constraints = constraining.constraints_of(options, table.names)
+    constraints = constraining.constraints_of(options, table)
     wanted = _count(count, table, values, constraints)
     constraining.check_count(constraints, wanted)
-    found, held = _compared(options, methods, table, values, wanted, constraints)
+    estimators = {name: constraining.constrained(one, constraints) for name, one in methods.items()}
+    estimators = _in_time(estimators, values, table, options)
+    found, held = _compared(options, estimators, table, values, wanted, constraints)
     table.notes.extend(constraining.notes(held, one_set=False))
     found = replace(found, notes=tuple(table.notes))
     for result in found.results:
@@ -153,7 +153,7 @@ def compare(options: CompareOptions) -> None:
 
 def _compared(
     options: CompareOptions,
-    methods: "Mapping[str, Method]",
+    estimators: "Mapping[str, Any]",
     table: "Table",
     values: Any,
     wanted: int,
@@ -164,16 +164,17 @@ def _compared(
 
     prices: list[Any] = []
     try:
-        with _progress(error_console(), options.quiet) as on_progress:
+        with CompareProgress(error_console(), options.quiet) as progress:
             found = compare_methods(
-                {name: constraining.constrained(one, constraints) for name, one in methods.items()},
+                estimators,
                 values,
                 table.labels,
                 n_features_to_select=wanted,
                 n_subsamples=options.subsamples,
                 random_state=options.seed,
                 feature_names=table.names,
-                on_progress=on_progress,
+                on_progress=progress.method,
+                on_fit=progress.fit,
             )
         if options.prove is not None:
             seconds = options.prove
@@ -183,6 +184,27 @@ def _compared(
     except ValueError as error:
         raise told(error, time_limit="--prove") from error
     return _in_options(found), constraining.record(constraints, table.names, None, prices)
+
+
+def _in_time(
+    estimators: dict[str, Any], values: Any, table: "Table", options: CompareOptions
+) -> dict[str, Any]:
+    """Say how long the methods will take; leave out the slow ones, where that was asked for."""
+    from jointsparse.model_selection.timing import estimated_seconds
+
+    try:
+        estimates = estimated_seconds(
+            estimators, values, n_subsamples=options.subsamples, random_state=options.seed
+        )
+    except ValueError:
+        return estimators  # what is wrong with the samples is said by the comparison
+    if options.skip_slow:
+        estimators, notes = without_slow(estimators, estimates)
+        table.notes.extend(notes)
+        estimates = {name: seconds for name, seconds in estimates.items() if name in estimators}
+    if not options.quiet:
+        announce(estimates)
+    return estimators
 
 
 def _in_options(found: "Comparison") -> "Comparison":
@@ -230,21 +252,6 @@ def _count(
     count = wanted if isinstance(wanted, int) else max(1, round(wanted * n_features))
     fitting.check_count(count, n_features)
     return int(count)
-
-
-@contextmanager
-def _progress(console: Console, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    if quiet:
-        yield None
-    elif not console.is_terminal:
-        yield lambda name, done, total: console.print(Text(f"{done + 1} of {total}: {name}"))
-    else:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("", total=None)
-            yield lambda name, done, total: bar.update(
-                task, description=name, completed=done, total=total
-            )
 
 
 def _write(found: "Comparison", output: Path | None, figure: Path | None) -> None:

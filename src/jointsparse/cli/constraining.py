@@ -24,7 +24,7 @@ _PATTERN = re.compile(r"[*?\[]")
 _NAMED = 5  # features in a note
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConstraintOptions:
     """Which sets are allowed."""
 
@@ -115,11 +115,15 @@ def check_constraints(options: ConstraintOptions) -> None:
         raise CommandError("--groups goes with --max-per-group or --whole-groups: give one of them")
 
 
-def constraints_of(options: ConstraintOptions, names: list[str]) -> "Constraints | None":
-    """Return the constraints of a table, features by number; None where there are none."""
+def constraints_of(options: ConstraintOptions, table: Any) -> "Constraints | None":
+    """Return the constraints of a table, features by number; None where there are none.
+
+    Columns that were made of one category are a group that is kept as a whole.
+    """
     from jointsparse.solvers.subset.constraints import Constraints
 
-    given: dict[str, Any] = {}
+    names: list[str] = table.names
+    given: dict[str, Any] = _categories(options, table)
     if options.include:
         given["include"] = _places(options.include, names, "--include")
     if options.exclude:
@@ -143,6 +147,19 @@ def constraints_of(options: ConstraintOptions, names: list[str]) -> "Constraints
     except ValueError as error:
         raise told(error) from error
     return constraints
+
+
+def _categories(options: ConstraintOptions, table: Any) -> dict[str, Any]:
+    categories: dict[str, Any] = getattr(table, "groups", {})  # of a table in memory
+    if not categories:
+        return {}
+    if options.groups is not None:
+        raise CommandError(
+            "--categories makes groups of columns, and --groups makes others: give one of them"
+        )
+    place = {name: column for column, name in enumerate(table.names)}
+    whole = {place[made]: name for name, columns in categories.items() for made in columns}
+    return {"groups": whole, "whole_groups": True}
 
 
 def constrained(method: "Method", constraints: "Constraints | None") -> Any:

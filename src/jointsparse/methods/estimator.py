@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from jointsparse.device import is_device_array, on_accelerator
 from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_dense, moments_to_fit
+from jointsparse.methods.ranking import Ranked
 from jointsparse.methods.samples import valid_samples
 from jointsparse.moments import Moments
 from jointsparse.notices import warn_caller
@@ -22,7 +23,7 @@ from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
 
 
-class MomentsEstimator(BaseEstimator):
+class MomentsEstimator(Ranked, BaseEstimator):
     """Base of all methods; they see the data through its :class:`Moments`.
 
     A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not

@@ -17,15 +17,16 @@ from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.choosing import ChoosesFeatures, Model
 from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.from_source import moments_to_fit
+from jointsparse.methods.ranking import Ranked
 from jointsparse.methods.samples import ColumnSelector, valid_samples
 from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import projection_target
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.sources import as_source, is_streamed
-from jointsparse.sources.frames import is_frame
+from jointsparse.sources.frames import flat_frame, is_frame
 
 
-class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEstimator):
+class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector, BaseEstimator):
     r"""Keep the original features that explain a method's components best.
 
     The method gives components: loadings b₁ … b_k. The greedy rule picks, one after the other, the
@@ -182,7 +183,9 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
 
         Such a method has its tensors on the host and knows data frames, but no other container.
         """
-        if isinstance(self.estimator, MomentsEstimator) or is_frame(X):
+        if is_frame(X):
+            return flat_frame(X)
+        if isinstance(self.estimator, MomentsEstimator):
             return X
         return to_host(checked) if is_device_array(checked) else checked
 

@@ -280,6 +280,7 @@ def compare_methods(
     random_state: int = 0,
     feature_names: Sequence[str] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
+    on_fit: Callable[[str, int, int], None] | None = None,
 ) -> Comparison:
     r"""Run several methods on the same data and measure what each selection is worth.
 
@@ -315,6 +316,9 @@ def compare_methods(
         Names of the features, where X has none.
     on_progress : callable or None, default=None
         Called with the name of a method, the number of methods done and that of all.
+    on_fit : callable or None, default=None
+        Called with the name of a method, the number of the fit that begins (from 1) and that of
+        all its fits.
 
     Returns
     -------
@@ -351,7 +355,7 @@ def compare_methods(
     for number, (name, estimator) in enumerate(methods.items()):
         if on_progress is not None:
             on_progress(name, number, len(methods))
-        results.append(judge.result(name, estimator))
+        results.append(judge.result(name, estimator, on_fit))
     names = moments.feature_names if feature_names is None else feature_names
     if names is None:
         names = [f"feature {j}" for j in range(moments.n_features)]
@@ -398,9 +402,14 @@ class _Judge:
         ]
         self.groups = stand_in_groups(moments)
 
-    def result(self, name: str, estimator: Any) -> MethodResult:
+    def result(
+        self, name: str, estimator: Any, on_fit: Callable[[str, int, int], None] | None
+    ) -> MethodResult:
         """Fit to all samples and to the halves; a method that refuses says why."""
+        fits = len(self.halves) + 1
+        begins = on_fit or (lambda *_: None)
         try:
+            begins(name, 1, fits)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 start = time.perf_counter()
@@ -412,7 +421,10 @@ class _Judge:
                 kept = _best_first(fitted)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                supports = [support_on(estimator, self.moments, half) for half in self.halves]
+                supports = []
+                for number, half in enumerate(self.halves, start=2):
+                    begins(name, number, fits)
+                    supports.append(support_on(estimator, self.moments, half))
         except ValueError as error:
             return MethodResult(name, error=str(error))
         judged = [
