@@ -56,6 +56,8 @@ class GreedySelector(Selector):
     :shared: n_features_to_select
     tol : float, default=1e-9
         Share of its variance below which a feature counts as determined by the picks.
+    :shared: missing
+    :shared: scale
 
     Attributes
     ----------
@@ -114,12 +116,16 @@ class GreedySelector(Selector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         tol: float = DETERMINED,
+        missing: str = "error",
+        scale: str | None = None,
     ) -> None:
         self.target = target
         self.n_components = n_components
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
         self.tol = tol
+        self.missing = missing
+        self.scale = scale
 
     def _takes_products(self) -> bool:
         return True

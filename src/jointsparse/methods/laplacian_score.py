@@ -37,6 +37,7 @@ class LaplacianScore(GraphSelector):
         neighbours.
     :shared: n_features_to_select
     :shared: rule_of_scores
+    :shared: scale
 
     Attributes
     ----------
@@ -86,12 +87,14 @@ class LaplacianScore(GraphSelector):
         width: float | str = "auto",
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        scale: str | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.width = width
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.scale = scale
 
     def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
         solution, scores = super()._solve(moments)

@@ -57,6 +57,7 @@ class MCFS(GraphSelector):
     :shared: rule_of_scores
     tol : float, default=1e-6
         Certified relative gap at which to stop.
+    :shared: scale
 
     Attributes
     ----------
@@ -123,6 +124,7 @@ class MCFS(GraphSelector):
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
         tol: float = 1e-6,
+        scale: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
@@ -132,6 +134,7 @@ class MCFS(GraphSelector):
         self.n_features_to_select = n_features_to_select
         self.rule = rule
         self.tol = tol
+        self.scale = scale
 
     def _takes_sparse(self) -> bool:
         return True

@@ -38,6 +38,20 @@ rule : {"greedy", "residual", "norm", "variance", "swap"}, default="greedy"
     the verdict still tells what it predicts of the others.
     "swap": as "greedy"; then one of the kept is exchanged for another feature as long as the set
     accounts for more of the same in this table; the scores decide where that begins.""",
+    "missing": """\
+missing : {"error", "mean", "pairwise", "em"}, default="error"
+    What to do about missing values (NaN). "error": refuse them. "mean": the mean of the column
+    stands for them. "pairwise": each correlation is from the samples that have both values, and
+    negative eigenvalues are repaired. "em": the scatter matrix of greatest likelihood for Gaussian
+    samples. These two are for methods that look at nothing but the scatter matrix: what is proved
+    holds for the *estimated* one, ``missing_values_`` tells what was done, and a set is judged
+    between two halves of the samples, each with its own estimate. A selector's ``transform`` leaves
+    missing values missing; for component scores the mean stands for them.""",
+    "scale": """\
+scale : {None, "standard", "robust"}, default=None
+    How columns of different units are made comparable while features are chosen: None leaves them,
+    "standard" divides each by its standard deviation, "robust" by the distance of its quartiles.
+    ``transform`` gives the columns as they came.""",
     "attributes": """\
 n_significant_ : int
     Independent patterns in the table: directions that noise alone would not have.

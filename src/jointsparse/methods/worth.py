@@ -17,7 +17,8 @@ from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace
 from jointsparse.methods.from_source import check_features, read_moments
 from jointsparse.methods.plan import TO_JUDGE
-from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.samples import takes_missing, valid_samples
+from jointsparse.methods.scaling import scaled_moments
 from jointsparse.moments import Moments
 from jointsparse.selection_report import SelectionReport, selection_report
 from jointsparse.significance import feature_significance
@@ -104,7 +105,7 @@ class SelectionWorth:
         check_is_fitted(self)
         moments = X
         if not isinstance(X, Moments):
-            moments = _moments_to_judge(self._data_for_report(X))
+            moments = self._moments_to_judge(X)
         kept = self._best_first()
         cut = None
         if kept.size and not new:
@@ -134,7 +135,8 @@ class SelectionWorth:
         source = as_source(X)
         check_features(self, source)
         kept = np.flatnonzero(self.support_)
-        return source.columns(kept).finite(kept).as_given()
+        columns = source.columns(kept)
+        return (columns if takes_missing(self) else columns.finite(kept)).as_given()
 
     def inverse_transform(self, X: Any) -> Any:
         """Put the kept columns back to their places, with zeros for the others.
@@ -161,6 +163,16 @@ class SelectionWorth:
         put_back = partial(_put_back, kept=kept, n_features=n_features)
         names = getattr(self, "feature_names_in_", None)
         return source.map_finite(put_back, n_features, source.dtype, names).as_given()
+
+    def _moments_to_judge(self, X: Any) -> Moments:
+        """Return the moments of samples, filled and scaled as ``fit`` does."""
+        data = self._data_for_report(X)
+        if takes_missing(self):
+            inner = getattr(self, "estimator", self)
+            moments = Moments.from_data(data, missing=inner.missing)
+        else:
+            moments = _moments_to_judge(data)
+        return scaled_moments(moments, getattr(self, "scale", None))
 
     def _data_for_report(self, X: Any) -> Any:
         if is_streamed(X):

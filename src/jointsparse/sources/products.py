@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from jointsparse.arrays import FloatArray
+from jointsparse.device import like
 from jointsparse.sources.base import Block, Source
 
 
@@ -23,6 +24,15 @@ def centred_product(block: Block, matrix: FloatArray, centre: FloatArray) -> Flo
         return np.asarray(block @ matrix - centre @ matrix)
     # Centred before the product: a large mean must not cancel digits.
     return np.asarray(np.subtract(block, centre, dtype=np.float64) @ matrix)
+
+
+def scaled_columns(data: Any, factors: FloatArray) -> Any:
+    """Return samples, of whatever kind, with their features multiplied by factors."""
+    if data is None:
+        return None
+    if sp.issparse(data):
+        return data @ sp.diags_array(factors)
+    return data * like(factors, data)
 
 
 def transposed_times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:
