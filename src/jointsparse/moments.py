@@ -291,11 +291,12 @@ class Moments:
             tell as much.
         """
         if sample_weight is not None or batch is not None or missing != "error":
-            samples = (
-                checked_samples(X, missing=missing != "error") if is_device_array(X) else _source(X)
-            )
-            weights = {"sample_weight": sample_weight, "batch": batch}
-            return cls.of_prepared(prepared(samples, missing=missing, **weights))
+            options = {"sample_weight": sample_weight, "batch": batch, "missing": missing}
+            if is_device_array(X):
+                samples = checked_samples(X, missing=missing != "error")
+                return cls.of_prepared(prepared(samples, **options))
+            source = _source(X)
+            return cls.of_prepared(prepared(source, **options), source.feature_names)
         if is_device_array(X):
             device = DeviceMoments(checked_samples(X))
             moments = cls(device.n_samples, to_host(device.mean), data=device.data)

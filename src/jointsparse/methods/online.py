@@ -13,6 +13,7 @@ from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_features
 from jointsparse.methods.samples import takes_missing, valid_samples
 from jointsparse.moments import Moments
+from jointsparse.notices import warn_caller
 from jointsparse.preparation import prepared
 from jointsparse.semidefinite import Checked
 from jointsparse.sources import Source, as_source, is_streamed
@@ -21,12 +22,17 @@ from jointsparse.sources.in_memory import ArraySource
 Half = tuple[int, FloatArray, FloatArray]
 
 
+def no_partial_fit(estimator: Any) -> str:
+    """Say why a method has no ``partial_fit``."""
+    return (
+        f"{type(estimator).__name__} looks at the samples themselves, not only at sums over them, "
+        "so it has no partial_fit: use fit(X)"
+    )
+
+
 def _works_from_moments(estimator: Any) -> bool:
     if estimator._needs_samples():
-        raise AttributeError(
-            f"{type(estimator).__name__} looks at the samples themselves, not only at sums over "
-            "them, so it has no partial_fit: use fit(X)"
-        )
+        raise AttributeError(no_partial_fit(estimator))
     return True
 
 
@@ -45,8 +51,8 @@ class Online:
         Kept are count, mean and scatter matrix of two halves of the samples (2p² numbers), to which
         a call adds; the samples are not kept. The method itself is then solved anew, as by
         ``fit_moments``. The result is that of one fit to all samples as they are read from a file
-        that does not fit in memory: the same model, and what it is worth judged by halves. ``fit``
-        begins anew.
+        that does not fit in memory: the same model, and what it is worth judged by halves. After
+        ``fit``, which keeps no sums, it begins anew.
 
         Parameters
         ----------
@@ -64,9 +70,9 @@ class Online:
         with all_or_nothing(self):
             seen = self.__dict__.get("_seen")
             if seen is None and hasattr(self, "n_features_in_"):
-                raise ValueError(
-                    "partial_fit goes on from partial_fit, but this estimator was fitted by fit, "
-                    "which keeps no sums: begin with partial_fit"
+                warn_caller(
+                    f"{type(self).__name__}: partial_fit begins anew here, as fit, by which this "
+                    "estimator was fitted, keeps no sums to go on from"
                 )
             if takes_missing(self):
                 raise ValueError(

@@ -1,8 +1,8 @@
 r"""Columns of different units made comparable, and the warning where they were not.
 
 With ``scale="standard"`` a feature is divided by its standard deviation, with ``"robust"`` by the
-distance of its quartiles; where that is 0 it stays as it is. This is what ``--scale`` does on the
-command line. Means do not matter to any method, and ``transform`` gives the columns as they came.
+distance of its quartiles; where that is 0 it stays as it is. The command line scales in the same
+way. Means do not matter to any method, and ``transform`` gives the columns as they came.
 """
 
 from __future__ import annotations

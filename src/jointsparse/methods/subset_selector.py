@@ -374,7 +374,9 @@ class SubsetSelector(Selector):
             nodes=self.search_nodes_,
             seconds=self.search_seconds_,
             tol=self.tol,
-            target=target_words(self.target, self.n_components),
+            target=target_words(
+                self.target, self.n_components, getattr(self, "missing_values_", None)
+            ),
         )
 
     def improve(

@@ -16,6 +16,7 @@ from jointsparse.device import is_device_array, like
 from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace
 from jointsparse.methods.from_source import check_features, read_moments
+from jointsparse.methods.online import no_partial_fit
 from jointsparse.methods.plan import TO_JUDGE
 from jointsparse.methods.samples import takes_missing, valid_samples
 from jointsparse.methods.scaling import scaled_moments
@@ -55,6 +56,8 @@ class SelectionWorth:
 
         def __getattr__(self, name: str) -> Any:
             # Not a property: showing an estimator in a notebook would evaluate it.
+            if name == "partial_fit":
+                raise AttributeError(no_partial_fit(self))
             if name != "selection_report_":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             check_is_fitted(self)

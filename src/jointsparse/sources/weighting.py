@@ -147,7 +147,7 @@ def checked_weights(sample_weight: Any, n_samples: int | None) -> FloatArray:
     ...
     ValueError: sample_weight has the negative value -2.0 for sample 1 (counted from 0); ...
     """
-    if np.ndim(sample_weight) == 0 and isinstance(sample_weight, int | float):
+    if isinstance(sample_weight, int | float):
         sample_weight = np.full(n_samples or 0, sample_weight)
     values = to_host(sample_weight) if is_device_array(sample_weight) else np.asarray(sample_weight)
     if values.ndim != 1:
@@ -175,7 +175,7 @@ def checked_weights(sample_weight: Any, n_samples: int | None) -> FloatArray:
         )
     if np.count_nonzero(weights) < 2 and weights.sum() < 2:
         raise ValueError(
-            "sample_weight leaves fewer than two samples: at least two weights must be above 0"
+            "sample_weight is zero for all samples but one at most: at least two must be above 0"
         )
     return weights
 
@@ -270,25 +270,28 @@ def _taken(samples: Any, counts: FloatArray) -> Any:
     """Return every sample as often as its count says."""
     if np.all(counts == 1):
         return samples
+    n_rows = int(counts.sum())
+    device = is_device_array(samples)
+    if not device:
+        if samples.array is None:
+            return AlignedSource(samples, _repeated, (np.rint(counts).astype(np.int64),), n_rows)
+        _check_fits(samples, n_rows)
     rows = np.repeat(np.arange(counts.size), np.rint(counts).astype(np.int64))
-    if is_device_array(samples):
+    if device:
         return samples[like(rows, samples)]
-    if samples.array is not None:
-        _check_fits(samples, rows.size)
-        array = samples.array
-        array = array.tocsr() if sp.issparse(array) else array
-        return ArraySource(array[rows], samples.feature_names)
-    return AlignedSource(samples, _repeated, (np.rint(counts).astype(np.int64),), rows.size)
+    array = samples.array.tocsr() if sp.issparse(samples.array) else samples.array
+    return ArraySource(array[rows], samples.feature_names)
 
 
 def _check_fits(samples: Source, n_rows: int) -> None:
     """Refuse counts that make a table of more than the memory."""
     from jointsparse.io.budget import size_in_words
 
+    n_samples = samples.n_samples or 1
     needed = n_rows * samples.n_features * samples.dtype.itemsize
-    if n_rows > (samples.n_samples or 0) and needed > samples.budget and sp.issparse(samples.array):
-        needed = int(samples.array.nnz * n_rows / max(samples.n_samples or 1, 1)) * 12
-    if n_rows > (samples.n_samples or 0) and needed > samples.budget:
+    if sp.issparse(samples.array):  # a value and its column
+        needed = int(samples.array.nnz / n_samples * n_rows) * 12
+    if n_rows > n_samples and needed > samples.budget:
         raise ValueError(
             f"whole-number weights are counts, and these stand for {n_rows} samples, which need "
             f"{size_in_words(needed)} of memory, more than the {size_in_words(samples.budget)} "
