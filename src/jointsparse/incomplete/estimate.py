@@ -20,9 +20,9 @@ from jointsparse.text import counted
 HOW = ("error", "mean", "pairwise", "em")
 TOL = 1e-5  # relative change of the covariance matrix; sampling errors are a thousand times larger
 MAX_ITER = 1000
-FULL_FEATURES = 100  # a full covariance matrix up to so many features …
+FULL_FEATURES = 50  # a full covariance matrix up to so many features …
 FULL_SAMPLES = 5  # … and from so many complete samples' worth for each of them
-FULL_WORK = 5e9  # … where one step takes seconds at most: patterns × p³
+FULL_WORK = 1e9  # … where one step takes a second at most: patterns × p³
 MOST_FACTORS = 40
 SCATTER_COPIES = 10  # arrays as large as the scatter matrix that exist at the same time
 
@@ -192,7 +192,7 @@ def _most_likely(unit: FloatArray, pairs: Pairs) -> tuple[Fitted, int | None]:
     """Return what EM arrives at, and the number of factors; None without any."""
     p, n_samples = unit.shape[1], pairs.n_samples
     if p <= FULL_FEATURES and n_samples >= FULL_SAMPLES * p:
-        work = len(patterns_of(np.isnan(unit))) * p**3
+        work = len(patterns_of(np.isnan(unit))[0]) * p**3
         if work <= FULL_WORK:
             return gaussian_em(unit, pairs.correlation, tol=TOL, max_iter=MAX_ITER), None
     eigenvalues, vectors = np.linalg.eigh(pairs.correlation)

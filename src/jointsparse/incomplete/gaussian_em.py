@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
@@ -24,6 +23,7 @@ from jointsparse.arrays import FloatArray, IntArray
 # Added to the diagonal of a correlation matrix before it is inverted: copies of a column have no
 # inverse, and their missing values are still predicted to six digits.
 RIDGE = 1e-6
+AT_ONCE = 2**20  # entries of the matrices of some patterns side by side: 8 MB
 
 
 class Fitted(NamedTuple):
@@ -65,12 +65,12 @@ def gaussian_em(values: FloatArray, covariance: FloatArray, *, tol: float, max_i
     max_iter : int
         Most steps.
     """
-    patterns = patterns_of(np.isnan(values))
+    there, which = patterns_of(np.isnan(values))
     mean = np.zeros(values.shape[1])
     history: list[float] = []
     change = np.inf
     while len(history) < max_iter and change > tol:
-        likelihood, completed, extra = _completed(values, patterns, mean, covariance)
+        likelihood, completed, extra = _completed(values, there, which, mean, covariance)
         history.append(likelihood)
         mean = completed.mean(axis=0)
         completed -= mean
@@ -80,45 +80,54 @@ def gaussian_em(values: FloatArray, covariance: FloatArray, *, tol: float, max_i
     return Fitted(mean, covariance, history, change, change <= tol)
 
 
-def patterns_of(missing: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], IntArray]]:
-    """Return each different pattern of missing values, with the rows that have it.
+def patterns_of(missing: NDArray[np.bool_]) -> tuple[FloatArray, IntArray]:
+    """Return the different patterns of what is there, as 0 and 1, and which one each row has.
 
     Examples
     --------
     >>> import numpy as np
     >>> from jointsparse.incomplete.gaussian_em import patterns_of
-    >>> [rows.tolist() for _, rows in patterns_of(np.array([[0, 1], [0, 0], [0, 1]], dtype=bool))]
-    [[1], [0, 2]]
+    >>> there, which = patterns_of(np.array([[0, 1], [0, 0], [0, 1]], dtype=bool))
+    >>> there.tolist(), which.tolist()
+    ([[1.0, 1.0], [1.0, 0.0]], [1, 0, 1])
     """
     packed = np.packbits(missing, axis=1)
     _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(which.ravel(), kind="stable")
-    rows = np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])
-    return [(missing[row], mine) for row, mine in zip(first, rows, strict=True)]
+    return (~missing[first]).astype(np.float64), which.ravel()
 
 
 def _completed(
     values: FloatArray,
-    patterns: list[tuple[NDArray[np.bool_], IntArray]],
+    there: FloatArray,
+    which: IntArray,
     mean: FloatArray,
     covariance: FloatArray,
 ) -> tuple[float, FloatArray, FloatArray]:
-    """Return the likelihood, the samples with conditional means, and their covariances summed."""
-    completed, extra, likelihood = values.copy(), np.zeros_like(covariance), 0.0
-    for missing, rows in patterns:
-        there, lost = np.flatnonzero(~missing), np.flatnonzero(missing)
-        inner = covariance[np.ix_(there, there)]
-        inner.flat[:: there.size + 1] += RIDGE
-        factor = scipy.linalg.cholesky(inner, lower=True, check_finite=False)
-        deviations = values[np.ix_(rows, there)] - mean[there]
-        half = scipy.linalg.solve_triangular(factor, deviations.T, lower=True, check_finite=False)
-        likelihood -= 0.5 * float(np.sum(half**2))
-        likelihood -= rows.size * float(np.log(np.diagonal(factor)).sum())
-        if lost.size:
-            across = scipy.linalg.solve_triangular(
-                factor, covariance[np.ix_(there, lost)], lower=True, check_finite=False
-            )
-            completed[np.ix_(rows, lost)] = mean[lost] + half.T @ across
-            left = covariance[np.ix_(lost, lost)] - across.T @ across
-            extra[np.ix_(lost, lost)] += rows.size * left
+    """Return the likelihood, the samples with conditional means, and their covariances summed.
+
+    Many patterns at a time: with ones on the diagonal in place of what is missing, the matrices
+    Σ_OO of all patterns have the same shape, and the same determinants and inverses.
+    """
+    n_patterns, p = there.shape
+    deviations = np.where(np.isnan(values), 0.0, values - mean)
+    completed, extra, likelihood = np.empty_like(values), np.zeros((p, p)), 0.0
+    counts = np.bincount(which, minlength=n_patterns)
+    step = max(1, AT_ONCE // p**2)
+    for first in range(0, n_patterns, step):
+        masks = there[first : first + step]
+        pairs = masks[:, :, None] * masks[:, None, :]
+        inner = pairs * covariance
+        diagonal = np.arange(p)
+        inner[:, diagonal, diagonal] += np.where(masks > 0, RIDGE, 1.0)
+        inverse = np.linalg.inv(inner) * pairs
+        rows = np.flatnonzero((which >= first) & (which < first + step))
+        mine = which[rows] - first
+        weights = np.einsum("ijk,ik->ij", inverse[mine], deviations[rows])
+        number = counts[first : first + step]
+        likelihood -= 0.5 * float(np.sum(weights * deviations[rows]))
+        likelihood -= 0.5 * float(number @ np.linalg.slogdet(inner)[1])
+        completed[rows] = mean + np.where(masks[mine] > 0, deviations[rows], weights @ covariance)
+        lost = 1 - masks
+        left = covariance - covariance @ inverse @ covariance
+        extra += np.einsum("i,ij,ijk,ik->jk", number, lost, left, lost, optimize=True)
     return likelihood, completed, extra
