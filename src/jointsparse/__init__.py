@@ -23,6 +23,8 @@ _HOMES = {method.class_name: method.module for method in registry.methods().valu
     "SetCertificate": "jointsparse.methods.set_certificate",
     "certify_set": "jointsparse.methods.set_certificate",
     "Moments": "jointsparse.moments",
+    "Solution": "jointsparse.solvers.solution",
+    "solve": "jointsparse.composing",
     "open_source": "jointsparse.sources",
     "Comparison": "jointsparse.model_selection",
     "ParameterChoice": "jointsparse.model_selection",
@@ -37,14 +39,16 @@ _HOMES = {method.class_name: method.module for method in registry.methods().valu
     "save_model": "jointsparse.persistence",
 }
 
-__all__ = [*_HOMES, "__version__", "metrics", "registry"]
+_ROOMS = ("losses", "metrics", "penalties", "solvers")
+
+__all__ = [*_HOMES, *_ROOMS, "__version__", "registry"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name == "metrics":
-        return importlib.import_module("jointsparse.metrics")
+    if name in _ROOMS:
+        return importlib.import_module(f"jointsparse.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -444,6 +444,8 @@ class Moments:
             data=scaled_columns(self._data, factors),
             halves=halves,
         )
+        if hasattr(self._data, "transposed_times"):  # no pass over them for what is known
+            scaled.__dict__["variances"] = self.variances * factors * factors
         scaled.missing, scaled.batches = self.missing, self.batches
         return scaled
 
@@ -455,13 +457,12 @@ class Moments:
         no digit changes. For kernels whose results do not depend on the unit.
         """
         exponent = int(np.frexp(np.sqrt(self.total_variance))[1])
-        if abs(exponent) < EXTREME or hasattr(self._data, "transposed_times"):
-            return self  # what is on a cluster stays as it is
+        if abs(exponent) < EXTREME:
+            return self
         # These are never kept: what refers to itself, samples and all, waits for the collector.
         if "near one" not in self.cache:
             self.cache["near one"] = self.scaled(np.full(self.n_features, 2.0**-exponent))
-        scaled: Moments = self.cache["near one"]
-        return scaled
+        return self.cache["near one"]  # type: ignore[no-any-return]
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.

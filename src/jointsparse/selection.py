@@ -194,7 +194,8 @@ class Rule:
         Features that share something with others; the rest come after them, but not by "norm" and
         "variance".
     noise : ndarray of shape (n_features,) or None
-        Noise in the sum of squares of each feature, as a share of the total variance.
+        What of the sum of squares of each feature says nothing about new samples, as a share of the
+        total variance: noise, and what hangs on single samples (:mod:`jointsparse.noise`).
     target_share : float
         Share of the target at which to stop.
     tol : float

@@ -244,7 +244,7 @@ def kernels_only(monkeypatch):
         self.feature_shares_ = self.feature_pvalues_ = np.ones(moments.n_features)
 
     def all_features(moments):
-        return AboveNoise(0, 0.0, np.zeros(moments.n_features), None)
+        return AboveNoise(0, 0.0, *np.zeros((2, moments.n_features)), None)
 
     monkeypatch.setattr(choosing.ChoosesFeatures, "_note_noise", nothing_known)
     for module in (choosing, greedy_selector):

@@ -42,11 +42,12 @@ class AWSPCA(SampleLossSelector):
         which every direction of the model then counts alike.
     :shared: n_features_to_select
     :shared: rule_of_model
-    solver : {"exact", "splitting", "published"}, default="exact"
+    solver : {"exact", "splitting", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
         suits the shape: on the cone, no p × p matrix is formed for many more features than samples.
         "splitting" does the same with p × p matrices at every shape. "published" is the reweighting
-        algorithm of the literature, with neither zeros nor a gap.
+        algorithm of the literature, with neither zeros nor a gap. A solver with its own tolerances:
+        ``Splitting(tol=1e-8)`` of :mod:`jointsparse.solvers`.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": a fraction of max_j ‖Q_j‖, where
         :math:`Q = \sum_i (x_i-b)(x_i-b)^\top/\|x_i-b\|` and b is the geometric median. "trace":
@@ -116,7 +117,7 @@ class AWSPCA(SampleLossSelector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
-        solver: str = "exact",
+        solver: Any = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
         tol: float = 1e-4,

@@ -112,7 +112,7 @@ class ChoosesFeatures(SelectionWorth):
             target=noise.target if model.weigh else model.target,
             weigh=model.weigh,
             significant=self.significant_,
-            noise=NOISE_WEIGHT * noise.squares,
+            noise=NOISE_WEIGHT * noise.squares + noise.hanging,
             tol=model.tol,
         )
 

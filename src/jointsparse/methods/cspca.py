@@ -48,11 +48,12 @@ class CSPCA(SampleLossSelector):
         which every direction of the model then counts alike.
     :shared: n_features_to_select
     :shared: rule_of_model
-    solver : {"exact", "splitting", "published"}, default="exact"
+    solver : {"exact", "splitting", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
         suits the shape: on the cone, a p × p matrix is formed for fewer features than samples only.
         "splitting" does the same with p × p matrices at every shape. "published" is the reweighting
-        algorithm of the literature, with neither zeros nor a gap.
+        algorithm of the literature, with neither zeros nor a gap. A solver with its own tolerances:
+        ``Splitting(tol=1e-8)`` of :mod:`jointsparse.solvers`.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha`` and ``eta``. "relative": fractions of values that empty the model, with
         :math:`Q = \sum_i x_ix_i^\top/\|x_i\|`: η_max = λ_max(Q) and λ_max = max_j ‖[(Q - ηI)₊]_j‖.
@@ -134,7 +135,7 @@ class CSPCA(SampleLossSelector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
-        solver: str = "exact",
+        solver: Any = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
         tol: float = 1e-4,

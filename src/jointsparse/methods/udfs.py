@@ -166,8 +166,7 @@ class UDFS(GraphSelector):
                 f"ridge={self.ridge!r} is {ridge / most:.2g} of the size of the data, which is "
                 "lost in rounding; raise it, or set penalty_scale='relative'"
             )
-        matrix = discriminant_matrix(data, neighbours, ridge=ridge, relative=relative)
-        trace = float(np.sum(data * (matrix @ data)))
+        matrix, trace = discriminant_matrix(data, neighbours, ridge=ridge, relative=relative)
         self.alpha_ = row_penalty(
             self.alpha,
             scale=self.penalty_scale,

@@ -16,8 +16,9 @@ the m rows, so a pick costs *one* pass over X for two vectors: with q the unit v
 and score = f/g. No p × p matrix, no h × p matrix: O(h(mp + m² + hm)) after K.
 
 Late in a run what is left of a feature is mostly noise, and dividing by its length g rewards
-exactly the features of which nothing else is left. With a noise sum of squares :math:`\tau_j` for
-each feature the score is :math:`f_j/(g_j + \tau_j)`.
+exactly the features of which nothing else is left. With :math:`\tau_j` the squares of each feature
+that say nothing about new samples (:mod:`jointsparse.noise`) the score is
+:math:`f_j/(g_j + \tau_j)`.
 """
 
 from __future__ import annotations
@@ -304,8 +305,8 @@ def select_greedily(
     given : iterable of int
         Features that are taken first, in this order, whatever they add, until ``r2`` is reached.
     noise : ndarray of shape (n_features,) or None
-        Noise τ in the sum of squares of each feature, as a share of the total variance; by "gain"
-        only.
+        τ, what of the sum of squares of each feature says nothing about new samples, as a share of
+        the total variance; by "gain" only.
     near : float
         Features whose score is below the best by no more than this share count as equally good:
         of them, the one that accounts for most by itself is picked. It stands for more of the

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import like
+from jointsparse.linalg import array_namespace
 from jointsparse.sources.base import Block, Source
 
 
@@ -32,7 +33,13 @@ def scaled_columns(data: Any, factors: FloatArray) -> Any:
         return None
     if sp.issparse(data):
         return data @ sp.diags_array(factors)
-    return data * like(factors, data)
+    if hasattr(data, "transposed_times"):
+        return data.scaled(factors)
+    here = like(factors, data)
+    single = array_namespace(data).float32
+    if data.dtype == single:  # and stays so
+        here = array_namespace(data).astype(here, single)
+    return data * here
 
 
 def transposed_times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:
