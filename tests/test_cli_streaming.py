@@ -192,8 +192,9 @@ def test_refused_in_one_sentence(big, options, words, monkeypatch):
     assert not (big.parent / "out.npz").exists()
 
 
-def test_text_columns_and_labels_are_checked_early(big):
-    assert "1 text column: who" in refused(big, "--memory", LITTLE)
+def test_text_columns_are_left_out_and_labels_are_checked_early(big):
+    result = run(big, "--memory", LITTLE)
+    assert "left out 1 column that is not numbers: who (text)" in " ".join(result.output.split())
     message = refused(big, "--memory", LITTLE, "--label", "whom")
     assert "did you mean who" in message
 

@@ -27,7 +27,6 @@ from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale
 from jointsparse.cli.options import (
     DataArgument,
-    DropTextOption,
     FigureOption,
     ImputeOption,
     JsonOption,
@@ -36,6 +35,7 @@ from jointsparse.cli.options import (
     TransformOption,
 )
 from jointsparse.cli.outputs import Kind, Output, check_outputs, save_figure
+from jointsparse.cli.tables import TableOptions, spooled
 from jointsparse.cli.together import appear_together, telling
 from jointsparse.methods import registry
 from jointsparse.text import counted, visible
@@ -51,8 +51,8 @@ _NAME_LENGTH = 18
 _OVERLAP_CELLS = 7  # of a number in the table of overlaps, with the gap beside it
 
 
-@dataclass(frozen=True)
-class CompareOptions:
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(TableOptions):
     """What ``jointsparse compare`` can be asked for."""
 
     data: DataArgument = None
@@ -69,15 +69,8 @@ class CompareOptions:
             "samples call for, picked greedily.",
         ),
     ] = None
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label", metavar="COLUMN", help="Classes: kept out, and used for cluster scores."
-        ),
-    ] = None
     scale: ScaleOption = Scale.STANDARD
     transform: TransformOption = None
-    drop_text: DropTextOption = False
     impute: ImputeOption = None
     subsamples: Annotated[
         int,
@@ -110,6 +103,7 @@ def compare(options: CompareOptions) -> None:
     """Read, compare, write, print."""
     from jointsparse.model_selection import compare_methods
 
+    options = replace(options, data=spooled(options.data))
     estimators = {name: find_method(name).make() for name in _names(options.methods)}
     if options.subsamples % 2:
         raise CommandError(f"--subsamples: {options.subsamples} is odd, but halves come in pairs")
@@ -124,7 +118,7 @@ def compare(options: CompareOptions) -> None:
         ],
         [options.data],
     )
-    table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
+    table = fitting.load_table(options.data, options.layout(), options.impute)
     values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
     proving.check_memory(options.prove, values, None)
     wanted = _count(count, table, values)

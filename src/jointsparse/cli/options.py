@@ -26,9 +26,6 @@ TRANSFORM_HELP = (
 TransformOption = Annotated[
     Transform | None, typer.Option("--transform", help=TRANSFORM_HELP, show_default=False)
 ]
-DropTextOption = Annotated[
-    bool, typer.Option("--drop-text", help="Leave out columns that are not numbers.")
-]
 ImputeOption = Annotated[
     Impute | None, typer.Option("--impute", help="What replaces missing values.")
 ]

@@ -11,7 +11,7 @@ from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale, Selection, Transform
 from jointsparse.cli.rendering import extremes_in_words
-from jointsparse.cli.streaming import StreamedTable, labels_of
+from jointsparse.cli.streaming import StreamedTable, first_labels
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
@@ -53,21 +53,20 @@ class Request:
     ----------
     target : Path
         Where it goes.
-    source, label : str or None
-        Text of DATA and of ``--label``.
+    source : str or None
+        Text of DATA.
     image_shape : (int, int) or None
         Height and width, where the features are pixels.
     points : int or None
         Points of the regularisation path; 0 for none, None for as many as there is time for.
     reading : dict
-        Other options of ``read_table``.
+        Parameters of ``read_table``.
     show_progress : bool
         Whether to say on a terminal what is being done.
     """
 
     target: Path
     source: str | None
-    label: str | None
     image_shape: tuple[int, int] | None
     points: int | None
     reading: dict[str, Any]
@@ -87,7 +86,7 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         path, note = _path(selection, values, request.points)
     if isinstance(table, StreamedTable):  # then samples are at hand only if the method needs them
         samples, mean = values if hasattr(values, "__array__") else None, table.mean
-        labels = None if samples is None else labels_of(table.source)
+        labels = None if samples is None else first_labels(table.source)
     else:
         samples, labels, mean = values, table.labels, table.values.mean(axis=0)
     report = Report.from_estimator(
@@ -197,8 +196,7 @@ def _code(selection: Selection, request: Request, values: Any) -> str:
     table = "load_breast_cancer_table()"
     home = "from jointsparse.datasets import load_breast_cancer_table"
     if request.source is not None:
-        options = {"label": request.label, **request.reading}
-        given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
+        given = "".join(f", {name}={value!r}" for name, value in request.reading.items())
         table = f"read_table({request.source!r}{given})"
         home = "from jointsparse.io import read_table"
     imports.append(home)
@@ -226,9 +224,8 @@ def _streamed_code(selection: Selection, request: Request, imports: list[str], v
     from jointsparse.moments import Moments
     from jointsparse.report.words import fit_line
 
-    options = {"label": request.label, **request.reading}
     given = "".join(
-        f", {name}={value!r}" for name, value in options.items() if value and name != "impute"
+        f", {name}={value!r}" for name, value in request.reading.items() if name != "impute"
     )
     scaled = selection.scale is not Scale.NONE
     opened = f"open_source({request.source!r}{given})"

@@ -1,6 +1,6 @@
 """``jointsparse select``: rank the features of a table and keep the ones that matter."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,6 +29,7 @@ from jointsparse.cli.rendering import (
     print_selection,
     ranking_cells,
 )
+from jointsparse.cli.tables import TableOptions, spooled
 from jointsparse.cli.together import appear_together, telling
 
 if TYPE_CHECKING:
@@ -40,16 +41,16 @@ _DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
 HELP = "Rank the features of a table and keep the ones that matter."
 
 
-@dataclass(frozen=True)
-class SelectOptions:
+@dataclass(frozen=True, kw_only=True)
+class SelectOptions(TableOptions):
     """What ``jointsparse select`` can be asked for."""
 
     data: Annotated[
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="Table: CSV, TSV, Parquet, Arrow, NPY, NPZ or Matrix Market; or a folder of "
-            "CSV, Parquet or Arrow files. "
+            help="Table: CSV, TSV, Excel, Parquet, Arrow, NPY, NPZ, Matrix Market, HDF5 or "
+            "AnnData; a folder of CSV, Parquet or Arrow files, or of 10x; - for standard input. "
             "Without it, the bundled breast-cancer table.",
             show_default=False,
         ),
@@ -132,15 +133,6 @@ class SelectOptions:
         float | None,
         typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
     ] = None
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label",
-            rich_help_panel=_DATA,
-            metavar="COLUMN",
-            help="Column to keep out of the selection.",
-        ),
-    ] = None
     scale: Annotated[
         Scale,
         typer.Option(
@@ -153,12 +145,6 @@ class SelectOptions:
         Transform | None,
         typer.Option("--transform", rich_help_panel=_DATA, help=TRANSFORM_HELP, show_default=False),
     ] = None
-    drop_text: Annotated[
-        bool,
-        typer.Option(
-            "--drop-text", rich_help_panel=_DATA, help="Leave out columns that are not numbers."
-        ),
-    ] = False
     impute: Annotated[
         Impute | None,
         typer.Option("--impute", rich_help_panel=_DATA, help="What replaces missing values."),
@@ -285,6 +271,7 @@ class SelectOptions:
 
 def select(options: SelectOptions) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
+    options = replace(options, data=spooled(options.data))
     chosen = find_method(options.method)
     include, exclude = options.include or [], options.exclude or []
     constraining.check_constraints(chosen.name, include, exclude)
@@ -375,17 +362,11 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
     """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
     how = streaming.Preparation(options.transform, options.scale, options.impute)
     source = streaming.open_if_large(
-        options.data,
-        estimator,
-        label=options.label,
-        drop_text=options.drop_text,
-        memory=options.memory,
+        options.data, estimator, layout=options.layout(), memory=options.memory
     )
     table: Table | None
     if source is None:
-        table = fitting.load_table(
-            options.data, options.label, options.drop_text, options.impute, options.memory
-        )
+        table = fitting.load_table(options.data, options.layout(), options.impute, options.memory)
         streaming.check_whole(table, estimator, options.memory)
     else:
         count = parameters_of(estimator).get("n_features_to_select")
@@ -439,10 +420,9 @@ def _write_more(
         request = reporting.Request(
             target=options.report,
             source=options.data,
-            label=options.label,
             image_shape=shape,
             points=options.path_points,
-            reading={"drop_text": options.drop_text, "impute": filling},
+            reading=options.reading() | ({"impute": filling} if filling else {}),
             show_progress=not options.quiet,
         )
         reporting.write_report(request, selection, values)

@@ -15,6 +15,7 @@ from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_dense, moments_to_fit
 from jointsparse.methods.online import Online
 from jointsparse.methods.preparing import note_preparation, prepared_moments
+from jointsparse.methods.ranking import Ranked
 from jointsparse.methods.samples import takes_missing, valid_samples
 from jointsparse.methods.scaling import scaled_moments, scaled_source
 from jointsparse.moments import Moments
@@ -25,7 +26,7 @@ from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
 
 
-class MomentsEstimator(Online, BaseEstimator):
+class MomentsEstimator(Online, Ranked, BaseEstimator):
     """Base of all methods; they see the data through its :class:`Moments`.
 
     A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not

@@ -14,7 +14,7 @@ from jointsparse.device import checked_samples, is_device_array, like
 from jointsparse.incomplete import check_missing
 from jointsparse.methods.from_source import check_features
 from jointsparse.sources.door import Samples, as_samples
-from jointsparse.sources.frames import is_frame, plain_columns
+from jointsparse.sources.frames import flat_frame, is_frame, plain_columns
 from jointsparse.sources.in_memory import ArraySource
 
 
@@ -45,6 +45,7 @@ def valid_samples(estimator: Any, X: Any, *, fitting: bool, **options: Any) -> A
     least = 2 if fitting else 1
     missing = takes_missing(estimator)
     if not is_device_array(X):
+        X = flat_frame(X) if is_frame(X) else X
         samples = as_samples(
             X, ensure_min_samples=least, estimator=estimator, missing=missing, **options
         )
@@ -94,7 +95,7 @@ class ColumnSelector(SelectorMixin):
         samples = valid_samples(self, X, fitting=False)
         if is_frame(X):
             # scikit-learn knows how to keep the types of the columns.
-            return super().transform(plain_columns(X))
+            return super().transform(plain_columns(flat_frame(X)))
         X, kept = samples, self.get_support(indices=True)
         if kept.size == 0:
             warnings.warn(

@@ -19,17 +19,20 @@ from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.from_source import moments_to_fit
 from jointsparse.methods.online import Online
 from jointsparse.methods.preparing import note_preparation, rows_for
+from jointsparse.methods.ranking import Ranked
 from jointsparse.methods.samples import ColumnSelector, takes_missing, valid_samples
 from jointsparse.methods.scaling import remark_on_scale, scaled_moments, scaled_source
 from jointsparse.moments import Moments, check_variance
 from jointsparse.preparation import prepared
 from jointsparse.selection import projection_target
 from jointsparse.sources import Source, as_source, is_streamed
-from jointsparse.sources.frames import is_frame
+from jointsparse.sources.frames import flat_frame, is_frame
 from jointsparse.sources.in_memory import ArraySource
 
 
-class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, Online, BaseEstimator):
+class SelectFeatures(
+    ChoosesFeatures, Online, Ranked, MetaEstimatorMixin, ColumnSelector, BaseEstimator
+):
     r"""Keep the original features that explain a method's components best.
 
     The method gives components: loadings b₁ … b_k. The greedy rule picks, one after the other, the
@@ -246,7 +249,9 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, Online
 
         Such a method has its tensors on the host and knows data frames, but no other container.
         """
-        if isinstance(self.estimator, MomentsEstimator) or is_frame(X):
+        if is_frame(X):
+            return flat_frame(X)
+        if isinstance(self.estimator, MomentsEstimator):
             return X
         return to_host(checked) if is_device_array(checked) else checked
 

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.utils import check_array
 
+from jointsparse.io.table import distinct
 from jointsparse.sources.frames import (
     arrow_values,
     bare_frame,
-    check_distinct,
     check_frame,
     column_names,
+    flat_frame,
     is_arrow_table,
     is_frame,
 )
@@ -132,11 +133,12 @@ def _with_names(X: Any) -> tuple[Any, NDArray[Any] | None]:
         raise ValueError(
             f"X is a {type(X).__name__}, whose rows are not computed yet; pass X.collect()"
         )
+    if is_labelled(X):
+        return X.values, labels_of(X)
     if not is_annotated(X):
         return X, column_names(X)
-    names = np.asarray(X.var_names, dtype=object)
-    check_distinct(list(names))
-    return _matrix_of(X), np.array([str(name) for name in names], dtype=object)
+    names, _ = distinct([str(name) for name in X.var_names])
+    return _matrix_of(X), np.array(names, dtype=object)
 
 
 def _bare(X: Any) -> Any:
@@ -145,7 +147,7 @@ def _bare(X: Any) -> Any:
         return arrow_values(X)
     if is_frame(X):
         check_frame(X)
-        X = bare_frame(X)
+        X = bare_frame(flat_frame(X))
     if hasattr(X, "to_scipy_sparse"):  # of the package sparse
         X = X.to_scipy_sparse()
     return canonical(X) if sp.issparse(X) else without_mask(X)
@@ -159,6 +161,21 @@ def without_mask(values: Any) -> Any:
         return values.data
     holes = np.ma.getmaskarray(values)
     return np.where(holes, np.nan, values.data.astype(np.result_type(values.dtype, np.float16)))
+
+
+def is_labelled(X: Any) -> bool:
+    """Whether something is a DataArray of xarray."""
+    return type(X).__module__.partition(".")[0] == "xarray" and hasattr(X, "dims")
+
+
+def labels_of(array: Any) -> NDArray[Any] | None:
+    """Return the names of the columns of a DataArray, where its second dimension has text."""
+    if len(array.dims) != 2 or array.dims[1] not in array.coords:
+        return None
+    names = list(np.asarray(array.coords[array.dims[1]].values, dtype=object))
+    if not all(isinstance(name, str) for name in names):
+        return None
+    return np.array(distinct(names)[0], dtype=object)
 
 
 def is_annotated(X: Any) -> bool:

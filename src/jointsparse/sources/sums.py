@@ -138,13 +138,19 @@ def check_finite(sums: FloatArray, block: Block, start: int) -> None:
             raise NotFiniteError(start + part.start + first[0], first[1], float(values[first]))
 
 
+def check_sparse_finite(block: Any, start: int) -> None:
+    """Refuse a sparse block with an entry that is missing or infinite, saying which one."""
+    if np.isfinite(block.data).all():
+        return
+    found = block.tocoo()
+    at = int(np.flatnonzero(~np.isfinite(found.data))[0])
+    raise NotFiniteError(start + int(found.row[at]), int(found.col[at]), float(found.data[at]))
+
+
 def sparse_sums(block: Any, start: int = 0) -> tuple[int, FloatArray, FloatArray]:
     """Return count, mean and scatter matrix of a sparse block, which stays sparse."""
+    check_sparse_finite(block, start)
     values = block.astype(np.float64)
-    if not np.isfinite(values.data).all():
-        found = values.tocoo()
-        at = int(np.flatnonzero(~np.isfinite(found.data))[0])
-        raise NotFiniteError(start + int(found.row[at]), int(found.col[at]), float(found.data[at]))
     n = block.shape[0]
     mean = np.asarray(values.sum(axis=0)).ravel() / n
     centred, rest = without_offsets(values, mean)
