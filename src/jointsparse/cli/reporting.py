@@ -75,6 +75,9 @@ class Request:
 
 def write_report(request: Request, selection: Selection, values: Any) -> None:
     """Write the report of a finished selection; ``values`` are the data of the fit, scaled."""
+    import numpy as np
+
+    from jointsparse.moments import Moments
     from jointsparse.report import Report
 
     table, shape = selection.table, request.image_shape
@@ -88,7 +91,11 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         samples, mean = values if hasattr(values, "__array__") else None, table.mean
         labels = None if samples is None else first_labels(table.source)
     else:
-        samples, labels, mean = values, table.labels, table.values.mean(axis=0)
+        samples, labels, mean = values, table.labels, np.nanmean(table.values, axis=0)
+        if isinstance(values, Moments):  # estimated: no value of a sample is known
+            samples = labels = None
+        elif values.shape[0] != table.shape[0]:  # weights made other rows of them
+            labels = None
     report = Report.from_estimator(
         selection.estimator,
         samples,

@@ -262,7 +262,7 @@ def _filled(model: Any, table: "Table", kept: Any, data: str) -> Any:
     if holed:
         raise CommandError(
             f"{data} has missing values in {counted(len(holed), 'column')} ({_listed(holed)}), and "
-            "the model was saved without --impute"
+            "the model was saved without --missing"
         )
     return values
 

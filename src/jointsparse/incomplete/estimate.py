@@ -68,11 +68,15 @@ class MissingValues:
 
     def __str__(self) -> str:
         columns = counted(int(np.count_nonzero(self.counts)), "column")
-        lost = f"{self.share:.1%} of the values, in {columns}, are missing"
+        lost = f"{100 * self.share:.1f} % of the values, in {columns}, are missing"
         if self.how == "mean":
             return f"{lost} and were replaced by the mean of their column"
         if self.how == "pairwise":
-            moved = "" if self.repair_change == 0 else f" (repaired by {self.repair_change:.1%})"
+            moved = (
+                ""
+                if self.repair_change == 0
+                else f" (repaired by {100 * self.repair_change:.1f} %)"
+            )
             way = f"correlations are from the samples that have both values{moved}"
         else:
             model = "" if self.n_factors is None else f", {counted(self.n_factors, 'factor')}"
@@ -196,8 +200,9 @@ def _most_likely(unit: FloatArray, pairs: Pairs) -> tuple[Fitted, int | None]:
         if work <= FULL_WORK:
             return gaussian_em(unit, pairs.correlation, tol=TOL, max_iter=MAX_ITER), None
     eigenvalues, vectors = np.linalg.eigh(pairs.correlation)
-    # The largest eigenvalue of a correlation matrix of noise, and a little more.
-    edge = (1 + np.sqrt(p / n_samples)) ** 2
+    # The largest eigenvalue that noise would have in a matrix of independent entries: rather too
+    # many factors than too few, which would leave the others shrunk towards nothing.
+    edge = 1 + 2 * np.sqrt(p / n_samples)
     most = min(MOST_FACTORS, max(1, min(p, n_samples) // 4))
     count = int(np.clip(np.count_nonzero(eigenvalues > edge), 1, most))
     above = np.maximum(eigenvalues[-count:] - 1, NOISE_START * eigenvalues[-count:])

@@ -28,22 +28,36 @@ class Pairs(NamedTuple):
         How many samples have both values.
     change : float
         How far negative eigenvalues moved the matrix, as a share of its Frobenius norm.
+    n_rows : int
+        How many samples there are.
     """
 
     correlation: FloatArray
     counts: FloatArray
     change: float
+    n_rows: int
 
     @property
     def n_samples(self) -> int:
-        r"""Complete samples that would tell as much: :math:`1 / \overline{1/n_{jk}}` over pairs.
+        r"""Complete samples that would tell as much: whose noise has as large an eigenvalue.
 
-        The variance of a correlation of independent features is one over its number of pairs, and
-        their mean is what the noise in the eigenvalues depends on.
+        The variance of a correlation of independent features is one over its number of pairs; let
+        m be their harmonic mean. With the n samples at hand and zeros for what is missing, noise
+        would have the largest eigenvalue :math:`(1+\sqrt{p/n})^2`, and correlations that are
+        smaller than those of pairs by :math:`a = \sqrt{m/n}`. So that of pairs is
+
+        .. math:: e = 1 + \frac{(1+\sqrt{p/n})^2 - 1}{a},\qquad
+                  n' = \frac{p}{(\sqrt e - 1)^2}
+
+        complete samples have the same. With few features n' is m.
         """
-        p = len(self.counts)
+        p, n = len(self.counts), self.n_rows
         pairs = self.counts[~np.eye(p, dtype=bool)] if p > 1 else self.counts.ravel()
-        return max(int(1 / np.mean(1 / np.maximum(pairs, 1.0))), 1)
+        mean = 1 / float(np.mean(1 / np.maximum(pairs, 1.0)))
+        if mean >= n:
+            return n
+        edge = 1 + ((1 + np.sqrt(p / n)) ** 2 - 1) / np.sqrt(mean / n)
+        return max(int(p / (np.sqrt(edge) - 1) ** 2), 1)
 
 
 def pairwise(values: FloatArray) -> Pairs:
@@ -79,10 +93,10 @@ def pairwise(values: FloatArray) -> Pairs:
     np.fill_diagonal(raw, 1.0)
     eigenvalues, vectors = np.linalg.eigh(raw)
     if eigenvalues[0] >= -NOTHING * len(raw):
-        return Pairs(raw, counts, 0.0)
+        return Pairs(raw, counts, 0.0, len(values))
     half = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
     half /= np.linalg.norm(half, axis=1, keepdims=True)
     correlation = half @ half.T
     np.fill_diagonal(correlation, 1.0)
     change = float(np.linalg.norm(correlation - raw) / np.linalg.norm(raw))
-    return Pairs(correlation, counts, change)
+    return Pairs(correlation, counts, change, len(values))

@@ -102,8 +102,8 @@ def remark_on_scale(estimator: Any, moments: Moments) -> None:
     warn_caller(
         f"{type(estimator).__name__}: the columns differ in scale: {name} varies "
         f"{np.sqrt(largest / middle):.0f} times as much as the middle one, and {few} of "
-        f"{varying.size} make up {share:.1%} of the variance, so that what is explained is theirs. "
-        "If their units differ, use scale='standard'"
+        f"{varying.size} make up {100 * share:.1f} % of the variance, so that what is explained is "
+        "theirs. If their units differ, use scale='standard'"
     )
 
 

@@ -61,8 +61,8 @@ class Batches:
 
     def __str__(self) -> str:
         return (
-            f"{self.share:.0%} of the variance lay between the {self.names.size} batches and was "
-            "taken out"
+            f"{100 * self.share:.0f} % of the variance lay between the {self.names.size} batches "
+            "and was taken out"
         )
 
 
