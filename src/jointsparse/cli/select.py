@@ -156,13 +156,7 @@ class SelectOptions(TableOptions):
     ] = None
     impute: Annotated[
         Impute | None,
-        typer.Option(
-            "--missing",
-            "--impute",
-            rich_help_panel=_DATA,
-            help=weighing.MISSING_HELP,
-            show_default="error",
-        ),
+        typer.Option("--missing", "--impute", rich_help_panel=_DATA, help=weighing.MISSING_HELP),
     ] = None
     weights: Annotated[
         str | None,
@@ -472,20 +466,26 @@ def _write_more(
 ) -> None:
     """Write the report and the model, where they were asked for."""
     if options.report is not None:
-        filling = options.impute and options.impute.value
-        if options.impute in fitting.ESTIMATES:
-            filling = "keep"
+        filling = fitting.filling_of(options.impute)
         request = reporting.Request(
             target=options.report,
             source=options.data,
             image_shape=shape,
             points=options.path_points,
-            reading=options.reading() | ({"impute": filling} if filling else {}),
+            reading=_reading(options) | ({"impute": filling} if filling else {}),
             show_progress=not options.quiet,
+            weighing=weighing.Weighing(options.weights, options.batch).parameters,
+            estimated=options.impute in fitting.ESTIMATES,
         )
         reporting.write_report(request, selection, values)
     if options.save is not None:
         saving.write_model(options.save, selection, options.impute)
+
+
+def _reading(options: SelectOptions) -> dict[str, Any]:
+    """Return the parameters of ``read_table``, with the columns of weights and batches."""
+    layout = weighing.Weighing(options.weights, options.batch).in_layout(options.layout())
+    return options.reading() | ({"ids": list(layout.ids)} if layout.ids else {})
 
 
 def _print_written(console: Console, written: list[Path]) -> None:

@@ -65,9 +65,14 @@ class Weighing:
         """Return the columns of a table that stays on disk, read by themselves."""
         return self._given(source.aside)
 
-    def _given(self, column: Any) -> dict[str, Any]:
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The columns, by the parameters of ``fit`` that they are."""
         named = {"sample_weight": self.weights, "batch": self.batch}
-        return {key: column(name) for key, name in named.items() if name is not None}
+        return {key: name for key, name in named.items() if name is not None}
+
+    def _given(self, column: Any) -> dict[str, Any]:
+        return {key: column(name) for key, name in self.parameters.items()}
 
 
 def set_missing(estimator: Any, how: Impute | None) -> None:

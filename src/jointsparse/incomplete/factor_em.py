@@ -71,7 +71,7 @@ def _scores(
     weighted = loadings / noise[:, None]
     squares = (loadings[:, :, None] * weighted[:, None, :]).reshape(p, k * k)
     inner = (there @ squares).reshape(-1, k, k) + np.eye(k)
-    covariances = np.linalg.inv(inner)
+    covariances: FloatArray = np.linalg.inv(inner).astype(np.float64, copy=False)
     deviations = there * (filled - mean)
     image = deviations @ weighted
     scores = np.einsum("ikl,il->ik", covariances, image)

@@ -213,10 +213,8 @@ class FSSL(ComponentsMethod):
         y : array-like of shape (n_samples,) or None
             Classes of the samples: numbers or strings. Needed for ``graph="lda"``, used by "auto",
             ignored by the other graphs.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-            How often each sample is there; with ``graph="pca"`` also other weights.
-        batch : array-like of shape (n_samples,) or None, default=None
-            Which samples were measured together; the fit is to what varies within batches.
+        sample_weight, batch : array-like of shape (n_samples,) or None, default=None
+            How often each sample is there, and which were measured together.
 
         Returns
         -------
@@ -231,11 +229,7 @@ class FSSL(ComponentsMethod):
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, one per row. Not modified.
-        y : array-like of shape (n_samples,) or None
-            Classes of the samples.
-        sample_weight, batch : array-like of shape (n_samples,) or None, default=None
+        X, y, sample_weight, batch
             As in ``fit``.
 
         Returns
