@@ -66,6 +66,12 @@ significant_ : ndarray of bool of shape (n_features,)
 selection_curve_ : ndarray of shape (n_kept,)
     Share of the variance of all features, in this table, that the best kept feature, the best
     two, … account for. Not with "support", nor where nothing is kept.
+missing_values_ : MissingValues
+    What was missing and what was done about it. Only where values were missing.
+batches_ : Batches
+    What lay between batches and was taken out. Only where ``fit`` was given batches.
+n_samples_seen_ : int
+    Samples of all calls of ``partial_fit``. Only after these.
 selection_report_ : SelectionReport
     What the set is worth in new samples, with a verdict in words, and the stand-ins of the dropped
     features. Computed when first asked for.""",

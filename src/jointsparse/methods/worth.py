@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -189,7 +190,10 @@ class SelectionWorth:
         kept = self._best_first()
         scores = np.asarray(getattr(self, "feature_scores_", 1.0))
         emptied = kept.size == 0 and not (scores > 0).any()
-        return selection_report(moments, kept, cut, extremes, emptied=emptied)
+        found = (getattr(self, name, None) for name in ("missing_values_", "batches_"))
+        about = tuple(str(one) for one in found if one is not None)
+        report = selection_report(moments, kept, cut, extremes, emptied=emptied)
+        return replace(report, about=about) if about else report
 
     def _best_first(self) -> IntArray:
         kept = np.flatnonzero(self.support_)
