@@ -388,20 +388,21 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
     )
     weighing.set_missing(estimator, options.impute)
     layout = how.weighing.in_layout(options.layout())
+    table: Table | None = None
     try:
         source = streaming.open_if_large(
             options.data, estimator, layout=layout, memory=options.memory
         )
-        table: Table | None
         if source is None:
             table = fitting.load_table(
                 options.data, layout, options.impute, options.memory, estimates=True
             )
     except CommandError as error:
         raise how.weighing.told(error) from error
-    if source is None:
+    if table is not None:
         streaming.check_whole(table, estimator, options.memory)
     else:
+        assert source is not None
         count = parameters_of(estimator).get("n_features_to_select")
         fitting.check_count(count, source.n_features)
         table = streaming.whole_table(source, how)

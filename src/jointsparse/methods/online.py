@@ -44,7 +44,7 @@ class Online:
     _seen: tuple[Half, Half]
     n_samples_seen_: int
 
-    @available_if(_works_from_moments)
+    @available_if(_works_from_moments)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any = None, *, sample_weight: Any = None) -> Self:
         """Fit the method to these samples and all that earlier calls were given.
 

@@ -172,7 +172,7 @@ class SelectionWorth:
         """Return the moments of samples, filled and scaled as ``fit`` does."""
         data = self._data_for_report(X)
         if takes_missing(self):
-            inner = getattr(self, "estimator", self)
+            inner: Any = getattr(self, "estimator", self)
             moments = Moments.from_data(data, missing=inner.missing)
         else:
             moments = _moments_to_judge(data)

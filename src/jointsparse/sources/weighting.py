@@ -327,7 +327,8 @@ def _centred_table(
     if names is not None:
         both = between + within
         shares = np.divide(between, both, out=np.zeros_like(both), where=both > 0)
-        counts = np.bincount(codes, weights=weights, minlength=names.size)
+        counts = np.zeros(names.size)
+        np.add.at(counts, codes, weights)
         batches = Batches(names, counts, shares, int(np.count_nonzero(both)))
         if between.any() and not within.any():
             raise ValueError(
