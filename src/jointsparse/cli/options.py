@@ -27,7 +27,13 @@ TransformOption = Annotated[
     Transform | None, typer.Option("--transform", help=TRANSFORM_HELP, show_default=False)
 ]
 ImputeOption = Annotated[
-    Impute | None, typer.Option("--impute", help="What replaces missing values.")
+    Impute | None,
+    typer.Option(
+        "--missing",
+        "--impute",
+        help="What to do about missing values: error, or fill them by mean or median.",
+        show_default="error",
+    ),
 ]
 FigureOption = Annotated[
     Path | None, typer.Option("--figure", metavar="FILE", help="Draw it: PNG, SVG or PDF.")

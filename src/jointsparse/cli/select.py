@@ -8,7 +8,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import choosing, constraining, fitting, proving, reporting, saving, streaming
+from jointsparse.cli import (
+    choosing,
+    constraining,
+    fitting,
+    proving,
+    reporting,
+    saving,
+    streaming,
+    weighing,
+)
 from jointsparse.cli.arguments import (
     build_estimator,
     default_parameters,
@@ -131,7 +140,17 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
     ] = None
     impute: Annotated[
         Impute | None,
-        typer.Option("--impute", rich_help_panel=_DATA, help="What replaces missing values."),
+        typer.Option("--missing", "--impute", rich_help_panel=_DATA, help=weighing.MISSING_HELP),
+    ] = None
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights", rich_help_panel=_DATA, metavar="COLUMN", help=weighing.WEIGHTS_HELP
+        ),
+    ] = None
+    batch: Annotated[
+        str | None,
+        typer.Option("--batch", rich_help_panel=_DATA, metavar="COLUMN", help=weighing.BATCH_HELP),
     ] = None
     memory: Annotated[
         str | None,
@@ -255,7 +274,8 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
 
 def select(options: SelectOptions) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
-    options = replace(options, data=spooled(options.data))
+    impute = None if options.impute is Impute.ERROR else options.impute
+    options = replace(options, data=spooled(options.data), impute=impute)
     chosen = find_method(options.method)
     constraining.check_constraints(options)
     estimator = _build(options, chosen)
@@ -362,15 +382,29 @@ def _check_results(options: SelectOptions) -> tuple[int, int] | None:
 
 def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
     """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
-    how = streaming.Preparation(options.transform, options.scale, options.impute)
-    source = streaming.open_if_large(
-        options.data, estimator, layout=options.layout(), memory=options.memory
+    how = streaming.Preparation(
+        options.transform,
+        options.scale,
+        options.impute,
+        weighing.Weighing(options.weights, options.batch),
     )
-    table: Table | None
-    if source is None:
-        table = fitting.load_table(options.data, options.layout(), options.impute, options.memory)
+    weighing.set_missing(estimator, options.impute)
+    layout = how.weighing.in_layout(options.layout())
+    table: Table | None = None
+    try:
+        source = streaming.open_if_large(
+            options.data, estimator, layout=layout, memory=options.memory
+        )
+        if source is None:
+            table = fitting.load_table(
+                options.data, layout, options.impute, options.memory, estimates=True
+            )
+    except CommandError as error:
+        raise how.weighing.told(error) from error
+    if table is not None:
         streaming.check_whole(table, estimator, options.memory)
     else:
+        assert source is not None
         count = parameters_of(estimator).get("n_features_to_select")
         fitting.check_count(count, source.n_features)
         table = streaming.whole_table(source, how)
@@ -381,8 +415,25 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
                 print_note(streaming.announcement(source, reading))
             return streaming.take_in(source, reading, how, show_progress=not options.quiet)
     fitting.check_table(table, estimator)
-    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
-    return table, values, scaling
+    return (table, *_prepare(options, how, table, estimator))
+
+
+def _prepare(
+    options: SelectOptions, how: streaming.Preparation, table: "Table", estimator: Any
+) -> tuple[Any, str]:
+    """Return what to fit of a table in memory, and in words how it was scaled."""
+    given = how.weighing.of_table(table)
+    if not given and options.impute not in fitting.ESTIMATES:
+        return fitting.prepare(table, options.data, options.transform, options.scale)
+    if options.impute in fitting.ESTIMATES and options.transform is Transform.RANK:
+        raise CommandError("--transform rank needs all values of a column: use --missing mean")
+    data = options.data or fitting.BUNDLED_NAME
+    values = fitting.transformed(table.values, data, options.transform, table.names)
+    values, scaling, notes = weighing.weighed(
+        values, given, options.impute, options.scale, estimator
+    )
+    table.notes.extend(notes)
+    return values, fitting.told_with(options.transform, scaling)
 
 
 def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
@@ -418,18 +469,26 @@ def _write_more(
 ) -> None:
     """Write the report and the model, where they were asked for."""
     if options.report is not None:
-        filling = options.impute and options.impute.value
+        filling = fitting.filling_of(options.impute)
         request = reporting.Request(
             target=options.report,
             source=options.data,
             image_shape=shape,
             points=options.path_points,
-            reading=options.reading() | ({"impute": filling} if filling else {}),
+            reading=_reading(options) | ({"impute": filling} if filling else {}),
             show_progress=not options.quiet,
+            weighing=weighing.Weighing(options.weights, options.batch).parameters,
+            estimated=options.impute in fitting.ESTIMATES,
         )
         reporting.write_report(request, selection, values)
     if options.save is not None:
         saving.write_model(options.save, selection, options.impute)
+
+
+def _reading(options: SelectOptions) -> dict[str, Any]:
+    """Return the parameters of ``read_table``, with the columns of weights and batches."""
+    layout = weighing.Weighing(options.weights, options.batch).in_layout(options.layout())
+    return options.reading() | ({"ids": list(layout.ids)} if layout.ids else {})
 
 
 def _print_written(console: Console, written: list[Path]) -> None:

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any, cast
 from jointsparse.cli.arguments import name_of
 from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError, told
-from jointsparse.cli.fitting import Impute, Scale, Transform, told_with
+from jointsparse.cli.fitting import (
+    ESTIMATES,
+    Impute,
+    Scale,
+    Transform,
+    filling_of,
+    told_with,
+)
 from jointsparse.cli.reading_progress import reading_progress
 from jointsparse.cli.tables import notes_in_options
+from jointsparse.cli.weighing import Weighing, weighed_source
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
@@ -37,6 +45,7 @@ class Preparation:
     transform: Transform | None = None
     scale: Scale = Scale.STANDARD
     impute: Impute | None = None
+    weighing: Weighing = field(default_factory=Weighing)
 
 
 @dataclass
@@ -47,7 +56,7 @@ class StreamedTable:
     n_samples: int
     notes: list[str] = field(default_factory=list)
     filling: "np.ndarray | None" = None  # what stands for missing values, where there are any
-    typical: "np.ndarray | None" = None  # means of the values as they are, for --impute
+    typical: "np.ndarray | None" = None  # means of the values as they are, for --missing
     mean: "np.ndarray | None" = None  # before any scaling, of what is fitted
     deviations: "np.ndarray | None" = None
 
@@ -240,7 +249,9 @@ def whole_table(source: "Source", how: Preparation) -> "Table | None":
     elif how.scale is Scale.ROBUST:
         instead = "use --scale standard"
     elif how.impute is Impute.MEDIAN:
-        instead = "use --impute mean"
+        instead = "use --missing mean"
+    elif how.impute in ESTIMATES:
+        why, instead = "estimates need all samples at once", "use --missing mean"
     else:
         return None
     needed = _TABLE_COPIES * 8 * rows_of(source) * source.n_features
@@ -317,7 +328,7 @@ def _read_whole(source: "Source", impute: Impute | None) -> "Table":
             streamed.ids,
             {name: source.aside(name) for name in source.labels[1:]},
         )
-        complete(Path(source.name), table, impute and impute.value)
+        complete(Path(source.name), table, filling_of(impute))
     except (TableError, OSError) as error:
         raise told(error) from error
     return table
@@ -386,6 +397,9 @@ def _taken_in(
             table.filling, source = filled.means, filled.source
     if how.transform is Transform.LOG1P:
         source = Log1pSource(source)
+    given = how.weighing.of_source(table.source)
+    source, notes = weighed_source(source, given, reading)
+    table.notes.extend(notes)
     passes = "once" if how.impute is None else "twice"
     values: Any
     if reading is Reading.MOMENTS:
@@ -417,7 +431,7 @@ def _filled_note(source: "Source", missing: Any, means: Any) -> str:
     if np.isnan(means).any():
         empty = [source.column_name(int(j)) for j in np.flatnonzero(np.isnan(means))]
         count = f"{counted(len(empty), 'column')} without a single value ({listed(empty)})"
-        raise table_error(source.name, f"has {count}, which --impute cannot fill; drop them.")
+        raise table_error(source.name, f"has {count}, which --missing cannot fill; drop them.")
     columns = counted(int((missing > 0).sum()), "column")
     return f"imputed {counted(int(missing.sum()), 'missing value')} in {columns} by the mean"
 

@@ -20,7 +20,11 @@ _OPTIONS = {
     "criterion": "--choose",
     "memory": "--memory",
     "label": "--label",
-    "impute": "--impute",
+    "impute": "--missing",
+    "missing": "--missing",
+    "scale": "--scale",
+    "sample_weight": "--weights",
+    "batch": "--batch",
     "drop_text": "--drop-text",
     "feature_names": "names of columns",
     "max_per_group": "--max-per-group",
@@ -50,7 +54,7 @@ _PHRASES = {
     ", or give param_grid": "",
     "regularization_path is for": "there is one for",
     "stability_selection needs": "halves of the samples need",
-    "fill it, or drop the row": "fill it with --impute mean, or drop the row",
+    "fill it, or drop the row": "fill it with --missing mean, or drop the row",
 }
 _PAIR = re.compile(r"""(?<![\w'"./-])(?P<name>[a-z]\w*)=(?P<value>'[^']*'|"[^"]*"|[^\s,;:()'"]+)""")
 _WRAPPER = re.compile(r"\bSelectFeatures: ")

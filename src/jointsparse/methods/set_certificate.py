@@ -181,10 +181,11 @@ def certify_set(
         raise ValueError("the set does not keep to the constraints")
     if ridge is not None and not (is_number(ridge) and ridge > 0):
         raise ValueError(f"ridge={ridge!r} is neither a positive number nor None")
+    what = target_words(target, n_components, moments.missing)
     with threadpool_limits(1, user_api="blas"):
         problem = settled(subset_problem(moments, target, n_components), rules)
         if ridge is not None:
-            return _by_ridge(problem, chosen, float(ridge), tol, target_words(target, n_components))
+            return _by_ridge(problem, chosen, float(ridge), tol, what)
         value = set_value(problem, chosen)
         starts = [exchange(problem, chosen, rules), good_set(problem, chosen.size, rules)]
         start = max(starts, key=lambda found: found.value)
@@ -205,7 +206,7 @@ def certify_set(
         nodes=search.nodes,
         seconds=search.seconds,
         tol=tol,
-        target=target_words(target, n_components),
+        target=what,
         constrained=constraints is not None,
     )
 
