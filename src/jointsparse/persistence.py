@@ -197,15 +197,17 @@ def _trusted() -> list[str]:
     from scipy import sparse
 
     from jointsparse.extremes import Extremes
+    from jointsparse.incomplete import MissingValues
     from jointsparse.methods.kernel_fssl import KernelFSSL
     from jointsparse.methods.select_features import SelectFeatures
     from jointsparse.selection_report import SelectionReport, StandIns
     from jointsparse.solvers.choice import Exact, Factored, Published, Splitting
     from jointsparse.solvers.subset.constraints import Constraints
+    from jointsparse.sources.weighting import Batches
     from jointsparse.trials import Curve, Worth
 
     estimators = {f"{m.module}.{m.class_name}" for m in registry.methods().values()}
-    kept = {Constraints, Curve, Extremes, KernelFSSL, SelectFeatures}
+    kept = {Batches, Constraints, Curve, Extremes, KernelFSSL, MissingValues, SelectFeatures}
     kept |= {SelectionReport, StandIns, Worth}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
     solvers = {Exact, Factored, Published, Splitting}

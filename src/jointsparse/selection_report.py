@@ -110,6 +110,8 @@ class SelectionReport:
         Columns and samples that hold a few gross values; None where that is not known.
     curve : Curve or None
         What other numbers of features predict in new samples; None where ``worth`` is.
+    about : tuple of str
+        What was done to the samples before the fit: missing values, batches.
     """
 
     n_kept: int
@@ -130,6 +132,7 @@ class SelectionReport:
     emptied: bool = False
     extremes: Extremes | None = None
     curve: Curve | None = None
+    about: tuple[str, ...] = ()
 
     @property
     def extremes_matter(self) -> bool:
@@ -140,8 +143,8 @@ class SelectionReport:
     def remarks(self) -> tuple[str, ...]:
         """What to know about the table beside the verdict, and what to do; usually nothing."""
         if self.extremes is None or not self.extremes_matter:
-            return ()
-        return tuple(self.extremes.sentences())
+            return self.about
+        return (*self.about, *self.extremes.sentences())
 
     @property
     def held_out(self) -> bool:

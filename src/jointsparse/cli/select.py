@@ -1,14 +1,21 @@
 """``jointsparse select``: rank the features of a table and keep the ones that matter."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from jointsparse.cli import choosing, constraining, fitting, proving, reporting, saving, streaming
+from jointsparse.cli import (
+    choosing,
+    constraining,
+    fitting,
+    proving,
+    reporting,
+    saving,
+    streaming,
+    weighing,
+)
 from jointsparse.cli.arguments import (
     build_estimator,
     default_parameters,
@@ -16,21 +23,20 @@ from jointsparse.cli.arguments import (
     parameters_of,
 )
 from jointsparse.cli.choosing import Criterion
-from jointsparse.cli.components import print_components
 from jointsparse.cli.console import output_console, print_json, print_note, print_warning
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection, Transform
-from jointsparse.cli.next_step import next_step
 from jointsparse.cli.options import TRANSFORM_HELP
 from jointsparse.cli.outputs import Kind, Output, check_outputs
+from jointsparse.cli.printing import print_answer
 from jointsparse.cli.rendering import (
     RANKING_HEADER,
     as_record,
-    print_selection,
     ranking_cells,
 )
 from jointsparse.cli.repeating import command_of
+from jointsparse.cli.tables import TableOptions, spooled
 from jointsparse.cli.together import appear_together, telling
 
 if TYPE_CHECKING:
@@ -42,16 +48,16 @@ _DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
 HELP = "Rank the features of a table and keep the ones that matter."
 
 
-@dataclass(frozen=True)
-class SelectOptions:
+@dataclass(frozen=True, kw_only=True)
+class SelectOptions(constraining.ConstraintOptions, TableOptions):
     """What ``jointsparse select`` can be asked for."""
 
     data: Annotated[
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="Table: CSV, TSV, Parquet, Arrow, NPY, NPZ or Matrix Market; or a folder of "
-            "CSV, Parquet or Arrow files. "
+            help="Table: CSV, TSV, Excel, Parquet, Arrow, NPY, NPZ, Matrix Market, HDF5 or "
+            "AnnData; a folder of CSV, Parquet or Arrow files, or of 10x; - for standard input. "
             "Without it, the bundled breast-cancer table.",
             show_default=False,
         ),
@@ -114,34 +120,9 @@ class SelectOptions:
             help="Number of groups in the samples, where it is known; for --choose.",
         ),
     ] = None
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--include",
-            metavar="NAME",
-            help="Feature that must be kept, with --method subset; can be repeated.",
-        ),
-    ] = None
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exclude",
-            metavar="NAME",
-            help="Feature that must not be kept, with --method subset; can be repeated.",
-        ),
-    ] = None
     prove: Annotated[
         float | None,
         typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
-    ] = None
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label",
-            rich_help_panel=_DATA,
-            metavar="COLUMN",
-            help="Column to keep out of the selection.",
-        ),
     ] = None
     scale: Annotated[
         Scale,
@@ -155,15 +136,19 @@ class SelectOptions:
         Transform | None,
         typer.Option("--transform", rich_help_panel=_DATA, help=TRANSFORM_HELP, show_default=False),
     ] = None
-    drop_text: Annotated[
-        bool,
-        typer.Option(
-            "--drop-text", rich_help_panel=_DATA, help="Leave out columns that are not numbers."
-        ),
-    ] = False
     impute: Annotated[
         Impute | None,
-        typer.Option("--impute", rich_help_panel=_DATA, help="What replaces missing values."),
+        typer.Option("--missing", "--impute", rich_help_panel=_DATA, help=weighing.MISSING_HELP),
+    ] = None
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights", rich_help_panel=_DATA, metavar="COLUMN", help=weighing.WEIGHTS_HELP
+        ),
+    ] = None
+    batch: Annotated[
+        str | None,
+        typer.Option("--batch", rich_help_panel=_DATA, metavar="COLUMN", help=weighing.BATCH_HELP),
     ] = None
     memory: Annotated[
         str | None,
@@ -295,14 +280,18 @@ class SelectOptions:
 
 def select(options: SelectOptions) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
+    impute = None if options.impute is Impute.ERROR else options.impute
+    options = replace(options, data=spooled(options.data), impute=impute)
     chosen = find_method(options.method)
-    include, exclude = options.include or [], options.exclude or []
-    constraining.check_constraints(chosen.name, include, exclude)
+    constraining.check_constraints(options)
     estimator = _build(options, chosen)
     shape, place = _check_results(options), find_device(options.device)
     table, values, scaling = _take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
-    constrained = constraining.constrain(estimator, table.names, include, exclude)
+    constraints = constraining.constraints_of(options, table)
+    if constraints is not None:
+        constraining.check_count(constraints, parameters_of(estimator)["n_features_to_select"])
+        estimator.set_params(constraints=constraints)
     proving.check_memory(options.prove, values, options.memory)
     estimator, choice = choosing.chosen(
         estimator, values, options.choose, options.clusters, options.seed, options.quiet
@@ -315,6 +304,7 @@ def select(options: SelectOptions) -> None:
     certificate, unproved = proving.proof(
         options.prove, values, estimator, show_progress=not options.quiet
     )
+    held = _constraints_held(options, constraints, values, table.names, estimator)
     selection = Selection(
         data=fitting.data_name(options.data),
         table=table,
@@ -327,13 +317,14 @@ def select(options: SelectOptions) -> None:
             *table.notes,
             *_seed_note(options.seed, parameters_of(estimator)),
             *choice,
-            *constrained,
+            *constraining.notes(held),
             *unproved,
         ],
         warnings=warnings,
         report=worth,
         transform=options.transform,
         certificate=certificate,
+        constraints=held,
     )
     for message in warnings:
         print_warning(message)
@@ -344,7 +335,21 @@ def select(options: SelectOptions) -> None:
         if options.as_json:
             print_json(as_record(selection))
         elif not options.quiet:
-            _print(output_console(), selection, options, written)
+            print_answer(output_console(), selection, options, written)
+
+
+def _constraints_held(
+    options: SelectOptions, constraints: Any, values: Any, names: list[str], estimator: Any
+) -> dict[str, Any] | None:
+    """Return which constraints held, and with --prove what they cost."""
+    kept = estimator.get_support().nonzero()[0].tolist()
+    found = []
+    if constraints is not None and options.prove is not None:
+        wanted = parameters_of(estimator)["n_features_to_select"]
+        count = wanted if isinstance(wanted, int) else len(kept)
+        with proving.proving(not options.quiet):
+            found = constraining.prices(constraints, values, names, count, options.prove)
+    return constraining.record(constraints, names, kept, found)
 
 
 def _build(options: SelectOptions, chosen: "Method") -> Any:
@@ -370,7 +375,7 @@ def _check_results(options: SelectOptions) -> tuple[int, int] | None:
             Output("--report", options.report, Kind.PAGE),
             Output("--save", options.save, Kind.MODEL),
         ],
-        [options.data],
+        [options.data, *options.constraint_files],
     )
     shape = reporting.parse_image_shape(options.image_shape)
     if shape is not None and options.report is None:
@@ -380,21 +385,29 @@ def _check_results(options: SelectOptions) -> tuple[int, int] | None:
 
 def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
     """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
-    how = streaming.Preparation(options.transform, options.scale, options.impute)
-    source = streaming.open_if_large(
-        options.data,
-        estimator,
-        label=options.label,
-        drop_text=options.drop_text,
-        memory=options.memory,
+    how = streaming.Preparation(
+        options.transform,
+        options.scale,
+        options.impute,
+        weighing.Weighing(options.weights, options.batch),
     )
-    table: Table | None
-    if source is None:
-        table = fitting.load_table(
-            options.data, options.label, options.drop_text, options.impute, options.memory
+    weighing.set_missing(estimator, options.impute)
+    layout = how.weighing.in_layout(options.layout())
+    table: Table | None = None
+    try:
+        source = streaming.open_if_large(
+            options.data, estimator, layout=layout, memory=options.memory
         )
+        if source is None:
+            table = fitting.load_table(
+                options.data, layout, options.impute, options.memory, estimates=True
+            )
+    except CommandError as error:
+        raise how.weighing.told(error) from error
+    if table is not None:
         streaming.check_whole(table, estimator, options.memory)
     else:
+        assert source is not None
         count = parameters_of(estimator).get("n_features_to_select")
         fitting.check_count(count, source.n_features)
         table = streaming.whole_table(source, how)
@@ -405,8 +418,25 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
                 print_note(streaming.announcement(source, reading))
             return streaming.take_in(source, reading, how, show_progress=not options.quiet)
     fitting.check_table(table, estimator)
-    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
-    return table, values, scaling
+    return (table, *_prepare(options, how, table, estimator))
+
+
+def _prepare(
+    options: SelectOptions, how: streaming.Preparation, table: "Table", estimator: Any
+) -> tuple[Any, str]:
+    """Return what to fit of a table in memory, and in words how it was scaled."""
+    given = how.weighing.of_table(table)
+    if not given and options.impute not in fitting.ESTIMATES:
+        return fitting.prepare(table, options.data, options.transform, options.scale)
+    if options.impute in fitting.ESTIMATES and options.transform is Transform.RANK:
+        raise CommandError("--transform rank needs all values of a column: use --missing mean")
+    data = options.data or fitting.BUNDLED_NAME
+    values = fitting.transformed(table.values, data, options.transform, table.names)
+    values, scaling, notes = weighing.weighed(
+        values, given, options.impute, options.scale, estimator
+    )
+    table.notes.extend(notes)
+    return values, fitting.told_with(options.transform, scaling)
 
 
 def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
@@ -442,34 +472,24 @@ def _write_more(
 ) -> None:
     """Write the report and the model, where they were asked for."""
     if options.report is not None:
-        filling = options.impute and options.impute.value
+        filling = fitting.filling_of(options.impute)
         request = reporting.Request(
             target=options.report,
             source=options.data,
-            label=options.label,
             image_shape=shape,
             points=options.path_points,
-            reading={"drop_text": options.drop_text, "impute": filling},
+            reading=_reading(options) | ({"impute": filling} if filling else {}),
             show_progress=not options.quiet,
             command=command_of("select", options),
+            weighing=weighing.Weighing(options.weights, options.batch).parameters,
+            estimated=options.impute in fitting.ESTIMATES,
         )
         reporting.write_report(request, selection, values)
     if options.save is not None:
         saving.write_model(options.save, selection, options.impute)
 
 
-def _print(
-    console: Console, selection: Selection, options: SelectOptions, written: list[Path]
-) -> None:
-    """Print the answer for a person, and what was written."""
-    print_selection(
-        console,
-        selection,
-        options.top,
-        scores=options.scores,
-        verbose=options.verbose,
-        next_step=next_step(selection, options),
-    )
-    print_components(console, selection)
-    for path in written:
-        console.print(Text(f"wrote {path}"), soft_wrap=True)
+def _reading(options: SelectOptions) -> dict[str, Any]:
+    """Return the parameters of ``read_table``, with the columns of weights and batches."""
+    layout = weighing.Weighing(options.weights, options.batch).in_layout(options.layout())
+    return options.reading() | ({"ids": list(layout.ids)} if layout.ids else {})

@@ -12,6 +12,7 @@ from jointsparse.methods.passes import median_of, samples_of, solve_by_passes
 from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import solve_samples
+from jointsparse.solvers.convex_samples_free import solve_samples_free
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
@@ -62,6 +63,8 @@ class AWSPCA(SampleLossSelector):
         Largest number of iterations: steps of the splitting solver, or sets of weights.
     random_state : int, RandomState instance or None, default=None
         Not used; for symmetry with the other methods.
+    :shared: missing
+    :shared: scale
 
     Attributes
     ----------
@@ -124,6 +127,8 @@ class AWSPCA(SampleLossSelector):
         tol: float = 1e-4,
         max_iter: int = 1000,
         random_state: Any = None,
+        missing: str = "error",
+        scale: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.psd = psd
@@ -137,6 +142,8 @@ class AWSPCA(SampleLossSelector):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.missing = missing
+        self.scale = scale
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         solution, scores = super()._solve(moments)
@@ -148,9 +155,11 @@ class AWSPCA(SampleLossSelector):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return solve_by_passes(elsewhere, lam, 0.0, **limits)
-        if not self.psd or self.solver == "splitting":
-            spectrum = self._sample_spectrum(moments)
-            return solve_samples(dense_samples(moments), spectrum, lam, 0.0, psd=self.psd, **limits)
+        if not self.psd:
+            return solve_samples_free(dense_samples(moments), lam, 0.0, **limits)
+        if self.solver == "splitting":
+            spectrum = moments.native.spectrum
+            return solve_samples(dense_samples(moments), spectrum, lam, 0.0, **limits)
         return solve_samples_on_cone(
             self._data(moments), lam, 0.0, spectrum=lambda: moments.native.spectrum, **limits
         )

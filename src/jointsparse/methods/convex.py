@@ -264,12 +264,6 @@ class ConvexSelector(Selector):
         spectrum: Spectrum = moments.cache[key]
         return spectrum
 
-    def _sample_spectrum(self, moments: Moments) -> Spectrum:
-        """Return the eigendecomposition of S: thin where the cone does not need all of it."""
-        native = moments.native
-        spectrum: Spectrum = native.spectrum if self._on_cone else native.thin_spectrum
-        return spectrum
-
     def _solve_for_count(self, moments: Moments) -> Solution:
         """Find, by bisection, the penalty whose solution has exactly the wanted support."""
         if not is_number(self.n_features_to_select, Integral):

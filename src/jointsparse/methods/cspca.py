@@ -9,6 +9,7 @@ from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
 from jointsparse.methods.wide_samples import by_products
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import solve_samples
+from jointsparse.solvers.convex_samples_free import solve_samples_free
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
@@ -69,6 +70,8 @@ class CSPCA(SampleLossSelector):
         Largest number of iterations: steps of the splitting solver, or sets of weights.
     random_state : int, RandomState instance or None, default=None
         Random start of the published algorithm; None starts from the identity.
+    :shared: missing
+    :shared: scale
 
     Attributes
     ----------
@@ -142,6 +145,8 @@ class CSPCA(SampleLossSelector):
         tol: float = 1e-4,
         max_iter: int = 1000,
         random_state: Any = None,
+        missing: str = "error",
+        scale: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.eta = eta
@@ -156,17 +161,19 @@ class CSPCA(SampleLossSelector):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.missing = missing
+        self.scale = scale
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return solve_by_passes(elsewhere, lam, self.eta_, **limits)
-        if not self.psd or self.solver == "splitting":
-            spectrum = self._sample_spectrum(moments)
-            return solve_samples(
-                dense_samples(moments), spectrum, lam, self.eta_, psd=self.psd, **limits
-            )
+        if not self.psd:
+            return solve_samples_free(dense_samples(moments), lam, self.eta_, **limits)
+        if self.solver == "splitting":
+            spectrum = moments.native.spectrum
+            return solve_samples(dense_samples(moments), spectrum, lam, self.eta_, **limits)
         try:
             return solve_samples_on_cone(
                 self._data(moments),

@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from jointsparse.device import is_device_array
+from jointsparse.device import is_device_array, on_accelerator
 from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_dense, moments_to_fit
-from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.online import Online
+from jointsparse.methods.preparing import note_preparation, prepared_moments
+from jointsparse.methods.ranking import Ranked
+from jointsparse.methods.samples import takes_missing, valid_samples
+from jointsparse.methods.scaling import scaled_moments, scaled_source
 from jointsparse.moments import Moments
 from jointsparse.notices import warn_caller
 from jointsparse.selection import by_score
@@ -22,12 +26,15 @@ from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
 
 
-class MomentsEstimator(BaseEstimator):
+class MomentsEstimator(Online, Ranked, BaseEstimator):
     """Base of all methods; they see the data through its :class:`Moments`.
 
     A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not
     enough.
     """
+
+    # What runs on the host although the samples are on a device, in words; nothing in most.
+    _on_host = ""
 
     def _fit(self, moments: Moments) -> Self:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -56,7 +63,7 @@ class MomentsEstimator(BaseEstimator):
         if sp.issparse(moments.data):
             check_dense(self, moments.n_samples, moments.n_features)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None) -> Self:
         """Fit the method to samples.
 
         Parameters
@@ -67,18 +74,26 @@ class MomentsEstimator(BaseEstimator):
             file or folder, which need not fit in memory (see :func:`open_source`).
         y : ignored
             For compatibility with scikit-learn.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights, at least 0. Whole numbers are counts: a sample of weight 2 is there twice, one
+            of weight 0 is not. Others are divided by their mean, so that only their ratios matter.
+        batch : array-like of shape (n_samples,) or None, default=None
+            Which samples were measured together: numbers or words. The fit is to what varies
+            *within* batches.
 
         Returns
         -------
         self
         """
         with all_or_nothing(self):
-            moments = self.moments_of(X, y)
-            self._note_features(moments)
-            return self._fit(moments)
+            moments = self.moments_of(X, y, sample_weight=sample_weight, batch=batch)
+            self._tell_what_runs_on_the_host(moments)
+            return self.fit_moments(moments)
 
-    def moments_of(self, X: Any, y: Any = None) -> Moments:
-        """Return the moments of samples, checked as ``fit`` does.
+    def moments_of(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None
+    ) -> Moments:
+        """Return the moments of samples, checked and scaled as ``fit`` does.
 
         Parameters
         ----------
@@ -86,13 +101,38 @@ class MomentsEstimator(BaseEstimator):
             Samples, one per row. Not modified.
         y : ignored
             Used by methods that want classes.
+        sample_weight, batch : array-like of shape (n_samples,) or None, default=None
+            As in ``fit``.
 
         Returns
         -------
         Moments
         """
+        scale, missing = getattr(self, "scale", None), getattr(self, "missing", "error")
+        if sample_weight is not None or batch is not None or takes_missing(self):
+            moments = prepared_moments(
+                self, self._given(X), sample_weight=sample_weight, batch=batch, missing=missing
+            )
+        else:
+            moments = self._moments_of(X, scale)
+        return scaled_moments(moments, scale)
+
+    def _given(self, X: Any) -> Any:
+        """Return samples as a source, checked but for missing values; tensors as they are."""
         if is_streamed(X):
-            moments = moments_to_fit(as_source(X), self)
+            return as_source(X)
+        with unchanged(self):
+            samples = valid_samples(self, X, fitting=True)
+            names = getattr(self, "feature_names_in_", None)
+        return samples if is_device_array(samples) else ArraySource(samples, names)
+
+    def _moments_of(self, X: Any, scale: str | None) -> Moments:
+        """Return the moments of samples that count once each, without missing values."""
+        if is_streamed(X):
+            source = as_source(X)
+            at_hand = source.array is not None
+            moments = moments_to_fit(source if at_hand else scaled_source(source, scale), self)
+            moments.scale = None if at_hand else scale
             if moments.n_samples < 2:
                 raise ValueError(f"{as_source(X).name} has one row; at least two are needed")
             return moments
@@ -117,8 +157,16 @@ class MomentsEstimator(BaseEstimator):
         self
         """
         with all_or_nothing(self):
+            self._forget()
             self._note_features(moments)
-            return self._fit(moments)
+            return self._fit(scaled_moments(moments, getattr(self, "scale", None)))
+
+    def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
+        if self._on_host and on_accelerator(moments.data):
+            warn_caller(
+                f"{type(self).__name__}: mean and scatter matrix are computed on the device, "
+                f"{self._on_host} on the host"
+            )
 
     def _note_features(self, moments: Moments) -> None:
         self.n_features_in_ = moments.n_features
@@ -126,6 +174,7 @@ class MomentsEstimator(BaseEstimator):
             self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        note_preparation(self, moments)
 
     def _record(self, solution: Solution) -> None:
         """Keep what the solver says about its run; warn where it did not converge."""

@@ -59,6 +59,8 @@ class GreedySelector(Selector):
     :shared: constraints
     tol : float, default=1e-9
         Share of its variance below which a feature counts as determined by the picks.
+    :shared: missing
+    :shared: scale
 
     Attributes
     ----------
@@ -118,6 +120,8 @@ class GreedySelector(Selector):
         n_features_to_select: int | float | str = "auto",
         constraints: Constraints | None = None,
         tol: float = DETERMINED,
+        missing: str = "error",
+        scale: str | None = None,
     ) -> None:
         self.target = target
         self.n_components = n_components
@@ -125,6 +129,8 @@ class GreedySelector(Selector):
         self.n_features_to_select = n_features_to_select
         self.constraints = constraints
         self.tol = tol
+        self.missing = missing
+        self.scale = scale
 
     def _takes_products(self) -> bool:
         return True

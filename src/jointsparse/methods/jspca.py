@@ -81,6 +81,7 @@ class JSPCA(ComponentsMethod):
     warm_start : bool, default=False
         Start from Q and P of the previous call to ``fit``, where their shapes are right and their
         objective is not above that of the first answer to the usual start; ``solver="exact"`` only.
+    :shared: missing
 
     Attributes
     ----------
@@ -163,6 +164,8 @@ class JSPCA(ComponentsMethod):
     recovery_: FloatArray
     _state: tuple[FloatArray, FloatArray] | None = None  # Q and P of the last fit, as solved
 
+    _on_host = "the components"
+
     def __init__(
         self,
         *,
@@ -175,6 +178,7 @@ class JSPCA(ComponentsMethod):
         tol: float = 1e-5,
         max_iter: int = 1000,
         warm_start: bool = False,
+        missing: str = "error",
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -185,6 +189,7 @@ class JSPCA(ComponentsMethod):
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
+        self.missing = missing
 
     def _keep_order(self) -> bool:
         return self.solver == "published"

@@ -81,6 +81,7 @@ class SPCA(ComponentsMethod):
     certify : bool or float, default=False
         With ``n_nonzero``: find each component by a search that proves how much better another
         could be, for at most so many seconds (True: 60) for each. See the notes.
+    :shared: missing
 
     Attributes
     ----------
@@ -184,6 +185,8 @@ class SPCA(ComponentsMethod):
     alpha_: FloatArray
     _state: tuple[FloatArray, FloatArray] | None = None  # A and B of the last fit
 
+    _on_host = "the components"
+
     def __init__(
         self,
         *,
@@ -196,6 +199,7 @@ class SPCA(ComponentsMethod):
         max_iter: int = 1000,
         warm_start: bool = False,
         certify: bool | float = False,
+        missing: str = "error",
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -206,6 +210,7 @@ class SPCA(ComponentsMethod):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.certify = certify
+        self.missing = missing
 
     def _keep_order(self) -> bool:
         return bool(self.certify) or self._named_one_by_one()

@@ -87,6 +87,8 @@ class SPCAPSD(ConvexSelector):
     random_state : int, RandomState instance or None, default=None
         Random start of the published algorithm; None starts from the identity. The exact solver
         uses no random numbers.
+    :shared: missing
+    :shared: scale
 
     Attributes
     ----------
@@ -174,6 +176,8 @@ class SPCAPSD(ConvexSelector):
         max_iter: int = 1000,
         warm_start: bool = False,
         random_state: Any = None,
+        missing: str = "error",
+        scale: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.eta = eta
@@ -188,6 +192,8 @@ class SPCAPSD(ConvexSelector):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
+        self.missing = missing
+        self.scale = scale
 
     _loss = "squared"
     _slope = SQUARED_LOSS_SLOPE

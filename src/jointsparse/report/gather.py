@@ -221,8 +221,8 @@ class Fitted:
         kept = order[self.kept[order]]
         if self.values is None or is_streamed(self.values) or kept.size > MOST_MEASURED:
             return None
-        values = as_samples(self.values).values
-        original = None if original is None else as_samples(original).values
+        values = as_samples(self.values, missing=True).values
+        original = None if original is None else as_samples(original, missing=True).values
         if original is not None and original.shape != values.shape:
             original = None  # steps before may have dropped or made features
         return look_at(values, kept, original=original, labels=y, sample_names=sample_names)

@@ -161,7 +161,17 @@ def _dense(values: Any, rows: IntArray, columns: IntArray) -> FloatArray:
     part = values[rows]
     part = part[:, columns]
     part = part.toarray() if hasattr(part, "toarray") else to_host(part)
-    return np.asarray(part, dtype=np.float64)
+    return _filled(np.asarray(part, dtype=np.float64))
+
+
+def _filled(part: FloatArray) -> FloatArray:
+    """Return samples with the mean in place of what is missing: in a picture it says nothing."""
+    missing = np.isnan(part)
+    if not missing.any():
+        return part
+    known = np.maximum((~missing).sum(axis=0), 1)
+    means = np.where(missing, 0.0, part).sum(axis=0) / known
+    return np.where(missing, means, part)
 
 
 def _random_set(rng: np.random.Generator, values: Any, size: int) -> IntArray:
@@ -206,8 +216,10 @@ def _leaves(scaled: FloatArray) -> IntArray:
 def _maps(values: Any, rows: IntArray, kept: IntArray) -> tuple[FloatArray, FloatArray, float]:
     """Return the map of all features, that of the kept ones turned onto it, and their likeness."""
     part = values[rows]
+    if not hasattr(part, "toarray"):
+        part = _filled(np.asarray(to_host(part), dtype=np.float64))
     inner = part @ part.T
-    inner = inner.toarray() if hasattr(inner, "toarray") else to_host(inner)
+    inner = inner.toarray() if hasattr(inner, "toarray") else inner
     everything = _map_of_inner(np.asarray(inner, dtype=np.float64))
     own = _first_two(_dense(values, rows, kept))
     u, _, vt = np.linalg.svd(own.T @ everything)
@@ -245,9 +257,6 @@ def _classes(labels: Any, rows: IntArray) -> tuple[list[str] | None, list[str]]:
 
 
 def _spread(column: FloatArray) -> Distribution:
-    finite = column[np.isfinite(column)]
-    if finite.size == 0:
-        return Distribution(np.zeros(BINS, dtype=np.int64), np.nan, np.nan, np.nan)
-    counts, _ = np.histogram(finite, bins=BINS)
-    lowest, median, highest = (float(x) for x in np.quantile(finite, [0, 0.5, 1]))
+    counts, _ = np.histogram(column, bins=BINS)
+    lowest, median, highest = (float(x) for x in np.quantile(column, [0, 0.5, 1]))
     return Distribution(counts, lowest, median, highest)

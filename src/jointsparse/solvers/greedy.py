@@ -46,6 +46,7 @@ from jointsparse.solvers.subset.rules import Room, Rules
 
 DETERMINED = 1e-9  # share of its variance below which a feature is determined by the picks
 TIE = 1e-8  # relative difference of scores that rounding may make
+SINGLE_TIE = 1e-6  # … that of columns centred in single precision, whose unit is 6e-8
 EXPLAINED = 1e-20  # share of the target below which nothing of it is left
 DIGITS = 1e-5  # a downdated number this much smaller than it was may need to be computed anew
 NO_DIGITS = 1e-10  # this much smaller, it may be anything
@@ -357,6 +358,7 @@ class _Run:
         self.groups: list[tuple[int, ...]] = []
         self.noise = None if noise is None else columns.here(noise)
         self.xp = columns.xp
+        self.tie = SINGLE_TIE if columns.single else TIE
         self.picks: list[int] = []
         self.curve: list[float] = []
         self.gains: list[float] = []
@@ -425,7 +427,7 @@ class _Run:
             score = self.xp.where(score >= (1 - near) * top, alone, 0.0)
             top = float(self.xp.max(score))
         # Counted, because not every library finds the first of several equal truth values.
-        return int(self.xp.argmax(self.xp.astype(score >= (1 - TIE) * top, self.xp.int8)))
+        return int(self.xp.argmax(self.xp.astype(score >= (1 - self.tie) * top, self.xp.int8)))
 
     def scores(self) -> Array:
         """Return the scores of all features, computed anew where cancellation has cost digits."""

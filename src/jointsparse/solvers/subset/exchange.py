@@ -32,6 +32,9 @@ from jointsparse.solvers.subset.whole_groups import without_each_unit
 
 GAIN = 1e-10  # share of the target below which an exchange is not worth making
 TIE = 1e-8  # relative difference of gains that rounding may make
+# Beginnings besides the greedy picks: with ten of them the best of ten random ones is reached on
+# all tables tried (digits, 20 of 61: 67.6 % instead of 66.5 %), in less than the time of a fit.
+STARTS, STARTS_UP_TO = 10, 20
 
 
 @dataclass(frozen=True)
@@ -325,31 +328,51 @@ def explained_curve(problem: SubsetProblem, order: IntArray, weights: FloatArray
     return np.clip(np.maximum.accumulate(curve), 0.0, 1.0) if curve else np.zeros(0)
 
 
-def good_set(problem: SubsetProblem, size: int, rules: Rules | None = None) -> FoundSet:
-    """Return a set by greedy picks and exchanges; with prices by the better of two beginnings."""
+def good_set(
+    problem: SubsetProblem, size: int, rules: Rules | None = None, *, starts: int | None = None
+) -> FoundSet:
+    """Return the best of some sets by exchanges.
+
+    They begin with greedy picks (with prices also for each unit of the price) and with sets spread
+    over all features.
+
+    Parameters
+    ----------
+    problem : SubsetProblem
+        Features and target.
+    size : int
+        Number of features.
+    rules : Rules or None
+        Constraints.
+    starts : int or None
+        How many sets of the second kind; None is a few where that takes no time to speak of.
+    """
     rules = rules or Rules.none(problem.n_features)
+    starts = starts if starts is not None else STARTS if size <= STARTS_UP_TO else 0
+    beginnings = [greedy_set(problem, size, rules).features]
+    if rules.costs is not None:
+        beginnings.append(greedy_set(problem, size, rules, per_price=True).features)
+    beginnings += spread_sets(problem, size, rules, starts)
     best = None
-    for per_price in (False, True) if rules.costs is not None else (False,):
-        found = greedy_set(problem, size, rules, per_price=per_price)
-        found = _exchanged_and_filled(problem, found, size, rules)
-        if best is None or found.value > best.value:
+    for beginning in beginnings:
+        found = _exchanged_and_filled(problem, beginning, size, rules)
+        if best is None or found.value > best.value + GAIN:
             best = found
     assert best is not None
     return _exchanged_units(problem, best, size, rules) if rules.wholes else best
 
 
 def _exchanged_and_filled(
-    problem: SubsetProblem, found: FoundSet, size: int, rules: Rules
+    problem: SubsetProblem, features: IntArray, size: int, rules: Rules
 ) -> FoundSet:
     """Exchange members, and fill up where an exchange has made room for another one."""
     swaps = 0
     while True:
-        found = exchange(problem, found.features, rules)
+        found = exchange(problem, features, rules)
         swaps += found.swaps
-        longer = greedy_set(problem, size, rules, start=found.features)
-        if longer.features.size == found.features.size:
+        features = greedy_set(problem, size, rules, start=found.features).features
+        if features.size == found.features.size:
             return FoundSet(found.features, found.value, swaps)
-        found = longer
 
 
 def _exchanged_units(problem: SubsetProblem, best: FoundSet, size: int, rules: Rules) -> FoundSet:
@@ -373,3 +396,25 @@ def _refilled(problem: SubsetProblem, rest: list[int], rules: Rules, size: int) 
     """Return the better of two ways to fill up what a unit has left."""
     ways = (greedy_set(problem, size, rules, start=rest, per_price=p) for p in (False, True))
     return max(ways, key=lambda found: found.value).features
+
+
+def spread_sets(problem: SubsetProblem, size: int, rules: Rules, count: int) -> list[IntArray]:
+    """Return sets that are far from each other: every so-manieth feature by its gain alone.
+
+    Unlike random ones they do not depend on the order of the features.
+    """
+    live = np.flatnonzero(rules.allowed & problem.live)
+    live = live[~np.isin(live, rules.include)]
+    order = live[np.argsort(-problem.gains[live], kind="stable")]
+    missing = min(size - len(rules.include), order.size)
+    if missing < 1 or order.size == missing or rules.wholes:
+        return []
+    found = []
+    for start in range(count):
+        places = ((np.arange(missing) + (start + 0.5) / count) * order.size / missing).astype(int)
+        chosen = list(rules.include)
+        for feature in order[places].tolist():
+            if not rules.coupled or rules.left_over(chosen)[feature]:
+                chosen.append(feature)
+        found.append(np.array(chosen, dtype=np.int64))
+    return found

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.subset.bounds import MORE, components_bound, largest_without, top_sum
-from jointsparse.solvers.subset.exchange import FoundSet, exchange, good_set
+from jointsparse.solvers.subset.exchange import STARTS, FoundSet, exchange, good_set
 from jointsparse.solvers.subset.joint_bound import JointBound
 from jointsparse.solvers.subset.nodes import Nodes, Table
 from jointsparse.solvers.subset.pairs import bounds_by_pairs, gains_of_pairs
@@ -113,7 +113,7 @@ class SubsetSearch:
         self.rules = rules or Rules.none(problem.n_features)
         self.size = min(size, self.rules.most_features())
         self.tol = tol
-        self.best = start or good_set(problem, self.size, self.rules)
+        self.best = start or good_set(problem, self.size, self.rules, starts=STARTS)
         self.nodes, self.seconds = 0, 0.0
         self.closed = self.best.value  # largest bound of what will not be looked at again
         self.method = "principal components"
