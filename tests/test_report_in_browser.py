@@ -9,7 +9,15 @@ from browser import chromium
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.preprocessing import StandardScaler
 
-from jointsparse import SPCAPSD, GreedySelector, RegularizationPath, Report, regularization_path
+from jointsparse import (
+    SPCAPSD,
+    GreedySelector,
+    RegularizationPath,
+    Report,
+    compare_methods,
+    regularization_path,
+)
+from jointsparse.report.comparison import save_comparison
 
 pytestmark = pytest.mark.slow
 
@@ -330,4 +338,30 @@ def test_a_hundred_thousand_features(browser, tmp_path):
     )
     assert time.perf_counter() - started < 3
     assert last in text_of(browser, "rows")
+    assert_quiet(browser, file)
+
+
+@pytest.mark.parametrize("width", [360, 500, 1000])
+def test_a_comparison_prints_nothing_over_anything(browser, tmp_path, width):
+    X = load_breast_cancer(as_frame=True).data
+    methods = {"greedy": GreedySelector(), "spca-psd": SPCAPSD()}
+    found = compare_methods(methods, X, n_features_to_select=5, n_subsamples=2)
+    file = tmp_path / "compare.html"
+    save_comparison(file, found, title="Methods side by side")
+    browser.open(file)
+    browser.resize(width, phone=width < 500)
+    wide, cells = browser.run(
+        "const box = (e) => { const r = document.createRange(); r.selectNodeContents(e);"
+        "const b = r.getBoundingClientRect(); return [b.left, b.right, b.top, b.bottom]; };"
+        "return [document.documentElement.scrollWidth,"
+        "Array.from(document.querySelectorAll('table'), (t) => "
+        "Array.from(t.querySelectorAll('th, td'), box))]"
+    )
+    browser.phone(0)
+    assert wide <= width
+    for table in cells:
+        for i, (left, right, top, bottom) in enumerate(table):
+            for other in table[:i]:
+                apart = left >= other[1] or right <= other[0] or top >= other[3] - 1
+                assert apart or bottom <= other[2] + 1
     assert_quiet(browser, file)
