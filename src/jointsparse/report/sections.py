@@ -287,6 +287,7 @@ def how_many_words(found: Findings) -> str:
         f"{short_percent(worth.own)} of the others in new samples"
     )
     if known.sizes[best] == n_kept or known.r2[best] <= worth.own:
-        return f"{text}; no other number that was tried does better."
+        other = "smaller" if known.sizes[-1] <= n_kept else "other"
+        return f"{text}; no {other} number that was tried does better."
     number = counted(int(known.sizes[best]), "feature")
     return f"{text}; the most is {percent(float(known.r2[best]), 0)}, with {number}."

@@ -344,7 +344,7 @@
   }
 
   // ---- what is folded is printed, and opened by a link to it ----
-  window.addEventListener("beforeprint", () => { byId("folded").open = true; });
+  window.addEventListener("beforeprint", () => { byId("folded").open = byId("meaning").open = true; });
   const unfold = () => { if (["#experts", "#path", "#solver", "#made"].includes(location.hash)) byId("folded").open = true; };
   window.addEventListener("hashchange", unfold);
   unfold();
