@@ -41,7 +41,6 @@ def _flag(hint: Any) -> str:
     for part in get_args(hint)[1:]:
         # In an annotation Typer takes what stands first, else a default, for the name.
         if isinstance(part, OptionInfo):
-            return next(
-                name for name in (part.default, *(part.param_decls or ())) if str(name)[:2] == "--"
-            )
+            names = [str(name) for name in (part.default, *(part.param_decls or ()))]
+            return next(name for name in names if name.startswith("--"))
     return ""
