@@ -23,6 +23,8 @@ _HOMES = {method.class_name: method.module for method in registry.methods().valu
     "SetCertificate": "jointsparse.methods.set_certificate",
     "certify_set": "jointsparse.methods.set_certificate",
     "Moments": "jointsparse.moments",
+    "SpatialSign": "jointsparse.methods.robust_steps",
+    "Wrap": "jointsparse.methods.robust_steps",
     "open_source": "jointsparse.sources",
     "Comparison": "jointsparse.model_selection",
     "ParameterChoice": "jointsparse.model_selection",

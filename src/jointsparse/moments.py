@@ -22,6 +22,7 @@ from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, without_offsets
+from jointsparse.robust.learning import ROBUST, robust_samples
 from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
@@ -31,7 +32,6 @@ from jointsparse.sources.refusals import check_memory
 from jointsparse.sources.refusals import not_finite as not_finite
 from jointsparse.sources.sums import (
     NotFiniteError,
-    Sums,
     add_halves,
     add_sums,
     fold_halves,
@@ -267,7 +267,7 @@ class Moments:
         return centred
 
     @classmethod
-    def from_data(cls, X: Any) -> Self:
+    def from_data(cls, X: Any, *, robust: str | None = None) -> Self:
         """Compute the moments of samples.
 
         Parameters
@@ -276,7 +276,14 @@ class Moments:
             Samples, one per row. Never modified; sparse data are never made dense, and tensors of
             PyTorch and arrays of CuPy stay on their device. A source, or the path of a file or
             folder, is read once, block by block, and not kept.
+        robust : {None, "samples", "cells"}, default=None
+            Bound what outliers can do first, as :class:`SpatialSign` or :class:`Wrap` does.
         """
+        if robust is not None:
+            X, how = robust_samples(X, robust)
+            moments = cls.from_data(X)
+            moments.cache[ROBUST] = how
+            return moments
         if is_device_array(X):
             device = DeviceMoments(checked_samples(X))
             moments = cls(device.n_samples, to_host(device.mean), data=device.data)
@@ -307,8 +314,8 @@ class Moments:
         if halves is None:
             raise table_error(source.name, "has no rows.")
         whole = sum(halves[1:], start=halves[0])
-        one, other = (_of_sums(half, source.feature_names) for half in halves)
         names = source.feature_names
+        one, other = (Moments(h.n, h.mean, Checked(h.complete()), names) for h in halves)
         scatter = Checked(whole.complete())
         moments = cls(whole.n, whole.mean, scatter, names, halves=(one, other))
         moments.dtype = _kept_type(source.dtype)
@@ -490,7 +497,3 @@ def _times(data: Any, factors: FloatArray) -> Any:
     if sp.issparse(data):
         return data @ sp.diags_array(factors)
     return data * like(factors, data)
-
-
-def _of_sums(sums: Sums, feature_names: Any) -> Moments:
-    return Moments(sums.n, sums.mean, Checked(sums.complete()), feature_names)

@@ -198,6 +198,7 @@ def _trusted() -> list[str]:
 
     from jointsparse.extremes import Extremes
     from jointsparse.methods.kernel_fssl import KernelFSSL
+    from jointsparse.methods.robust_steps import SpatialSign, Wrap
     from jointsparse.methods.select_features import SelectFeatures
     from jointsparse.selection_report import SelectionReport, StandIns
     from jointsparse.solvers.subset.constraints import Constraints
@@ -205,6 +206,7 @@ def _trusted() -> list[str]:
 
     estimators = {f"{m.module}.{m.class_name}" for m in registry.methods().values()}
     kept = {Constraints, Extremes, KernelFSSL, SelectFeatures, SelectionReport, StandIns, Worth}
+    kept |= {SpatialSign, Wrap}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
     others = {f"{kind.__module__}.{kind.__qualname__}" for kind in kept | plain}
     return sorted(estimators | others)

@@ -12,8 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from jointsparse.device import is_device_array
 from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
-from jointsparse.methods.from_source import check_dense, moments_to_fit
+from jointsparse.methods.from_source import check_dense
+from jointsparse.methods.robustness import (
+    NotesOutliers,
+    made_robust_for,
+    moments_from,
+    robust_of,
+)
 from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.shared_docs import with_shared
 from jointsparse.moments import Moments
 from jointsparse.notices import warn_caller
 from jointsparse.selection import by_score
@@ -22,12 +29,17 @@ from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
 
 
-class MomentsEstimator(BaseEstimator):
+class MomentsEstimator(NotesOutliers, BaseEstimator):
     """Base of all methods; they see the data through its :class:`Moments`.
 
     A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not
     enough.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:
+            cls.__doc__ = with_shared(cls.__doc__)
 
     def _fit(self, moments: Moments) -> Self:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -92,7 +104,7 @@ class MomentsEstimator(BaseEstimator):
         Moments
         """
         if is_streamed(X):
-            moments = moments_to_fit(as_source(X), self)
+            moments = moments_from(X, self)
             if moments.n_samples < 2:
                 raise ValueError(f"{as_source(X).name} has one row; at least two are needed")
             return moments
@@ -100,7 +112,8 @@ class MomentsEstimator(BaseEstimator):
             samples = valid_samples(self, X, fitting=True)
             names = getattr(self, "feature_names_in_", None)
         # As a source: what was checked once is not checked again.
-        moments = Moments.from_data(samples if is_device_array(samples) else ArraySource(samples))
+        samples = samples if is_device_array(samples) else ArraySource(samples)
+        moments = Moments.from_data(samples, robust=robust_of(self))
         moments.feature_names = names
         return moments
 
@@ -117,6 +130,7 @@ class MomentsEstimator(BaseEstimator):
         self
         """
         with all_or_nothing(self):
+            moments = made_robust_for(self, moments)
             self._note_features(moments)
             return self._fit(moments)
 
@@ -126,6 +140,7 @@ class MomentsEstimator(BaseEstimator):
             self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        self._note_outliers(moments)
 
     def _record(self, solution: Solution) -> None:
         """Keep what the solver says about its run; warn where it did not converge."""

@@ -56,6 +56,7 @@ class GreedySelector(Selector):
     :shared: n_features_to_select
     tol : float, default=1e-9
         Share of its variance below which a feature counts as determined by the picks.
+    :shared: robust
 
     Attributes
     ----------
@@ -76,6 +77,7 @@ class GreedySelector(Selector):
         Always true.
     stopping_reason_ : str
         Why the picking stopped.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -114,12 +116,14 @@ class GreedySelector(Selector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         tol: float = DETERMINED,
+        robust: str | None = None,
     ) -> None:
         self.target = target
         self.n_components = n_components
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
         self.tol = tol
+        self.robust = robust
 
     def _takes_products(self) -> bool:
         return True

@@ -81,6 +81,7 @@ class JSPCA(ComponentsMethod):
     warm_start : bool, default=False
         Start from Q and P of the previous call to ``fit``, where their shapes are right and their
         objective is not above that of the first answer to the usual start; ``solver="exact"`` only.
+    :shared: robust
 
     Attributes
     ----------
@@ -125,6 +126,7 @@ class JSPCA(ComponentsMethod):
         are optimal for the weights D of their own residuals. "optimality_bound": what it is not
         above where ``converged_``, ``tol`` and the rounding of the scatter matrix. Neither is there
         with ``solver="published"``.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -175,6 +177,7 @@ class JSPCA(ComponentsMethod):
         tol: float = 1e-5,
         max_iter: int = 1000,
         warm_start: bool = False,
+        robust: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -185,6 +188,7 @@ class JSPCA(ComponentsMethod):
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
+        self.robust = robust
 
     def _keep_order(self) -> bool:
         return self.solver == "published"

@@ -16,11 +16,11 @@ from jointsparse.device import is_device_array, to_host
 from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.choosing import ChoosesFeatures, Model
 from jointsparse.methods.estimator import MomentsEstimator
-from jointsparse.methods.from_source import moments_to_fit
+from jointsparse.methods.robustness import ROBUST_ATTRIBUTES, made_robust_for, moments_from
 from jointsparse.methods.samples import ColumnSelector, valid_samples
 from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import projection_target
-from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources import is_streamed
 from jointsparse.sources.frames import is_frame
 
 
@@ -107,13 +107,14 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
         """
         with all_or_nothing(self):
             if is_streamed(X):
-                return self.fit_moments(moments_to_fit(as_source(X), self))
+                return self.fit_moments(moments_from(X, self))
             checked = valid_samples(self, X, fitting=True)
             self._check_wanted(self.n_features_in_)
             X = self._for_method(X, checked)
             self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
             method, values = self._method_and_its_data(X, checked)
-            return self._select(method, Moments.from_data(values), y)
+            self._take_step(method)
+            return self._select(method, Moments.from_data(self._as_fitted(values)), y)
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples, and choose the features.
@@ -128,8 +129,23 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
         self
         """
         with all_or_nothing(self):
+            moments = made_robust_for(self, moments)
             self._fit_method_to(moments)
+            self._take_step(self.estimator_)
             return self._select(self.estimator_, moments)
+
+    @property
+    def robust(self) -> str | None:
+        """What the method bounds: its parameter ``robust``, where it has one."""
+        robust: str | None = getattr(self.estimator, "robust", None)
+        return robust
+
+    def _take_step(self, method: Any) -> None:
+        """Know what the method knows about outliers; a pipeline scales before its last step."""
+        for name in ROBUST_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+            if hasattr(method, name):
+                setattr(self, name, getattr(method, name))
 
     def _fit_method_to(self, moments: Moments) -> None:
         if not hasattr(self.estimator, "fit_moments"):
@@ -161,6 +177,8 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
         method = clone(self.estimator)
         if isinstance(method, Pipeline):  # the steps before the last have scaled the data
             method = method[-1]
+        if getattr(method, "robust", None) is not None:
+            method.set_params(robust=None)  # the samples are robust already
         if isinstance(method, MomentsEstimator) and y is None:
             return _as_model(method.fit_moments(moments), moments)
         data = self._for_method(moments.data, moments.data)

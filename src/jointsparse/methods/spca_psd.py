@@ -84,6 +84,7 @@ class SPCAPSD(ConvexSelector):
     random_state : int, RandomState instance or None, default=None
         Random start of the published algorithm; None starts from the identity. The exact solver
         uses no random numbers.
+    :shared: robust
 
     Attributes
     ----------
@@ -118,6 +119,7 @@ class SPCAPSD(ConvexSelector):
     diagnostics_ : dict
         Rank of Ω, residuals, step size; of the exact solver also "optimality", ``duality_gap_``
         again, and "optimality_bound", ``tol``, which it is not above where ``converged_``.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -170,6 +172,7 @@ class SPCAPSD(ConvexSelector):
         max_iter: int = 1000,
         warm_start: bool = False,
         random_state: Any = None,
+        robust: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.eta = eta
@@ -183,6 +186,7 @@ class SPCAPSD(ConvexSelector):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
+        self.robust = robust
 
     _loss = "squared"
     _slope = SQUARED_LOSS_SLOPE

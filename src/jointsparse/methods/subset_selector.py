@@ -74,6 +74,7 @@ class SubsetSelector(Selector):
         Nodes for the search; the same number gives the same result. None is no limit.
     tol : float, default=1e-9
         Share of the target to which a set is proved to be the best.
+    :shared: robust
 
     Attributes
     ----------
@@ -114,6 +115,7 @@ class SubsetSelector(Selector):
         Always true: a search that ends at a limit leaves a valid bound.
     stopping_reason_ : str
         Why the search ended.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -160,6 +162,7 @@ class SubsetSelector(Selector):
         time_limit: float | None = 10.0,
         max_nodes: int | None = None,
         tol: float = 1e-9,
+        robust: str | None = None,
     ) -> None:
         self.n_features_to_select = n_features_to_select
         self.search = search
@@ -169,6 +172,7 @@ class SubsetSelector(Selector):
         self.time_limit = time_limit
         self.max_nodes = max_nodes
         self.tol = tol
+        self.robust = robust
 
     def _outcomes(self) -> bool:
         return isinstance(self.target, str) and self.target == "outcomes"

@@ -1,0 +1,104 @@
+"""The parameter ``robust`` of methods: their samples are made robust before anything is summed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from jointsparse.arrays import FloatArray
+from jointsparse.methods.from_source import moments_to_fit
+from jointsparse.methods.robust_steps import RobustStep, step_of
+from jointsparse.moments import Moments
+from jointsparse.robust.learning import ROBUST, Robust, check_kind, robust_samples
+from jointsparse.sources import as_source
+
+ROBUST_ATTRIBUTES = ("outlier_scores_", "outliers_", "robust_step_")
+
+
+def robust_of(estimator: Any) -> str | None:
+    """Return what a method bounds: "samples", "cells", or None.
+
+    Examples
+    --------
+    >>> from jointsparse import SPCAPSD
+    >>> from jointsparse.methods.robustness import robust_of
+    >>> robust_of(SPCAPSD(robust="cells"))
+    'cells'
+    """
+    robust = getattr(estimator, "robust", None)
+    return None if robust is None else check_kind(robust)
+
+
+def moments_from(X: Any, estimator: Any) -> Moments:
+    """Return the moments of a source as a method needs them, of robust samples if it wants those.
+
+    Parameters
+    ----------
+    X : Source, path or Dask collection
+        Samples.
+    estimator : estimator
+        What they are for.
+    """
+    robust = robust_of(estimator)
+    if robust is None:
+        return moments_to_fit(as_source(X), estimator)
+    samples, how = robust_samples(X, robust)
+    moments = moments_to_fit(samples, estimator)
+    moments.cache[ROBUST] = how
+    return moments
+
+
+def made_robust_for(estimator: Any, moments: Moments) -> Moments:
+    """Return moments of robust samples where a method wants those, or say that they are not there.
+
+    Parameters
+    ----------
+    estimator : estimator
+        What they are for.
+    moments : Moments
+        Of samples as they are, or of robust ones.
+    """
+    robust = robust_of(estimator)
+    how: Robust | None = moments.cache.get(ROBUST)
+    if robust is None or (how is not None and how.rule.kind == robust):
+        return moments
+    if how is not None:
+        raise ValueError(
+            f"robust={robust!r}, and the moments are those of Moments.from_data(X, "
+            f"robust={how.rule.kind!r}): choose one of the two"
+        )
+    if not moments.has_samples or hasattr(moments.data, "transposed_times"):
+        raise ValueError(
+            f"robust={robust!r} needs the samples, not only their moments: fit it with fit(X), or "
+            f"with moments from Moments.from_data(X, robust={robust!r})"
+        )
+    key = f"{ROBUST} {robust}"
+    if key not in moments.cache:
+        moments.cache[key] = Moments.from_data(moments.data, robust=robust)
+        moments.cache[key].feature_names = moments.feature_names
+    found: Moments = moments.cache[key]
+    return found.with_labels(moments.labels)
+
+
+class NotesOutliers:
+    """Adds to a method what its robust samples say about outliers."""
+
+    outlier_scores_: FloatArray
+    outliers_: NDArray[Any]
+    robust_step_: RobustStep
+
+    def _note_outliers(self, moments: Moments) -> None:
+        """Keep the outlier scores of robust samples; forget those of an earlier fit."""
+        how: Robust | None = moments.cache.get(ROBUST)
+        if how is None:
+            for name in ROBUST_ATTRIBUTES:
+                self.__dict__.pop(name, None)
+            return
+        self.outlier_scores_, self.outliers_ = how.scores, how.outliers
+        self.robust_step_ = step_of(how)
+
+    def _as_fitted(self, values: Any) -> Any:
+        """Return checked samples as the method saw those of ``fit``."""
+        step = self.__dict__.get("robust_step_")
+        return values if step is None else step.transform(values)
