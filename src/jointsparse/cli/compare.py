@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jointsparse.cli import fitting, proving
+from jointsparse.cli import fitting, proving, robustness
 from jointsparse.cli.arguments import find_method, parse_features
 from jointsparse.cli.console import (
     Glyphs,
@@ -32,6 +32,7 @@ from jointsparse.cli.options import (
     ImputeOption,
     JsonOption,
     QuietOption,
+    RobustOption,
     ScaleOption,
     TransformOption,
 )
@@ -77,6 +78,7 @@ class CompareOptions:
     ] = None
     scale: ScaleOption = Scale.STANDARD
     transform: TransformOption = None
+    robust: RobustOption = None
     drop_text: DropTextOption = False
     impute: ImputeOption = None
     subsamples: Annotated[
@@ -125,7 +127,9 @@ def compare(options: CompareOptions) -> None:
         [options.data],
     )
     table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
-    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
+    values, scaling, _ = robustness.prepare(
+        table, options.data, options.transform, options.scale, options.robust
+    )
     proving.check_memory(options.prove, values, None)
     wanted = _count(count, table, values)
     try:

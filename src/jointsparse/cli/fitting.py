@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from jointsparse.cli.streaming import StreamedTable
     from jointsparse.io import Table
+    from jointsparse.methods.robust_steps import RobustStep
     from jointsparse.methods.set_certificate import SetCertificate
     from jointsparse.selection_report import SelectionReport
 
@@ -77,6 +78,7 @@ class Selection:
     report: "SelectionReport | None" = None
     transform: Transform | None = None
     certificate: "SetCertificate | None" = None
+    step: "RobustStep | None" = None  # what made the samples robust
 
     @property
     def model(self) -> Any:

@@ -15,6 +15,7 @@ from jointsparse.cli.components import component_records
 from jointsparse.cli.console import Glyphs, shorten_middle
 from jointsparse.cli.fitting import Selection, nothing_kept_message
 from jointsparse.cli.proving import set_record
+from jointsparse.cli.robustness import outlier_record, outliers_in_words
 from jointsparse.text import counted, percent, visible
 
 MOST_SHOWN = 30  # kept features that are shown where no number is asked for
@@ -115,6 +116,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "parameters": parameters_of(selection.estimator),
         "scale": selection.scale.value,
         "transform": selection.transform and selection.transform.value,
+        "outliers": outlier_record(selection),
         "kept": [row.feature for row in rows if row.kept],
         "verdict": None if selection.report is None else selection.report.verdict,
         "worth": _worth_record(selection),
@@ -382,7 +384,7 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
             f"{patterns_in_words(report)}; {report.n_significant} of "
             f"{counted(report.n_features, 'feature')} share something with others"
         )
-    lines |= extremes_in_words(selection)
+    lines |= extremes_in_words(selection) | outliers_in_words(selection)
     if not hasattr(selection.estimator, "set_certificate_"):  # else the set is the model
         lines["the model"] = _outcome_line(selection)
     if selection.certificate is not None:

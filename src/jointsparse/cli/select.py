@@ -8,7 +8,16 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import choosing, constraining, fitting, proving, reporting, saving, streaming
+from jointsparse.cli import (
+    choosing,
+    constraining,
+    fitting,
+    proving,
+    reporting,
+    robustness,
+    saving,
+    streaming,
+)
 from jointsparse.cli.arguments import (
     build_estimator,
     default_parameters,
@@ -153,6 +162,12 @@ class SelectOptions:
         Transform | None,
         typer.Option("--transform", rich_help_panel=_DATA, help=TRANSFORM_HELP, show_default=False),
     ] = None
+    robust: Annotated[
+        robustness.Robust | None,
+        typer.Option(
+            "--robust", rich_help_panel=_DATA, help=robustness.ROBUST_HELP, show_default=False
+        ),
+    ] = None
     drop_text: Annotated[
         bool,
         typer.Option(
@@ -203,6 +218,9 @@ class SelectOptions:
             help="Write the kept columns, with their original values.",
         ),
     ] = None
+    outliers: Annotated[
+        bool, typer.Option("--outliers", rich_help_panel=_RESULTS, help=robustness.OUTLIERS_HELP)
+    ] = False
     ranking: Annotated[
         Path | None,
         typer.Option(
@@ -290,7 +308,7 @@ def select(options: SelectOptions) -> None:
     constraining.check_constraints(chosen.name, include, exclude)
     estimator = _build(options, chosen)
     shape, place = _check_results(options), find_device(options.device)
-    table, values, scaling = _take_in(options, estimator)
+    table, values, scaling, step = _take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
     constrained = constraining.constrain(estimator, table.names, include, exclude)
     proving.check_memory(options.prove, values, options.memory)
@@ -324,11 +342,12 @@ def select(options: SelectOptions) -> None:
         report=worth,
         transform=options.transform,
         certificate=certificate,
+        step=step,
     )
     for message in warnings:
         print_warning(message)
     with appear_together() as written:
-        _write(selection, options.output, options.ranking)
+        _write(selection, options)
         _write_more(options, selection, values, shape)
     with telling(written):
         if options.as_json:
@@ -356,6 +375,7 @@ def _build(options: SelectOptions, chosen: "Method") -> Any:
 
 def _check_results(options: SelectOptions) -> tuple[int, int] | None:
     """Refuse, before any work, results that cannot be written; return the shape of the images."""
+    robustness.check_options(options.robust, options.outliers, options.output)
     check_outputs(
         [
             Output("--output", options.output, Kind.TABLE),
@@ -371,9 +391,9 @@ def _check_results(options: SelectOptions) -> tuple[int, int] | None:
     return shape
 
 
-def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
-    """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
-    how = streaming.Preparation(options.transform, options.scale, options.impute)
+def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str, Any]:
+    """Return the table, what to fit (scaled, or moments), how in words, and the robust step."""
+    how = streaming.Preparation(options.transform, options.scale, options.impute, options.robust)
     source = streaming.open_if_large(
         options.data,
         estimator,
@@ -393,13 +413,15 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
         table = streaming.whole_table(source, how)
         if table is None:
             streaming.check_format(options.output)
+            streaming.check_outliers(source, options.outliers)
             reading = streaming.how_to_read(source, estimator, how)
             if not options.quiet:
                 print_note(streaming.announcement(source, reading))
             return streaming.take_in(source, reading, how, show_progress=not options.quiet)
     fitting.check_table(table, estimator)
-    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
-    return table, values, scaling
+    return table, *robustness.prepare(
+        table, options.data, options.transform, options.scale, options.robust
+    )
 
 
 def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
@@ -408,10 +430,11 @@ def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
     return ["this method uses no randomness, so --seed changes nothing"]
 
 
-def _write(selection: Selection, output: Path | None, ranking: Path | None) -> None:
+def _write(selection: Selection, options: SelectOptions) -> None:
     """Write the tables that were asked for."""
     from jointsparse.io import write_rows, write_table
 
+    output, ranking = options.output, options.ranking
     if output is not None and not selection.kept.any():
         message = fitting.nothing_kept_message(selection.estimator)
         if selection.report is not None:
@@ -424,7 +447,10 @@ def _write(selection: Selection, output: Path | None, ranking: Path | None) -> N
         if isinstance(selection.table, streaming.StreamedTable):
             selection.table.write(output, columns)
         else:
-            write_table(output, selection.table.select(columns))
+            kept = selection.table.select(columns)
+            if options.outliers and selection.step is not None:
+                kept = robustness.with_scores(kept, selection.step)
+            write_table(output, kept)
 
 
 def _write_more(

@@ -18,6 +18,7 @@ from jointsparse.io import StrPath, atomic_path
 from jointsparse.methods import registry
 from jointsparse.report.findings import Findings, PathPoints, PixelMaps
 from jointsparse.report.gather import Fitted, worth_of
+from jointsparse.report.outliers import outliers_from_record, outliers_of
 from jointsparse.report.words import reproducing_code, wanted_words
 from jointsparse.sources.door import as_samples
 from jointsparse.text import visible
@@ -85,6 +86,7 @@ class Report:
         notes: Sequence[str] = (),
         warnings: Sequence[str] = (),
         certificate: SetCertificate | None = None,
+        outliers: dict[str, Any] | None = None,
     ) -> Report:
         """Make a report of a fitted estimator.
 
@@ -122,6 +124,9 @@ class Report:
         certificate : SetCertificate, optional
             What is proved about the kept features, from :func:`~jointsparse.certify_set`; by
             default what the estimator itself knows.
+        outliers : dict, optional
+            Outliers as ``select --json`` lists them; by default what the estimator, or a step of
+            the pipeline, knows of them.
 
         Returns
         -------
@@ -161,6 +166,7 @@ class Report:
                 proof=fitted.proof(certificate),
                 clusters=clusters,
                 path=None if path is None else _points(path, features.columns, fitted.model),
+                outliers=outliers_from_record(outliers) or outliers_of(estimator),
                 pixels=_pixels(fitted, image_shape, background, X, worth),
                 notes=[visible(note) for note in notes],
                 warnings=[visible(text) for text in [*warnings, *fitted.warnings]],

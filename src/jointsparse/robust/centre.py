@@ -64,9 +64,9 @@ def geometric_median(
     --------
     >>> import numpy as np
     >>> from jointsparse.robust.centre import geometric_median
-    >>> corners = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0], [1e9, 0.9]])
-    >>> geometric_median(corners, corners[0]).point.round(1).tolist()
-    [2.0, 1.0]
+    >>> points = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 2.0], [2.0, 2.0], [1e9, 1e9]])
+    >>> geometric_median(points, np.zeros(2)).point.round(2).tolist()
+    [1.58, 1.58]
     """
     xp = array_namespace(points)
     centre, slope = start, 1.0
