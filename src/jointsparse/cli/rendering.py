@@ -185,11 +185,17 @@ def extremes_in_words(selection: Selection) -> dict[str, str]:
     report = selection.report
     if report is None or report.extremes is None or not report.extremes_matter:
         return {}
+    from jointsparse.extremes import ADVICE_SAMPLES
+
     found = report.extremes
     advice = "--transform rank makes them comparable"
     if selection.transform is None and _logarithms_exist(selection, found.columns):
         advice = "--transform log1p or rank makes them comparable"
-    sentences = found.sentences(selection.table.names, advice, first_row=1)
+    advice_samples = ADVICE_SAMPLES
+    if selection.step is None:
+        advice += ", and --robust cells leaves such values out"
+        advice_samples += ", or try --robust samples"
+    sentences = found.sentences(selection.table.names, advice, advice_samples, first_row=1)
     titles = ["extreme values"] * bool(found.columns.size) + ["extreme samples"]
     return dict(zip(titles, sentences, strict=False))
 

@@ -94,7 +94,7 @@ def outlier_record(selection: Selection) -> dict[str, Any] | None:
     """Return the outliers for JSON, worst first; rows are counted from 1."""
     from jointsparse.robust.rule import FAR, GROSS
 
-    step = selection.step
+    step = _step(selection)
     if step is None:
         return None
     rows = (-step.outlier_scores_).argsort(kind="stable")[: int(step.outliers_.sum())].tolist()
@@ -116,7 +116,7 @@ def outlier_record(selection: Selection) -> dict[str, Any] | None:
 
 def outliers_in_words(selection: Selection) -> dict[str, str]:
     """Say which samples and values were left without a say."""
-    step = selection.step
+    step = _step(selection)
     if step is None:
         return {}
     n = step.outlier_scores_.size
@@ -142,6 +142,12 @@ def outliers_in_words(selection: Selection) -> dict[str, str]:
         first = f", the first in row {row + 1}, {visible(selection.table.names[column])}"
     gross = f"{counted(len(cells), 'single value')} ({share}) {'is' if len(cells) == 1 else 'are'}"
     return {"outliers": text, "gross values": f"{gross} far from the rest of the column{first}"}
+
+
+def _step(selection: Selection) -> "RobustStep | None":
+    """Return what made the samples robust: before the method, or inside (--param robust=…)."""
+    inside: RobustStep | None = getattr(selection.estimator, "robust_step_", None)
+    return inside if selection.step is None else selection.step
 
 
 def _cells(selection: Selection) -> list[tuple[int, int]] | None:

@@ -184,7 +184,7 @@ class SpatialSign(RobustStep):
     outlier_scores_ : ndarray of shape (n_samples,)
         :math:`t_i` of the samples of ``fit``.
     outliers_ : ndarray of bool of shape (n_samples,)
-        Which are above 2.8: 1 in 400 Gaussian samples, at most 1 in 100 with 50 samples or more.
+        Which are above 2.8: 1 in 400 Gaussian samples, and at most 1 in 100 of few of them.
     location_, unit_, deviation_ : ndarray of shape (n_features,)
         Median, scale of the values that differ from it, and robust standard deviation (0 for a
         constant column).
@@ -271,7 +271,7 @@ class Wrap(RobustStep):
         How far the samples of ``fit`` are from the centre, gross values cut at 4 units, as in
         :class:`SpatialSign`.
     outliers_ : ndarray of bool of shape (n_samples,)
-        Which are above 2.8: 1 in 400 Gaussian samples, at most 1 in 100 with 50 samples or more.
+        Which are above 2.8: 1 in 400 Gaussian samples, and at most 1 in 100 of few of them.
     location_, unit_, deviation_ : ndarray of shape (n_features,)
         Median, scale of the values that differ from it, and robust standard deviation (0 for a
         constant column).

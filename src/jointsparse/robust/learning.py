@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import ndtr, stdtrit
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
@@ -27,6 +28,7 @@ from jointsparse.sources.sums import mean_of
 LEARNED_ENTRIES = 2**23
 FEWEST_LEARNED = 1000  # samples, however many columns
 COPIES = 6  # of these samples in float64 that exist at the same time
+MEDIAN_EFFICIENCY = 0.37
 ROBUST = "robust"  # where moments keep how their samples were made robust
 # A column whose spread lies in far samples has not more than so many times its own weight.
 MOST_STRETCHED = 4.0
@@ -95,12 +97,19 @@ def learn(values: Any, kind: str, *, signs: bool = False) -> RobustRule:
         rule = replace(rule, shift=to_host(geometric_median(standard, start).point))
     lengths = rule.scores(values)  # with the length and spread that stand there: d^(2/3)
     length, spread = typical(lengths)
-    rule = replace(rule, length=length, spread=spread)
+    rule = replace(rule, length=length, spread=spread * _caution(values.shape[0]))
     return rule if signs else replace(rule, factors=_factors(rule.apply(values)))
 
 
-def rows_to_learn(n_samples: int, n_features: int) -> Any:
+def rows_to_learn(n_samples: int, n_features: int, budget: float = np.inf) -> Any:
     """Return the numbers of the samples to learn from; None for all of them.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        Size of the table.
+    budget : float
+        Bytes that may be used; 1000 samples are asked for in any case.
 
     Examples
     --------
@@ -108,10 +117,21 @@ def rows_to_learn(n_samples: int, n_features: int) -> Any:
     >>> rows_to_learn(10**6, 1000).shape
     (8388,)
     """
-    most = max(FEWEST_LEARNED, LEARNED_ENTRIES // n_features)
+    entries = min(LEARNED_ENTRIES, budget // (8 * COPIES))
+    most = max(FEWEST_LEARNED, int(entries // n_features))
     if n_samples <= most:
         return None
     return np.sort(np.random.default_rng(0).choice(n_samples, most, replace=False))
+
+
+def _caution(n_samples: int) -> float:
+    """Return by how much to widen a robust spread, so that few samples call no more outliers.
+
+    A median deviation is as precise as a standard deviation of 37 % of the samples (its efficiency
+    in Gaussian ones): the quantile is that of Student's distribution with so many degrees.
+    """
+    degrees = max(MEDIAN_EFFICIENCY * (n_samples - 1), 1.0)
+    return float(stdtrit(degrees, ndtr(FAR))) / FAR
 
 
 def _factors(values: Any) -> FloatArray:
@@ -190,7 +210,7 @@ def learn_from(source: Source, kind: str, *, signs: bool = False) -> RobustRule:
         As in :func:`learn`.
     """
     n = mean_of(source)[0] if source.n_samples is None else source.n_samples
-    rows = rows_to_learn(n, source.n_features)
+    rows = rows_to_learn(n, source.n_features, source.budget)
     count = n if rows is None else rows.size
     needed = COPIES * 8 * count * source.n_features
     if needed > source.budget:

@@ -33,8 +33,8 @@ from jointsparse.robust.columns import HUGE, standardised
 from jointsparse.robust.wrapping import GROSS, wrapped
 
 KINDS = ("samples", "cells")
-# Scores above this are outliers: 1 in 400 Gaussian samples, below 1 in 100 with unit and median
-# estimated from 50 samples or more.
+# Scores above this are outliers: 1 in 400 Gaussian samples. Of few samples the spread is widened
+# for that (see learning.py); measured, never more than 1 in 100.
 FAR = 2.807
 GONE = 5.0  # scores from here on: 1 in 3 million, so that such a sample counts as nothing
 USUAL = 1.0  # scores up to this keep their length
@@ -53,7 +53,7 @@ class RobustRule:
     shift : ndarray of shape (n_features,)
         Geometric median of the standardised samples; 0 for "cells".
     length, spread : float
-        Median and unit of the samples' lengths to the power 2/3.
+        Median and unit of the samples' lengths to the power 2/3; the unit of few is widened.
     factors : ndarray of shape (n_features,)
         What columns are multiplied by at the end.
     signs : bool

@@ -1,0 +1,47 @@
+"""Tables with outliers of which the right answer is known."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+SIGNAL = 8  # features that have something in common
+
+
+class Outlying(NamedTuple):
+    values: np.ndarray
+    directions: np.ndarray  # p × 2
+    n_outliers: int
+
+
+def outlier_table(kind, seed, *, n=200, p=60, share=0.05, noise=0.5):
+    """Return two patterns in eight of the features, all of about variance 1.25, with outliers."""
+    rng = np.random.default_rng(seed)
+    loadings = np.zeros((2, p))
+    loadings[np.arange(SIGNAL) % 2, np.arange(SIGNAL)] = 1.0
+    deviations = np.where(np.arange(p) < SIGNAL, noise, (1 + noise**2) ** 0.5)
+    values = rng.standard_normal((n, 2)) @ loadings + rng.standard_normal((n, p)) * deviations
+    word, _, number = kind.partition(" ")
+    size, count = float(number or 0), round(share * n)
+    if word == "noise":
+        values[:count, SIGNAL:] *= size
+    elif word == "all":
+        values[:count] *= size
+    elif word == "shift":
+        values[:count] += size
+    elif word == "one":
+        count = 1
+        values[0] += size * rng.standard_normal(p)
+    elif word == "cells":
+        count = 0
+        wrong = rng.random((n, p)) < share
+        values = np.where(wrong, size * rng.standard_normal((n, p)), values)
+    elif word == "tails":
+        values /= np.sqrt(rng.chisquare(2, n) / 2)[:, None]
+    return Outlying(values, np.linalg.svd(loadings, full_matrices=False)[2].T, count)
+
+
+def angle(basis, directions):
+    """Return the largest principal angle between two spaces, in degrees."""
+    found = np.linalg.qr(basis)[0]
+    cosines = np.linalg.svd(found.T @ directions, compute_uv=False)
+    return float(np.degrees(np.arccos(np.clip(cosines.min(), 0, 1))))
