@@ -277,10 +277,11 @@ class Moments:
             PyTorch and arrays of CuPy stay on their device. A source, or the path of a file or
             folder, is read once, block by block, and not kept.
         robust : {None, "samples", "cells"}, default=None
-            Bound what outliers can do first, as :class:`SpatialSign` or :class:`Wrap` does.
+            Bound what outliers can do first, as :class:`SpatialSign` or :class:`Wrap` does with
+            units="original".
         """
         if robust is not None:
-            X, how = robust_samples(X, robust)
+            X, how = robust_samples(X, robust, comparable=False)
             moments = cls.from_data(X)
             moments.cache[ROBUST] = how
             return moments

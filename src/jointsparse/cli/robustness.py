@@ -92,7 +92,8 @@ def with_scores(table: "Table", step: "RobustStep") -> "Table":
 
 def outlier_record(selection: Selection) -> dict[str, Any] | None:
     """Return the outliers for JSON, worst first; rows are counted from 1."""
-    from jointsparse.robust.rule import FAR, GROSS
+    from jointsparse.robust.rule import FAR
+    from jointsparse.robust.wrapping import GROSS
 
     step = _step(selection)
     if step is None:

@@ -45,6 +45,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     """
 
     n_components: int | None
+    _comparable_columns = False  # robust samples keep their units, as components must
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -89,11 +90,6 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._record(solution)
         self.mean_ = self._centre(moments)
         self.reconstruction_ = self._reconstruction(solution, self._gram(moments))
-        self.__dict__.pop("scale_", None)
-        step = self.__dict__.get("robust_step_")
-        if step is not None:  # components are those of comparable columns; scores of any samples
-            self.mean_, self.scale_ = step.center_.copy(), step.scale_.copy()
-            self.reconstruction_ = self.reconstruction_ * self.scale_
         self._rank(scores, moments.variances)
         self._keep_as(moments.dtype)
         return self
@@ -164,7 +160,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             written as a whole.
         """
         check_is_fitted(self)
-        project = partial(_scores, components=self._projecting(), mean=double(self.mean_))
+        project = partial(_scores, components=double(self.components_), mean=double(self.mean_))
         if not is_streamed(X):
             return project(self._checked(X))
         source = as_source(X)
@@ -221,7 +217,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         check_is_fitted(self)
         fold = partial(
             _fold_missed,
-            components=self._projecting(),
+            components=double(self.components_),
             reconstruction=double(self.reconstruction_),
             mean=double(self.mean_),
         )
@@ -246,11 +242,6 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         check_is_fitted(self)
         mask = self.feature_scores_ > 0
         return np.flatnonzero(mask) if indices else mask
-
-    def _projecting(self) -> FloatArray:
-        """Return the components for samples in their own units."""
-        components: FloatArray = double(self.components_)
-        return components / self.__dict__.get("scale_", 1.0)
 
     def _checked(self, X: Any) -> Any:
         return valid_samples(self, X, fitting=False)

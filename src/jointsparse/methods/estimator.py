@@ -17,7 +17,7 @@ from jointsparse.methods.robustness import (
     NotesOutliers,
     made_robust_for,
     moments_from,
-    robust_of,
+    robust_moments,
 )
 from jointsparse.methods.samples import valid_samples
 from jointsparse.methods.shared_docs import with_shared
@@ -113,7 +113,7 @@ class MomentsEstimator(NotesOutliers, BaseEstimator):
             names = getattr(self, "feature_names_in_", None)
         # As a source: what was checked once is not checked again.
         samples = samples if is_device_array(samples) else ArraySource(samples)
-        moments = Moments.from_data(samples, robust=robust_of(self))
+        moments = robust_moments(samples, self)
         moments.feature_names = names
         return moments
 

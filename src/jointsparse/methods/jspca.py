@@ -81,7 +81,7 @@ class JSPCA(ComponentsMethod):
     warm_start : bool, default=False
         Start from Q and P of the previous call to ``fit``, where their shapes are right and their
         objective is not above that of the first answer to the usual start; ``solver="exact"`` only.
-    :shared: robust
+    :shared: robust_components
 
     Attributes
     ----------

@@ -12,13 +12,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import is_device_array, like
-from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.from_source import check_features
 from jointsparse.methods.samples import valid_samples
-from jointsparse.robust.learning import Robust, learn, learn_from, scores_of
-from jointsparse.robust.rule import FAR, RobustRule
+from jointsparse.robust.learning import Robust, apply_rule, learn, learn_from, scores_of
+from jointsparse.robust.rule import RobustRule
 from jointsparse.sources import as_source, is_streamed
 
 UNITS = ("comparable", "original")
@@ -115,8 +113,7 @@ class RobustStep(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Not computed yet where X is not.
         """
         check_is_fitted(self)
-        back = None if self.units == "comparable" else (self.center_, self.scale_)
-        change = partial(_changed, rule=self.rule, back=back)
+        change = partial(apply_rule, rule=self.rule, comparable=self.units == "comparable")
         if not is_streamed(X):
             return change(valid_samples(self, X, fitting=False))
         source = as_source(X)
@@ -340,29 +337,8 @@ class Wrap(RobustStep):
 
 
 def step_of(how: Robust) -> RobustStep:
-    """Return the transformer of samples that were made robust."""
-    kinds: dict[str, type[RobustStep]] = {"samples": SpatialSign, "cells": Wrap}
-    return kinds[how.rule.kind]().take(how)
-
-
-def n_far(scores: FloatArray) -> int:
-    """Return how many outlier scores are those of outliers."""
-    return int(np.count_nonzero(scores > FAR))
-
-
-def _changed(block: Any, rule: RobustRule, back: tuple[FloatArray, FloatArray] | None) -> Any:
-    changed = rule.apply(block)
-    if back is None:
-        return changed
-    centre, scale = back
-    if not (is_device_array(changed) or isinstance(changed, np.ndarray)):
-        return (changed @ _diagonal(scale)).tocsr().astype(changed.dtype)
-    xp = array_namespace(changed)
-    full = double(changed) * like(scale, changed) + like(centre, changed)
-    return xp.astype(full, changed.dtype, copy=False)
-
-
-def _diagonal(scale: FloatArray) -> Any:
-    import scipy.sparse as sp
-
-    return sp.diags_array(scale)
+    """Return the transformer that made samples robust."""
+    kinds: dict[str, Any] = {"samples": SpatialSign, "cells": Wrap}
+    units = "comparable" if how.comparable else "original"
+    step: RobustStep = kinds[how.rule.kind](units=units)
+    return step.take(how)

@@ -45,6 +45,12 @@ robust : {None, "samples", "cells"}, default=None
     column, see :class:`Wrap`). Everything, noise and worth included, is then computed from samples
     in which outliers have a bounded say, or none. Columns become comparable on the way, as by
     standardising.""",
+    "robust_components": """\
+robust : {None, "samples", "cells"}, default=None
+    What may be wrong with the table: nothing; whole samples ("samples", up to a fifth of them far
+    from the others, see :class:`SpatialSign`); or single values ("cells", up to a quarter of a
+    column, see :class:`Wrap`). The components are then those of samples in which outliers have a
+    bounded say, or none; columns keep their units.""",
     "robust_attributes": """\
 outlier_scores_ : ndarray of shape (n_samples,)
     With ``robust``: how far each sample of ``fit`` is from the centre, in robust units.

@@ -81,7 +81,7 @@ class SPCA(ComponentsMethod):
     certify : bool or float, default=False
         With ``n_nonzero``: find each component by a search that proves how much better another
         could be, for at most so many seconds (True: 60) for each. See the notes.
-    :shared: robust
+    :shared: robust_components
 
     Attributes
     ----------

@@ -134,9 +134,7 @@ class Report:
         """
         fitted = Fitted(estimator, X, feature_names)
         if image_shape is not None:
-            _check_shape(image_shape, fitted.scores.size)
-        if image_shape is not None and fitted.names is None:
-            fitted.names = [f"pixel ({i}, {j})" for i, j in np.ndindex(*image_shape)]
+            _take_shape(fitted, image_shape)
         worth = fitted.worth()
         features = fitted.features(worth)
         notes = [*notes]
@@ -260,13 +258,16 @@ def _points(path: RegularizationPath, columns: Any, model: Any) -> PathPoints:
     )
 
 
-def _check_shape(shape: tuple[int, int], size: int) -> None:
-    height, width = shape
+def _take_shape(fitted: Fitted, shape: tuple[int, int]) -> None:
+    """Check the shape of pictures, and name their pixels where they have no names."""
+    (height, width), size = shape, fitted.scores.size
     if height * width != size:
         raise ValueError(
             f"image_shape={height}x{width} has {height * width} pixels, but there are "
             f"{size} features"
         )
+    if fitted.names is None:
+        fitted.names = [f"pixel ({i}, {j})" for i, j in np.ndindex(*shape)]
 
 
 def _pixels(

@@ -43,10 +43,13 @@ class Robust(NamedTuple):
         What is done to them.
     scores : ndarray of shape (n_samples,)
         Outlier score of each: how far it is from the centre, in robust units.
+    comparable : bool
+        Whether the columns were divided by their scales, too.
     """
 
     rule: RobustRule
     scores: FloatArray
+    comparable: bool = True
 
     @property
     def outliers(self) -> Any:
@@ -148,7 +151,7 @@ def _factors(values: Any) -> FloatArray:
     return np.where(live, 1 / np.maximum(deviations, usual / MOST_STRETCHED), 0.0)
 
 
-def made_robust(values: Any, kind: str) -> tuple[Any, Robust]:
+def made_robust(values: Any, kind: str, *, comparable: bool = True) -> tuple[Any, Robust]:
     """Return samples in memory as they count, and how that was done.
 
     Parameters
@@ -157,20 +160,23 @@ def made_robust(values: Any, kind: str) -> tuple[Any, Robust]:
         Checked samples; not changed.
     kind : {"samples", "cells"}
         What is to be bounded.
+    comparable : bool
+        Whether columns are to be made comparable, or to keep their units.
     """
     rule = learn(values, kind)
     if sp.issparse(values) or is_device_array(values) or values.size <= BLOCK_ENTRIES:
-        return rule.apply(values), Robust(rule, rule.scores(values))
+        made = rule.apply(values, comparable=comparable)
+        return made, Robust(rule, rule.scores(values), comparable)
     made = np.empty(values.shape, np.float32 if values.dtype == np.float32 else np.float64)
     scores, start = np.empty(len(values)), 0
     for block in ArraySource(values).blocks():  # of a large table no copies but the one
         part = slice(start, start + len(block))
-        made[part], scores[part] = rule.apply(block), rule.scores(block)
-        start = part.stop
-    return made, Robust(rule, scores)
+        made[part] = rule.apply(block, comparable=comparable)
+        scores[part], start = rule.scores(block), part.stop
+    return made, Robust(rule, scores, comparable)
 
 
-def robust_samples(X: Any, robust: Any) -> tuple[Any, Robust]:
+def robust_samples(X: Any, robust: Any, *, comparable: bool) -> tuple[Any, Robust]:
     """Return samples of any kind as they count, and how that was done.
 
     Parameters
@@ -179,6 +185,8 @@ def robust_samples(X: Any, robust: Any) -> tuple[Any, Robust]:
         Samples; not changed.
     robust : {"samples", "cells"}
         What is to be bounded.
+    comparable : bool
+        Whether columns are to be made comparable, or to keep their units.
 
     Returns
     -------
@@ -190,11 +198,11 @@ def robust_samples(X: Any, robust: Any) -> tuple[Any, Robust]:
     """
     kind = check_kind(robust)
     if is_device_array(X):
-        return made_robust(checked_samples(X), kind)
+        return made_robust(checked_samples(X), kind, comparable=comparable)
     source = as_source(X)
     if source.array is None or _too_large(source.array, source.budget):
-        return robust_source(source, kind)
-    values, how = made_robust(source.array, kind)
+        return robust_source(source, kind, comparable=comparable)
+    values, how = made_robust(source.array, kind, comparable=comparable)
     return ArraySource(values, source.feature_names), how
 
 
@@ -226,7 +234,7 @@ def learn_from(source: Source, kind: str, *, signs: bool = False) -> RobustRule:
     return learn(values, kind, signs=signs)
 
 
-def robust_source(source: Source, kind: str) -> tuple[Source, Robust]:
+def robust_source(source: Source, kind: str, *, comparable: bool) -> tuple[Source, Robust]:
     """Return a source of samples as they count, and how that is done; two passes or three.
 
     Parameters
@@ -235,14 +243,19 @@ def robust_source(source: Source, kind: str) -> tuple[Source, Robust]:
         Samples that are not in memory.
     kind : {"samples", "cells"}
         What is to be bounded.
+    comparable : bool
+        Whether columns are to be made comparable, or to keep their units.
     """
     rule = learn_from(source, kind)
     scores = scores_of(source, rule)
     dtype = np.float32 if source.dtype == np.float32 else np.float64
     changed = source.map(
-        partial(_applied, rule=rule), source.n_features, dtype, source.feature_names
+        partial(apply_rule, rule=rule, comparable=comparable),
+        source.n_features,
+        dtype,
+        source.feature_names,
     )
-    return changed, Robust(rule, scores)
+    return changed, Robust(rule, scores, comparable)
 
 
 def scores_of(source: Source, rule: RobustRule) -> FloatArray:
@@ -259,5 +272,6 @@ def _scores(block: Any, rule: RobustRule) -> FloatArray:
     return rule.scores(block)
 
 
-def _applied(block: Any, rule: RobustRule) -> Any:
-    return rule.apply(block)
+def apply_rule(block: Any, rule: RobustRule, comparable: bool) -> Any:
+    """Return samples as they count: a function that can be sent to where they are."""
+    return rule.apply(block, comparable=comparable)

@@ -82,16 +82,22 @@ class RobustRule:
         live = (self.deviation > 0) & (self.factors > 0)
         return np.where(live, self.deviation, 1.0) / np.where(live, self.factors, 1.0)
 
-    def apply(self, block: Any) -> Any:
+    def apply(self, block: Any, *, comparable: bool = True) -> Any:
         """Return samples, or some of them, as they count.
 
         Parameters
         ----------
         block : array or sparse matrix of shape (n_samples, n_features)
-            float32 stays float32; of "cells", sparse stays sparse.
+            float32 stays float32, sparse stays sparse.
+        comparable : bool
+            Whether the columns have a standard deviation of 1 each, and the centre is 0; otherwise
+            both are as in the samples. What is sparse is never centred.
         """
         if sp.issparse(block):
-            return self._sparse(block)
+            made = self._sparse(block)
+            if comparable:
+                return made
+            return (made @ sp.diags_array(self.scale)).tocsr().astype(made.dtype)
         if self.kind == "cells":
             bent = wrapped(standardised(block, *self._here(block, self.location, self.unit)))
             final = bent * self._here(block, self._over(self.unit) * self.factors)[0]
@@ -99,6 +105,9 @@ class RobustRule:
             rows = self.rows(block)
             weights = self.weights(rows)
             final = rows * weights[:, None] * self._here(block, self.factors)[0]
+        if not comparable:
+            centre, scale = self._here(block, self.centre, self.scale)
+            final = final * scale + centre
         return _as_given(final, block)
 
     def rows(self, block: Array) -> Array:
