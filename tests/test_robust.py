@@ -15,6 +15,7 @@ from jointsparse import (
     Moments,
     SelectFeatures,
     SubsetSelector,
+    feature_significance,
 )
 from jointsparse.robust.centre import geometric_median
 from jointsparse.robust.columns import HUGE, column_scales, standardised, typical
@@ -70,14 +71,26 @@ def test_the_slope_bounds_how_far_the_median_can_be_from_its_best(rng):
     assert 0 < gap <= early.slope * np.linalg.norm(early.point - best.point) * (1 + 1e-9)
 
 
-def test_scales_of_continuous_columns_are_medians_and_median_deviations(rng):
+def test_scales_of_continuous_columns_are_those_of_the_definition(rng):
     values = rng.standard_normal((201, 6)) * [1, 2, 3, 10, 0.1, 1e-5] + 7
+    values[:9, 3] = 1e5
     found = column_scales(values)
-    np.testing.assert_allclose(found.location, np.median(values, axis=0))
-    mad = median_abs_deviation(values, axis=0, scale="normal")
-    assert np.all(found.unit >= mad * 0.99)
-    assert np.all(found.unit <= mad * 1.35)
-    np.testing.assert_allclose(found.deviation / values.std(axis=0), 0.86, atol=0.12)
+    median, mad = np.median(values, axis=0), median_abs_deviation(values, axis=0, scale="normal")
+    quarter = np.sort(np.abs(values - median), axis=0)[150] / 1.1503493803760083
+    np.testing.assert_allclose(found.unit, np.maximum(mad, quarter))
+    z = (values - median) / found.unit
+    psi = np.where(np.abs(z) <= 1.5, z, 1.540793 * np.tanh(0.8622731 * (4 - np.abs(z))))
+    psi = np.where(np.abs(z) > 4, 0, np.where(np.abs(z) <= 1.5, psi, psi * np.sign(z)))
+    expected = median + found.unit * psi.sum(axis=0) / (psi / z).sum(axis=0)
+    np.testing.assert_allclose(found.location, expected)
+    np.testing.assert_allclose(found.deviation[0] / values[:, 0].std(), 0.86, atol=0.12)
+
+
+def test_values_on_one_side_move_the_location_less_than_the_median(rng):
+    values = rng.standard_normal((500, 4))
+    values[:100] += 30
+    assert np.all(np.median(values, axis=0) > 0.2)
+    assert np.all(np.abs(column_scales(values).location) < 0.15)
 
 
 def test_columns_without_a_median_deviation_have_a_scale(rng):
@@ -233,6 +246,39 @@ def test_the_right_features_are_found_among_outliers(kind, robust, share, method
     assert np.mean(found) >= SIGNAL - 0.5
     assert selector.outlier_scores_.shape == (table.values.shape[0],)
     assert selector.robust_step_.kind == robust
+
+
+def test_left_out_samples_are_no_pattern_of_their_own():
+    # They stand at the centre, which must be the middle of the others.
+    values = np.random.default_rng(3).standard_normal((200, 60))
+    values[:40] += 10
+    for kind in ("samples", "cells"):
+        made, how = made_robust(values, kind)
+        assert np.flatnonzero(how.outliers).tolist()[:40] == list(range(40))
+        apart = made[40:].mean(axis=0) - made[:40].mean(axis=0)
+        assert np.linalg.norm(apart) / np.sqrt(60) < 0.15
+
+
+NOISE = {
+    "clean": lambda X, rng: X,
+    "shift": lambda X, rng: np.where(np.arange(len(X))[:, None] < len(X) // 10, X + 30, X),
+    "tails": lambda X, rng: X / np.sqrt(rng.chisquare(2, len(X)) / 2)[:, None],
+    "cells": lambda X, rng: np.where(rng.random(X.shape) < 0.05, 30.0, X),
+}
+
+
+@pytest.mark.parametrize("robust", ["samples", "cells"])
+@pytest.mark.parametrize("kind", NOISE)
+def test_noise_with_outliers_has_no_structure(kind, robust):
+    if (kind, robust) == ("cells", "samples"):
+        pytest.skip("not what it is meant for")
+    alarms = []
+    for seed in range(20):
+        rng = np.random.default_rng([seed, 5])
+        X = NOISE[kind](rng.standard_normal((90, 40)) * np.exp(rng.standard_normal(40)), rng)
+        found = feature_significance(made_robust(X, robust)[0])
+        alarms.append(found.n_significant > 0)
+    assert np.mean(alarms) <= 0.05
 
 
 def test_the_plain_fit_fails_where_the_robust_one_does_not():

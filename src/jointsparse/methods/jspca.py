@@ -45,7 +45,7 @@ class JSPCA(ComponentsMethod):
     :math:`q_i` the rows of Q, one for each feature. The loss is
 
     * ``"samples"``: :math:`\sum_i\|x_i - PQ^\top x_i\|_2` over the samples, with
-      :math:`P^\top P=I`. Outlier samples count once, not squared.
+      :math:`P^\top P=I`. Residuals count once, not squared: against mild outliers.
     * ``"frobenius"``: :math:`\|X - XQP^\top\|_F^2`, :math:`P^\top P=I`: row-sparse SPCA.
     * ``"features"``: :math:`\sum_j\|(X - XQP^\top)_{\cdot j}\|_2` over the features, as in the
       source, with :math:`P^\top DP=I`, D the diagonal of :math:`1/(2\|(X - XQP^\top)_{\cdot j}\|)`.
@@ -139,8 +139,12 @@ class JSPCA(ComponentsMethod):
     "frobenius" and "features" know the data through the scatter matrix; "samples" makes one pass
     over them for each alternation. Where p > n nothing of size p × p is formed.
 
-    The source claims robustness to outlier samples and an objective that never rises. Both hold
-    with ``loss="samples"``; with its own ``"features"`` neither does.
+    The source claims robustness to outlier samples and an objective that never rises. With
+    ``loss="samples"`` the second holds, and the first for mild outliers: a residual that is not
+    squared bounds what it can do, not what a far sample can (the mean is the ordinary one, too).
+    With the source's own ``"features"`` neither holds. ``robust="samples"`` bounds the samples
+    first, about a centre found from their geometric median; then ``components_``, ``recovery_``
+    and ``mean_`` are all robust, see the page about outliers.
 
     References
     ----------

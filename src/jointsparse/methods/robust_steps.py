@@ -152,8 +152,8 @@ class RobustStep(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 class SpatialSign(RobustStep):
     r"""Keep the direction of far samples, and leave gross ones without a say.
 
-    With the medians m and robust deviations s of the columns, and the geometric median c of the
-    samples :math:`(x_i-m)/s`,
+    With robust locations m and deviations s of the columns, and the centre c of the samples
+    :math:`(x_i-m)/s` (their geometric median, then the mean of what counts from there),
 
     .. math:: z_i = (x_i-m)/s - c,\qquad y_i = w_i z_i,\qquad
               w_i = \min\Bigl(1, \frac{L}{\|z_i\|}\Bigr)\Bigl(\frac{5-t_i}{5-2.8}\Bigr)_0^1 ,
@@ -175,7 +175,7 @@ class SpatialSign(RobustStep):
     Attributes
     ----------
     center_ : ndarray of shape (n_features,)
-        Geometric median, in the units of the samples.
+        Centre, in the units of the samples.
     scale_ : ndarray of shape (n_features,)
         What the values of usual samples are divided by.
     outlier_scores_ : ndarray of shape (n_samples,)
@@ -183,8 +183,8 @@ class SpatialSign(RobustStep):
     outliers_ : ndarray of bool of shape (n_samples,)
         Which are above 2.8: 1 in 400 Gaussian samples, and at most 1 in 100 of few of them.
     location_, unit_, deviation_ : ndarray of shape (n_features,)
-        Median, scale of the values that differ from it, and robust standard deviation (0 for a
-        constant column).
+        Robust location, scale of the values that differ from the median, and robust standard
+        deviation (0 for a constant column).
     shift_, factors_, length_, spread_ : ndarray or float
         c, what columns are multiplied by at last, and median and scale of :math:`\|z_i\|^{2/3}`.
     n_features_in_ : int
@@ -244,7 +244,8 @@ class SpatialSign(RobustStep):
 class Wrap(RobustStep):
     r"""Leave gross single values without a say, and their samples otherwise as they are.
 
-    With the median :math:`m_j` and a robust scale :math:`u_j` of each column,
+    With a robust location :math:`m_j` (the median, one step improved) and a robust scale
+    :math:`u_j` of each column,
 
     .. math:: y_{ij} = \psi\Bigl(\frac{x_{ij}-m_j}{u_j}\Bigr),\qquad
               \psi(z) = \begin{cases} z & |z| \le 1.5 \\
@@ -258,20 +259,20 @@ class Wrap(RobustStep):
     ----------
     units : {"comparable", "original"}, default="comparable"
         "original" multiplies the columns by their scales again, and adds the centre: gross values
-        become the median.
+        become that.
 
     Attributes
     ----------
     center_, scale_ : ndarray of shape (n_features,)
-        Median of the columns, and what usual values are divided by.
+        Location of the columns, and what usual values are divided by.
     outlier_scores_ : ndarray of shape (n_samples,)
         How far the samples of ``fit`` are from the centre, gross values cut at 4 units, as in
         :class:`SpatialSign`.
     outliers_ : ndarray of bool of shape (n_samples,)
         Which are above 2.8: 1 in 400 Gaussian samples, and at most 1 in 100 of few of them.
     location_, unit_, deviation_ : ndarray of shape (n_features,)
-        Median, scale of the values that differ from it, and robust standard deviation (0 for a
-        constant column).
+        Robust location, scale of the values that differ from the median, and robust standard
+        deviation (0 for a constant column).
     shift_, factors_, length_, spread_ : ndarray or float
         0, what columns are multiplied by at last, and median and scale of the samples' lengths to
         the power 2/3.

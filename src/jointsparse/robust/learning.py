@@ -98,10 +98,29 @@ def learn(values: Any, kind: str, *, signs: bool = False) -> RobustRule:
         standard = rule.rows(values)
         start = array_namespace(standard).zeros_like(standard[0, :])
         rule = replace(rule, shift=to_host(geometric_median(standard, start).point))
-    lengths = rule.scores(values)  # with the length and spread that stand there: d^(2/3)
-    length, spread = typical(lengths)
-    rule = replace(rule, length=length, spread=spread * _caution(values.shape[0]))
+    rule = _with_lengths(rule, values)
+    if kind == "samples" and not sparse and not signs:
+        rule = _with_lengths(replace(rule, shift=_middle(rule, values)), values)
     return rule if signs else replace(rule, factors=_factors(rule.apply(values)))
+
+
+def _with_lengths(rule: RobustRule, values: Any) -> RobustRule:
+    """Return the rule with the usual length of samples, about its centre."""
+    bare = replace(rule, length=0.0, spread=1.0)
+    length, spread = typical(bare.scores(values))  # of d^(2/3)
+    return replace(rule, length=length, spread=spread * _caution(values.shape[0]))
+
+
+def _middle(rule: RobustRule, values: Any) -> FloatArray:
+    """Return the mean of the samples, outliers left out, as far as they count.
+
+    The geometric median gives way when outliers lie on one side. They are left at the centre, and
+    would be a pattern of their own if that were not the middle of the others.
+    """
+    rows = rule.rows(values)
+    weights = rule.weights(rows)
+    mean = weights @ rows / array_namespace(rows).sum(weights)
+    return rule.shift + to_host(mean)
 
 
 def rows_to_learn(n_samples: int, n_features: int, budget: float = np.inf) -> Any:

@@ -2,10 +2,11 @@ r"""What ``robust="samples"`` and ``robust="cells"`` do to samples, once it is k
 
 With location, unit and deviation of the columns (:mod:`jointsparse.robust.columns`):
 
-* samples: :math:`z_i = (x_i - m)/s - c` with the geometric median c of the standardised samples, of
-  length :math:`d_i`. As :math:`d_i^{2/3}` is nearly normal for Gaussian samples, however their
-  columns depend on each other (Wilson, Hilferty), its distance from its median in robust units is
-  the outlier score :math:`t_i`. Then :math:`y_i = w_i z_i` with
+* samples: :math:`z_i = (x_i - m)/s - c`, of length :math:`d_i`, with the centre c of the
+  standardised samples: their geometric median, then the mean of those that are no outliers from
+  there, weighted as below. As :math:`d_i^{2/3}` is nearly normal for Gaussian samples, however
+  their columns depend on each other (Wilson, Hilferty), its distance from its median in robust
+  units is the outlier score :math:`t_i`. Then :math:`y_i = w_i z_i` with
 
   .. math:: w_i = \min(1, L/d_i)\,\Bigl(\frac{5-t_i}{5-2.8}\Bigr)_0^1 ,
 
@@ -51,7 +52,7 @@ class RobustRule:
     location, unit, deviation : ndarray of shape (n_features,)
         Of the columns; the deviation of a constant one is 0.
     shift : ndarray of shape (n_features,)
-        Geometric median of the standardised samples; 0 for "cells".
+        Centre of the standardised samples; 0 for "cells".
     length, spread : float
         Median and unit of the samples' lengths to the power 2/3; the unit of few is widened.
     factors : ndarray of shape (n_features,)
