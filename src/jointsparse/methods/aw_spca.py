@@ -26,8 +26,8 @@ class AWSPCA(SampleLossSelector):
     over positive semidefinite Ω (``psd=True``) or over all p × p matrices. With v = (I - Ω)b the
     residual of a sample is (I - Ω)(x_i - b): b takes the place of the mean, which outlier samples
     would pull away. Mild outliers do little harm then; against gross ones put
-    :class:`SpatialSign` before it. There is no rank penalty. The score of feature j is :math:`\|\omega_j\|_2`,
-    the norm of column j of Ω.
+    :class:`SpatialSign` before it. There is no rank penalty. The score of feature j is
+    :math:`\|\omega_j\|_2`, the norm of column j of Ω.
 
     Parameters
     ----------

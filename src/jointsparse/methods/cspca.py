@@ -25,7 +25,8 @@ class CSPCA(SampleLossSelector):
     over positive semidefinite Ω (``psd=True``, where the nuclear norm is the trace) or over all
     p × p matrices. Residuals are not squared, which tames mild outliers: the error of a far sample
     counts by its size, not by its square. Its leverage is not bounded, so that a sample very far
-    away still decides: against such, put :class:`SpatialSign` before it. :math:`\omega_j` is column j of Ω; its norm is the score of feature j.
+    away still decides: against such, put :class:`SpatialSign` before it. :math:`\omega_j` is column
+    j of Ω; its norm is the score of feature j.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ _METHODS = (
         "aw-spca-psd",
         "selector",
         "aw_spca.AWSPCA",
-        summary="Convex sparse PCA with unsquared residuals and a mean of its own; no rank penalty.",
+        summary="Convex sparse PCA with unsquared residuals and its own mean; no rank penalty.",
         when="The published model whose mean is fitted too: mild outliers only.",
         source="Zheng et al. 2023, arXiv:2309.06202",
     ),

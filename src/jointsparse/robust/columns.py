@@ -6,11 +6,11 @@ The location :math:`m_j` is the median. The unit of a column is
           \ \frac{q_{3/4}(|x_{ij}-m_j|)}{\Phi^{-1}(7/8)}\Bigr) ,
 
 the standard deviation in Gaussian columns. Where all values differ the first is the median
-absolute deviation. Where most of them are the same (word counts, pixels at the edge) that would be
-0, and the values that do differ tell the unit: such a column is not left out. The second is for
-columns that have most values near one number but not on it: whatever lies beyond, a quarter of the
-values is no outlier. So up to a quarter of gross values in a column does no harm, or half of those
-that differ from the median where these are few.
+absolute deviation, but for the median itself. Where most of them are the same (word counts, pixels
+at the edge) that would be 0, and the values that do differ tell the unit: such a column is not left
+out. The second is for columns that have most values near one number but not on it: whatever lies
+beyond, a quarter of the values is no outlier. So up to a quarter of gross values in a column does
+no harm, or half of those that differ from the median where these are few.
 
 The median gives way by a third of the unit when a fifth of the values lies on one side. So where
 values differ, the location is one step of an M-estimator from there,
