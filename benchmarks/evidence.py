@@ -1,8 +1,9 @@
 """What a selection is worth, beside other tools: ``python -m benchmarks.evidence [SECTION ...]``.
 
-Sections: worth, exchange, extremes, noise, planted, auto, clusters; "page" writes docs/evidence.md
-from what they stored. Every piece is stored as soon as it is measured, one JSON file for each
-section in benchmarks/results, and a run that was stopped goes on where it was.
+Sections: worth, exchange, swaps, extremes, noise, planted, auto, clusters; "page" writes
+docs/evidence.md from what they stored. Every piece is stored as soon as it is measured, one JSON
+file for each section in benchmarks/results, and a run that was stopped goes on where it was. With
+``--ours`` our own methods are measured again, and what is stored of the other tools stays.
 
 The datasets are read from the folder that JOINTSPARSE_DATA names. The other tools run in
 environments of their own (``--environments``). Where JOINTSPARSE_BEFORE names a checkout of an
@@ -14,6 +15,7 @@ import json
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, installed or not
@@ -30,13 +32,15 @@ from benchmarks.tasks import Problem, Task
 RESULTS = ROOT / "benchmarks" / "results"
 MOST_SAMPLES, MOST_FEATURES = 400, 3000  # so that every tool ends
 SIZES = (10, 20, 50)
+SWAP_SIZES = (3, 5, 10, 20, 50)
 SLOW = "css"  # the environment of the one tool that takes minutes: measured size by size
 CUTS = (0, 1)
 JUDGES = ("ridge", "least squares")
 UNITS = ("training half", "all samples")
 # Least squares on nearly as many features as samples explodes, whatever the features are.
 MOST_REGRESSORS = 0.45
-NOISE_DRAWS, PLANTED_DRAWS = 20, 5
+NOISE_DRAWS, PATTERN_DRAWS, PLANTED_DRAWS = 20, 200, 20
+OURS = ("jointsparse", "jointsparse, GreedySelector")
 RARE = 0.3  # share of a feature's squares in one sample from which it hangs on that sample
 FIRST_SEED = 5000  # no draw that the tests, or the design, have looked at
 
@@ -139,12 +143,14 @@ def clusters(data, params, result):
 CLUSTERS = Task("evidence", "picks", "K-means on kept features", lambda quick: [], whole, clusters)
 
 
-def by_tools(task, dataset, params, environments, *, limit, slow=False):
+def by_tools(task, dataset, params, environments, *, limit, slow=False, ours=False):
     """Return {tool: status, version and quality} of one piece; the slow tool by itself."""
     solvers = [
         solver
         for solver in all_solvers()
-        if task.name in solver.tasks and (solver.environment == SLOW) == slow
+        if task.name in solver.tasks
+        and (solver.environment == SLOW) == slow
+        and (solver.name in OURS or not ours)
     ]
     problem = Problem("evidence", task.name, str(dataset), dataset, params)
     outcomes = measure(task, problem, solvers, environments, repeats=0, limit=limit)
@@ -154,10 +160,11 @@ def by_tools(task, dataset, params, environments, *, limit, slow=False):
     }
 
 
-def worth_pieces(environments):
+def worth_pieces(environments, *, ours=False):
     params = {"h": max(SIZES), "sizes": list(SIZES)}
+    limits = {"limit": 180, "ours": ours}
     for name in NAMES:
-        yield name, lambda name=name: by_tools(WORTH, name, params, environments, limit=180)
+        yield name, lambda name=name: by_tools(WORTH, name, params, environments, **limits)
 
 
 def exchange_pieces(environments):
@@ -177,10 +184,42 @@ def exchange_pieces(environments):
         yield name, lambda name=name: sizes(name)
 
 
-def clusters_pieces(environments):
-    params = {"h": 50, "sizes": [10, 50]}
+def swaps_pieces(_):
+    """Sets before and after exchanges: selected in one half, worth in the other."""
+    from jointsparse import SPCAPSD, SubsetSelector
+
+    rules = {
+        "SPCAPSD, greedy": lambda h: SPCAPSD(n_features_to_select=h, rule="greedy"),
+        "SPCAPSD, swap": lambda h: SPCAPSD(n_features_to_select=h, rule="swap"),
+        "all features, greedy": lambda h: SubsetSelector(n_features_to_select=h, search="greedy"),
+        "all features, swap": lambda h: SubsetSelector(n_features_to_select=h, search="swap"),
+    }
+
+    def of(name):
+        data = halves(Problem("evidence", "worth", name, name))
+        found = {}
+        for rule, make in rules.items():
+            start, sets = time.process_time(), {}
+            for h in SWAP_SIZES:
+                for key in (key for key in data if key.startswith("X")):
+                    model = quiet_fit(make(h), data[key])
+                    sets[f"{key.replace('X', 'order')}_{h}"] = np.flatnonzero(model.support_)
+            seconds = time.process_time() - start
+            found[rule] = {
+                "seconds": seconds,
+                "quality": worth(data, {"sizes": SWAP_SIZES}, sets),
+            }
+        return found
+
     for name in NAMES:
-        yield name, lambda name=name: by_tools(CLUSTERS, name, params, environments, limit=90)
+        yield name, lambda name=name: of(name)
+
+
+def clusters_pieces(environments, *, ours=False):
+    params = {"h": 50, "sizes": [10, 50]}
+    limits = {"limit": 90, "ours": ours}
+    for name in NAMES:
+        yield name, lambda name=name: by_tools(CLUSTERS, name, params, environments, **limits)
 
 
 def quiet_fit(selector, X):
@@ -213,13 +252,17 @@ def extremes_pieces(_):
 def noise_pieces(_):
     from test_significance import NOISE, SHAPES
 
-    from jointsparse import SPCAPSD, GreedySelector
+    from jointsparse import SPCAPSD, GreedySelector, feature_significance
 
     def alarms(kind, shape):
         found = {"SPCAPSD": 0, "GreedySelector": 0, "draws": NOISE_DRAWS}
-        for seed in range(FIRST_SEED, FIRST_SEED + NOISE_DRAWS):
-            X = NOISE[kind](np.random.default_rng([seed, *shape]), shape)
+        found |= {"patterns": 0, "pattern_draws": PATTERN_DRAWS}
+        for number in range(PATTERN_DRAWS):
+            X = NOISE[kind](np.random.default_rng([FIRST_SEED + number, *shape]), shape)
             X = standardised(X[:, X.std(axis=0) > 0])
+            found["patterns"] += int(feature_significance(X).n_significant > 0)
+            if number >= NOISE_DRAWS:
+                continue
             for selector in (SPCAPSD(), GreedySelector(n_features_to_select="auto")):
                 kept = quiet_fit(selector, X).support_.any()
                 found[type(selector).__name__] += int(kept)
@@ -231,6 +274,7 @@ def noise_pieces(_):
 
 
 def planted_pieces(_):
+    from sklearn.metrics import roc_auc_score
     from test_significance import PLANTED
 
     from jointsparse import SPCAPSD
@@ -243,6 +287,8 @@ def planted_pieces(_):
             chosen, kept = model.significant_, model.support_
             rows.append(
                 {
+                    "auc of shares": float(roc_auc_score(signal, model.feature_shares_)),
+                    "auc of scores": float(roc_auc_score(signal, model.feature_scores_)),
                     "fdp": float((chosen & ~signal).sum() / max(1, chosen.sum())),
                     "power": float(chosen[signal].mean()),
                     "kept": int(kept.sum()),
@@ -293,12 +339,14 @@ def auto_pieces(_):
 SECTIONS = {
     "worth": worth_pieces,
     "exchange": exchange_pieces,
+    "swaps": swaps_pieces,
     "extremes": extremes_pieces,
     "noise": noise_pieces,
     "planted": planted_pieces,
     "auto": auto_pieces,
     "clusters": clusters_pieces,
 }
+WITH_OTHERS = ("worth", "clusters")
 
 
 def stored(section, folder=RESULTS):
@@ -307,18 +355,23 @@ def stored(section, folder=RESULTS):
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def run(section, environments, folder=RESULTS, out=print, part=(0, 1)):
+def run(section, environments, folder=RESULTS, out=print, part=(0, 1), *, ours=False):
     """Measure what a section has not stored yet; with ``part=(k, m)`` every m-th piece from k on.
 
     What is stored is read again before each piece is added: several runs may share the pieces.
+    With ``ours`` every piece is measured, and of sections with other tools our methods only.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{section}.json"
-    for name, piece in list(SECTIONS[section](environments))[part[0] :: part[1]]:
-        if name in stored(section, folder):
+    beside = {"ours": True} if ours and section in WITH_OTHERS else {}
+    for name, piece in list(SECTIONS[section](environments, **beside))[part[0] :: part[1]]:
+        known = stored(section, folder)
+        if name in known and not ours:
             continue
         start = time.perf_counter()
         one = piece()
+        if beside:
+            one = known.get(name, {}) | one
         found = stored(section, folder) | {name: one}
         fresh = path.with_suffix(f".{part[0]}.part")
         fresh.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
@@ -331,6 +384,7 @@ def main(words=None):
     parser.add_argument("sections", nargs="*", choices=(*SECTIONS, "page", []))
     parser.add_argument("--environments", type=Path, default=default_folder())
     parser.add_argument("--no-install", action="store_true", help="make no environment")
+    parser.add_argument("--ours", action="store_true", help="measure our own methods again")
     parser.add_argument("--part", default="0/1", help="K/M: every M-th piece, from the K-th on")
     options = parser.parse_args(words)
     part = tuple(map(int, options.part.split("/")))
@@ -341,7 +395,8 @@ def main(words=None):
 
             print(write(ROOT / "docs" / "evidence.md"))
         else:
-            run(section, environments, out=lambda words: print(words, flush=True), part=part)
+            out = partial(print, flush=True)
+            run(section, environments, out=out, part=part, ours=options.ours)
 
 
 if __name__ == "__main__":

@@ -196,14 +196,17 @@ HEAD = """<!-- Written by `python -m benchmarks.outliers page` from what it stor
 # Outliers
 
 Few samples that are far from the rest, or few values that are grossly wrong, decide what an
-ordinary fit finds. Three parameters and two transformers bound what they can do:
+ordinary fit finds. One parameter and two transformers bound what they can do:
 
 ```python
+from sklearn.datasets import load_breast_cancer
 from jointsparse import SPCAPSD
 
-selector = SPCAPSD(robust="samples").fit(X)   # whole samples may be wrong: up to a fifth of them
-selector = SPCAPSD(robust="cells").fit(X)     # single values may be wrong, in good samples
-selector.outliers_                            # which samples are far from the others
+X = load_breast_cancer().data
+selector = SPCAPSD(robust="samples").fit(X)  # whole samples may be wrong, up to a fifth of them
+print(selector.outliers_.sum(), "samples are far from the others")
+selector = SPCAPSD(robust="cells").fit(X)  # single values may be wrong, in good samples
+print(selector.robust_step_.gross_cells(X).sum(), "values are far from the rest of their columns")
 ```
 
 `robust` is a parameter of `SPCAPSD`, `GreedySelector`, `SubsetSelector`, `SPCA`, `JSPCA` and

@@ -26,7 +26,7 @@ GOOD = ("fitted", "same limit", "tied", "read", "refused")
 def run(kind: str, first: int, count: int, jobs: int) -> int:
     """Run cases of one kind in processes of their own; return the number of faults."""
     numbers = iter(range(first, first + count))
-    workers = [_Worker(kind) for _ in range(jobs)]
+    workers = [_Worker(kind) for _ in range(jobs)]  # which import side by side
     seen: Counter[str] = Counter()
     failing: list[int] = []
     busy = [worker for worker in workers if worker.start(next(numbers, None))]
@@ -63,11 +63,14 @@ class _Worker:
         self.process = mp.get_context("spawn").Process(target=_serve, args=(self.kind, end))
         self.process.start()
         end.close()
-        self.pipe.recv()  # imports are done: from here on the clock is that of the cases
+        self.ready = False
 
     def start(self, number: int | None) -> bool:
         if number is None:
             return False
+        if not self.ready:
+            self.pipe.recv()  # imports are done: from here on the clock is that of the cases
+            self.ready = True
         self.number, self.since = number, time.monotonic()
         self.pipe.send(number)
         return True

@@ -16,15 +16,18 @@ import scipy.io
 import scipy.sparse
 from rich.cells import cell_len
 from rich.console import Console
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import scale
 from typer.testing import CliRunner
 
-from jointsparse import __version__
+from jointsparse import SPCAPSD, __version__
 from jointsparse.cli import progress
 from jointsparse.cli.arguments import parse_value
 from jointsparse.cli.console import shorten_middle
 from jointsparse.cli.main import app
 from jointsparse.methods import registry
+from jointsparse.steps import Step, follow_steps, steps
 from jointsparse.text import visible
 
 
@@ -153,7 +156,7 @@ class TestBundledTable:
             assert part in heading
         record = json.loads(invoke("select", "--json").stdout)
         assert verdict == record["verdict"]
-        assert verdict.startswith("Good stand-ins for the rest: 10 features predict 83 % of the ")
+        assert verdict.startswith("Good stand-ins for the rest: 10 features predict 85 % of the ")
         worth = {
             name: f"{100 * v:.0f} %" for name, v in record["worth"].items() if v.__class__ is float
         }
@@ -224,7 +227,7 @@ class TestBundledTable:
     def test_the_rule_as_published_is_worth_less_than_chance_and_says_so(self):
         result = invoke("select", "--rule", "norm", "--features", 5)
         verdict = result.stdout.splitlines()[2]
-        assert verdict.startswith("No better than random features: 5 features predict 27 % of ")
+        assert verdict.startswith("No better than random features: 5 features predict 24 % of ")
         greedy = invoke("select", "--features", 5)
         assert "random features:" not in greedy.stdout.splitlines()[2]
         assert greedy.stderr == ""
@@ -600,6 +603,45 @@ class TestProgress:
         drawn = progress._BarProgress(Console(force_terminal=True), tol=1e-6)
         shares = [drawn._share_done(gap, 1e-6) for gap in (1.0, 1e-3, 1e-6, 1e-9)]
         assert shares == pytest.approx([0, 0.5, 1, 1])
+
+    def test_lines_tell_which_part_is_left_out_and_how_long_the_others_take(
+        self, capsys, monkeypatch
+    ):
+        now = [0.0]
+        monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+        with progress.solver_progress(Console(stderr=True, width=80), tol=1e-6):
+            for number in steps("parts left out", [1, 2, 3]):
+                now[0] += 5
+                if number == 2:
+                    self.log(1, gap=0.5)
+                now[0] += 5
+            now[0] += 5
+            self.log(7, gap=None)
+        assert capsys.readouterr().err.splitlines() == [
+            "selecting again: 2 of 3, about 20 s left, 10 s",
+            "selecting again: 2 of 3, about 20 s left: iteration 1, gap 5.0e-01, 15 s",
+            "selecting again: 3 of 3, about 10 s left, 20 s",
+            "fitting: iteration 7, 35 s",
+        ]
+
+    def test_the_bar_counts_the_parts_and_not_the_iterations_within_them(self):
+        bar = progress._BarProgress(Console(force_terminal=True), tol=1e-6)
+        shown = bar._progress.tasks[0]
+        for done in range(3):
+            bar.draw_step(Step("parts left out", done, 3, 4.0 * done))
+            bar.draw(11, 0.5)
+            assert (shown.description, shown.completed, shown.total) == ("selecting again", done, 3)
+        assert shown.fields["detail"] == "3 of 3, about 4 s left"
+        bar.draw_step(Step("parts left out", 3, 3, 12.0))
+        bar.draw(77, 1e-3)
+        assert (shown.description, shown.total) == ("fitting", 1.0)
+        assert shown.fields["detail"].startswith("iteration 77, gap 1.0e-03")
+
+    def test_every_kind_of_step_has_its_words(self):
+        seen = set()
+        with follow_steps(lambda step: seen.add(step.what)):
+            SPCAPSD().fit(scale(load_breast_cancer().data)).selection_report_.worth.r2
+        assert seen == set(progress._DOING)
 
     def test_logger_is_left_as_it_was(self):
         logger = logging.getLogger(progress.SOLVER_LOGGER)

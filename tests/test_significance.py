@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 import jointsparse.significance as module
 from jointsparse import Moments, feature_significance
-from jointsparse.significance import noise_edge
+from jointsparse.significance import leverages, noise_edge
 from jointsparse.solvers import patterns as patterns_module
 
 SHAPES = [(200, 40), (100, 100), (50, 500)]
@@ -426,3 +426,36 @@ def test_it_is_said_in_words():
 def test_a_rate_that_is_none_is_refused(fdr):
     with pytest.raises(ValueError, match=r"fdr=.* is not a number between 0 and 1"):
         feature_significance(structured(), fdr=fdr)
+
+
+def test_one_pattern_more_or_less_does_not_move_the_noise_edge():
+    """Columns of nearly equal length have the edge of columns of equal length."""
+    rng, n, p, k = np.random.default_rng(30), 90, 150, 60
+    X = rng.standard_normal((n, k)) * np.arange(1, k + 1) ** -1.5 @ rng.standard_normal((k, p))
+    noise = 0.15 * rng.standard_normal((n, p))
+    levels = np.exp(0.5 * rng.standard_normal((n, 1)))
+    X += noise * levels * (rng.random((n, p)) < 0.3)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    nearly = X * (1 + 0.03 * np.random.default_rng(1).standard_normal(p))
+    equal, found = (noise_edge(Moments.from_data(table)) for table in (X, nearly))
+    assert found.n_patterns < feature_significance(nearly).n_significant  # by one
+    assert found.edge == pytest.approx(equal.edge, rel=0.15)
+
+
+@pytest.mark.parametrize("shape", [(60, 20), (20, 60)])
+def test_leverages_are_the_same_wherever_samples_are(shape):
+    rng = np.random.default_rng(2)
+    X = rng.poisson(0.4, shape) * rng.lognormal(0, 1, shape[1])
+    X[:, 3] = 5.0  # constant
+    X[4, 6] += 1000.0
+    centred = X - X.mean(axis=0)
+    squares = np.sum(centred**2, axis=0)
+    expected = np.divide(
+        np.sum(centred**4, axis=0), squares**2, out=np.zeros(shape[1]), where=squares > 1e-9
+    )
+    assert expected[6] > 0.9
+    for table in (X, sp.csr_array(X), X * 1e120):
+        found = leverages(Moments.from_data(table))
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+    alone = Moments(X.shape[0], X.mean(axis=0), centred.T @ centred)
+    np.testing.assert_array_equal(leverages(alone), 0.0)

@@ -73,13 +73,21 @@ def test_the_values_of_a_part_do_not_change_what_is_picked_without_it(n_samples)
     assert any(not np.array_equal(first.picked[k].order, second.picked[k].order) for k in (0, 2))
 
 
-def test_parts_are_disjoint_and_what_is_picked_is_what_a_fit_picks():
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("single", [False, True])
+def test_parts_are_disjoint_and_what_is_picked_is_what_a_fit_picks(scaled, single):
     X = one_factor()
+    if not scaled:
+        X = X * np.random.default_rng(1).uniform(0.5, 2, X.shape[1])
+    if single:
+        X = X.astype(np.float32)
     cut = GreedySelector()._cut(Moments.from_data(X))
     assert sorted(np.concatenate(cut.parts).tolist()) == list(range(len(X)))
     for part, picked in zip(cut.parts, cut.picked, strict=True):
         train = np.setdiff1d(np.arange(len(X)), part)
-        again = GreedySelector(n_features_to_select=5).fit(X[train])
+        # Columns that were standardised with all samples are with those that are left.
+        unit = X[train].std(axis=0) if scaled else 1.0
+        again = GreedySelector(n_features_to_select=5).fit(X[train] / unit)
         assert np.argsort(again.ranking_)[:5].tolist() == picked.order[:5].tolist()
         np.testing.assert_array_equal(
             picked.significant, feature_significance(X[train]).significant

@@ -25,6 +25,8 @@ _HOMES = {method.class_name: method.module for method in registry.methods().valu
     "Moments": "jointsparse.moments",
     "SpatialSign": "jointsparse.methods.robust_steps",
     "Wrap": "jointsparse.methods.robust_steps",
+    "Solution": "jointsparse.solvers.solution",
+    "solve": "jointsparse.composing",
     "open_source": "jointsparse.sources",
     "Comparison": "jointsparse.model_selection",
     "ParameterChoice": "jointsparse.model_selection",
@@ -39,14 +41,16 @@ _HOMES = {method.class_name: method.module for method in registry.methods().valu
     "save_model": "jointsparse.persistence",
 }
 
-__all__ = [*_HOMES, "__version__", "metrics", "registry"]
+_ROOMS = ("losses", "metrics", "penalties", "solvers")
+
+__all__ = [*_HOMES, *_ROOMS, "__version__", "registry"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name == "metrics":
-        return importlib.import_module("jointsparse.metrics")
+    if name in _ROOMS:
+        return importlib.import_module(f"jointsparse.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -18,10 +18,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import checked_samples, is_device_array, like, to_host
+from jointsparse.device import checked_samples, is_device_array, to_host
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.io.errors import table_error
-from jointsparse.linalg import Spectrum, without_offsets
+from jointsparse.linalg import Spectrum, scaled_columns, without_offsets
 from jointsparse.robust.learning import ROBUST, robust_samples
 from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source
@@ -404,14 +404,17 @@ class Moments:
         if self.halves:
             halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
         scatter = self._scatter
-        return Moments(
+        scaled = Moments(
             self.n_samples,
             self.mean * factors,
             None if scatter is None else Checked(scatter * factors * factors[:, None]),
             self.feature_names,
-            data=_times(self._data, factors),
+            data=None if self._data is None else scaled_columns(self._data, factors),
             halves=halves,
         )
+        if hasattr(self._data, "transposed_times"):  # no pass over them for what is known
+            scaled.__dict__["variances"] = self.variances * factors * factors
+        return scaled
 
     @property
     def near_one(self) -> Moments:
@@ -421,13 +424,12 @@ class Moments:
         no digit changes. For kernels whose results do not depend on the unit.
         """
         exponent = int(np.frexp(np.sqrt(self.total_variance))[1])
-        if abs(exponent) < EXTREME or hasattr(self._data, "transposed_times"):
-            return self  # what is on a cluster stays as it is
+        if abs(exponent) < EXTREME:
+            return self
         # These are never kept: what refers to itself, samples and all, waits for the collector.
         if "near one" not in self.cache:
             self.cache["near one"] = self.scaled(np.full(self.n_features, 2.0**-exponent))
-        scaled: Moments = self.cache["near one"]
-        return scaled
+        return self.cache["near one"]
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.
@@ -489,12 +491,3 @@ def _kept_type(dtype: Any) -> np.dtype[Any]:
     """Return float32 for samples of that type, on whatever device; float64 for all others."""
     single = str(getattr(dtype, "name", dtype)).rpartition(".")[2] == "float32"
     return np.dtype(np.float32 if single else np.float64)
-
-
-def _times(data: Any, factors: FloatArray) -> Any:
-    """Return samples with their features multiplied by factors."""
-    if data is None:
-        return None
-    if sp.issparse(data):
-        return data @ sp.diags_array(factors)
-    return data * like(factors, data)

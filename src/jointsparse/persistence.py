@@ -201,6 +201,7 @@ def _trusted() -> list[str]:
     from jointsparse.methods.robust_steps import SpatialSign, Wrap
     from jointsparse.methods.select_features import SelectFeatures
     from jointsparse.selection_report import SelectionReport, StandIns
+    from jointsparse.solvers.choice import Exact, Factored, Published, Splitting
     from jointsparse.solvers.subset.constraints import Constraints
     from jointsparse.trials import Worth
 
@@ -208,7 +209,8 @@ def _trusted() -> list[str]:
     kept = {Constraints, Extremes, KernelFSSL, SelectFeatures, SelectionReport, StandIns, Worth}
     kept |= {SpatialSign, Wrap}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
-    others = {f"{kind.__module__}.{kind.__qualname__}" for kind in kept | plain}
+    solvers = {Exact, Factored, Published, Splitting}
+    others = {f"{kind.__module__}.{kind.__qualname__}" for kind in kept | plain | solvers}
     return sorted(estimators | others)
 
 

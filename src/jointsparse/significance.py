@@ -182,8 +182,9 @@ def noise_edge(moments: Moments) -> NoiseEdge:
 
     Of columns and samples as they are: a loud column hides patterns among quiet ones, and loud
     samples those of quiet ones. Standardised columns and weighted samples are what
-    :func:`feature_significance` looks at. Where it finds more patterns, samples are taken to be
-    equally noisy here: the edge is then rather too low than too high.
+    :func:`feature_significance` looks at. Where it finds more patterns by weighting samples, or
+    any where none is found here, samples are taken to be equally noisy here: the edge is then
+    rather too low than too high.
 
     Parameters
     ----------
@@ -210,13 +211,40 @@ def noise_edge(moments: Moments) -> NoiseEdge:
             factor = unit * float(squares[0]) / base.n_samples  # standardised, but for the unit
         else:
             found, factor = _edge(base, standardised=False)[1], unit
-        if found.n_patterns < table.edge.n_patterns:
+        # Without weights one pattern more or less is chance, which must not decide on the edge.
+        hidden = table.edge is not table.plain or found.n_patterns == 0
+        if hidden and found.n_patterns < table.edge.n_patterns:
             equal = _edge(base, standardised=False, equal_samples=True)[1]
             if equal.n_patterns > found.n_patterns:
                 found, factor = equal, unit
         known["edge"] = replace(found, edge=found.edge * factor, noise=found.noise * factor)
     edge: NoiseEdge = known["edge"]
     return edge
+
+
+def leverages(moments: Moments) -> FloatArray:
+    r"""Return how much each feature hangs on single samples.
+
+    .. math:: \ell_j = \frac{\sum_i x_{ij}^4}{(\sum_i x_{ij}^2)^2}
+
+    is the leverage of a sample in a regression on the feature, averaged over where the feature's
+    squares are: from 1/n, where all samples hold as much, to 1 where one holds all.
+
+    Parameters
+    ----------
+    moments : Moments
+        The table; of moments without samples all are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse import Moments
+    >>> from jointsparse.significance import leverages
+    >>> X = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 4.0], [-1.0, -4.0]])
+    >>> leverages(Moments.from_data(X)).round(6).tolist()
+    [0.25, 0.5]
+    """
+    return _table(moments).leverages
 
 
 @dataclass(frozen=True)
@@ -228,6 +256,7 @@ class _Table:
     values: FloatArray
     shares: FloatArray
     pvalues: FloatArray
+    leverages: FloatArray
 
 
 def _table(moments: Moments) -> _Table:
@@ -240,6 +269,7 @@ def _table(moments: Moments) -> _Table:
 
 def _tested(moments: Moments) -> _Table:
     patterns, plain = _edge(moments, standardised=True)
+    leverages = patterns.leverages
     edge, levels = plain, plain.first_levels
     # With their patterns in it: a loud sample that was taken for a pattern would look quiet.
     while plain.spread > DIFFERENT and edge.levels.max() > ALIKE:
@@ -252,7 +282,7 @@ def _tested(moments: Moments) -> _Table:
         levels = levels / levels.mean()
     shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
     values = patterns.values[: edge.n_patterns].copy()
-    return _Table(plain, edge, values, shares, pvalues)
+    return _Table(plain, edge, values, shares, pvalues, leverages)
 
 
 def _edge(

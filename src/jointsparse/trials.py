@@ -36,12 +36,14 @@ from jointsparse.solvers.held_out import (
     cross_validation_folds,
     folds_of_halves,
 )
+from jointsparse.steps import steps
 
 N_FOLDS = 3  # selections beside the one on all samples: three cost about two fits more
 FEWEST_SAMPLES = 3 * N_FOLDS  # three samples to test with are the least that have a spread
 MOST_ROWS = 4500  # samples that take part: more would not change the first two digits
 N_RANDOM = 20  # random sets of the same size: better than all of them has a chance of 1 in 21
 N_FOR_CEILING = 500  # features, at random, by which the ceiling is estimated where there are more
+ALIKE = 1e-5  # relative difference of lengths that standardising in single precision leaves
 COVERED = 0.9  # share of what can be predicted with which "auto" is content
 # Sizes at which the curve is measured: half as many again each time, for the count is not known
 # better than that from a few hundred samples.
@@ -132,7 +134,7 @@ def cut_into_parts(rows: IntArray) -> tuple[IntArray, ...]:
 def without_part(moments: Moments, rows: IntArray, part: IntArray) -> tuple[Moments, IntArray]:
     """Return the samples that a selection may see when a part is the judge, and their rows."""
     others = np.sort(np.setdiff1d(rows, part))
-    return _of_rows(moments, others), others
+    return _scaled_alike(_of_rows(moments, others), moments), others
 
 
 def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
@@ -152,17 +154,35 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
     try:
         if not _has_rows(moments):
             assert moments.halves is not None
-            return Cut(None, tuple(pick(half, None) for half in moments.halves))
+            halves = steps("parts left out", moments.halves)
+            return Cut(None, tuple(pick(half, None) for half in halves))
         rows = rows_that_take_part(moments.n_samples)
         parts = cut_into_parts(rows)
-        return Cut(parts, tuple(pick(*without_part(moments, rows, part)) for part in parts))
+        left_out = steps("parts left out", parts)
+        return Cut(parts, tuple(pick(*without_part(moments, rows, part)) for part in left_out))
     except ValueError as error:
         return Cut(why_not=f"the method refuses a part of the samples ({error})")
 
 
 def _of_rows(moments: Moments, rows: IntArray) -> Moments:
     data = moments.data
-    return Moments.from_data(data[like(rows, data)] if is_device_array(data) else data[rows])
+    part = Moments.from_data(data[like(rows, data)] if is_device_array(data) else data[rows])
+    part.feature_names = moments.feature_names
+    return part
+
+
+def _scaled_alike(some: Moments, every: Moments) -> Moments:
+    """Return some of the samples with columns that are equally long if those of all samples are.
+
+    Whoever standardised the columns would have done so with these samples, too.
+    """
+    live = every.variances > 0
+    lengths = every.variances[live]
+    if lengths.size == 0 or np.ptp(lengths) > ALIKE * lengths.max():
+        return some
+    unit = float(lengths.mean()) / every.n_samples * some.n_samples
+    varying = some.variances > 0
+    return some.scaled(np.sqrt(unit / np.where(varying, some.variances, unit)))
 
 
 @dataclass(frozen=True)
@@ -272,7 +292,7 @@ class Trials:
     def curve(self) -> Curve:
         """Judge the first pick, the first two, …: up to the longest order that was picked."""
         sizes = sizes_up_to(max((order.size for order in self.orders), default=0))
-        found = [self._judged(int(size)) for size in sizes]
+        found = [self._judged(int(size)) for size in steps("sizes", sizes.tolist())]
         return Curve(
             sizes,
             np.array([total_of(judged).r2 for judged in found]),
@@ -316,7 +336,10 @@ class Trials:
         rng = np.random.default_rng(0)
         size = min(count, varying.size)
         sets = [rng.choice(varying, size, replace=False) for _ in range(N_RANDOM)]
-        return [total_of([fold.judge(features) for fold in self.folds]) for features in sets]
+        return [
+            total_of([fold.judge(features) for fold in self.folds])
+            for features in steps("random sets", sets)
+        ]
 
     def _pca(self, count: int, sets: Sequence[IntArray]) -> float:
         missed = total = 0.0

@@ -12,6 +12,7 @@ from jointsparse.graphs.discriminant import discriminant_matrix
 from jointsparse.graphs.laplacian import affinity, degrees, laplacian
 from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
 from jointsparse.graphs.reconstruction import reconstruction_weights
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.projections import project_rows_to_simplex
 
 seeds = st.integers(0, 10_000)
@@ -115,8 +116,10 @@ def test_discriminant_matrix_is_sparse_positive_and_kills_constants(seed, kind, 
     X = samples(seed, kind, p=p)
     X = X / np.sqrt(np.mean(X**2))
     near, _ = nearest_neighbours(X, k)
-    L = discriminant_matrix(X, near, ridge=1.0)
+    L, trace = discriminant_matrix(X, near, ridge=1.0)
     size = np.abs(L.data).max()
+    rounding = 1e-13 * size * k * np.sum(X**2)  # of the second: its terms cancel
+    np.testing.assert_allclose(trace, np.sum(X * (L @ X)), rtol=1e-9, atol=rounding)
     np.testing.assert_allclose(L @ np.ones(len(X)), 0, atol=1e-10 * size * len(X))
     np.testing.assert_allclose((L - L.T).toarray(), 0, atol=1e-12 * size)
     assert np.linalg.eigvalsh(L.toarray()).min() > -1e-9 * size
@@ -126,8 +129,29 @@ def test_discriminant_matrix_is_sparse_positive_and_kills_constants(seed, kind, 
 def test_discriminant_matrix_by_its_formula(p):
     X = samples(2, p=p)
     near, _ = nearest_neighbours(X, 5)
-    L = discriminant_matrix(X, near, ridge=0.3, relative=False)
+    L, _ = discriminant_matrix(X, near, ridge=0.3, relative=False)
     np.testing.assert_allclose(L.toarray(), published.udfs_matrix(X, 5, 0.3), atol=1e-12)
+
+
+def test_of_samples_that_tie_the_index_decides_whatever_the_accuracy_of_the_products():
+    """The fourth is farther by 4e-13: a tie, which sparse products, exact there, ruled out."""
+    X = np.zeros((6, 3))
+    X[1:, 0] = 1.0
+    X[1, 1] = 2e-6 * 0.3
+    X[5, 2] = 1.0
+    for samples_ in (X, SparseSamples(sp.csr_array(X), X.mean(axis=0))):
+        near, _ = nearest_neighbours(samples_, 2)
+        assert near[0].tolist() == [1, 2]
+    assert sorted(neighbour_sets(X, 2)[0].tolist()) == [1, 2]
+
+
+def test_neighbours_that_are_all_equal_have_no_discriminant_energy():
+    """The rounding of their mean was taken for a unit: a ridge of 1e-33, and a trace of 1e+17."""
+    X = np.repeat([[0.1, 0.7], [0.3, 0.2]], [17, 11], axis=0)
+    near, _ = nearest_neighbours(X, 5)
+    L, trace = discriminant_matrix(X, near, ridge=1.0)
+    assert trace == 0
+    assert np.abs(L.data).max() < 20
 
 
 @given(seed=seeds, kind=kinds, k=st.sampled_from([1, 5, 100]))
@@ -173,7 +197,8 @@ def test_first_weights_are_points_of_the_simplex(seed, kind):
 
 def test_the_graph_never_becomes_dense():
     X = samples(0, n=3000, p=3)
-    for matrix in (affinity(X, 5), discriminant_matrix(X, nearest_neighbours(X, 5)[0], ridge=1.0)):
+    near, _ = nearest_neighbours(X, 5)
+    for matrix in (affinity(X, 5), discriminant_matrix(X, near, ridge=1.0)[0]):
         assert sp.issparse(matrix)
         assert matrix.nnz <= 3000 * 36
 

@@ -334,3 +334,20 @@ def test_columns_of_a_kernel_matrix_are_landmarks():
     linear = FSSL(graph="lda").fit(samples, y).transform(new)[:, 0]
     assert max(np.mean((scores > 0) == truth), np.mean((scores < 0) == truth)) > 0.97
     assert max(np.mean((linear > 0) == truth), np.mean((linear < 0) == truth)) < 0.92
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e36])
+def test_loadings_that_single_precision_cannot_hold_are_kept_in_double(size):
+    """They are the inverse of the data, and were infinite for float32 samples of 1e-40."""
+    rng = np.random.default_rng(0)
+    X = (size * rng.standard_normal((40, 3)) @ rng.standard_normal((3, 8))).astype(np.float32)
+    found = FSSL(mu=10.0, n_components=2, norm="l11").fit(X)
+    twin = FSSL(mu=10.0, n_components=2, norm="l11").fit(X.astype(np.float64))
+    np.testing.assert_allclose(found.feature_scores_, twin.feature_scores_, atol=1e-5)
+    assert np.all(np.isfinite(found.components_))
+    assert np.all(np.isfinite(found.reconstruction_))
+    scores = found.transform(X)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(
+        scores, twin.transform(X.astype(np.float64)), atol=1e-4 * np.abs(scores).max()
+    )

@@ -7,16 +7,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from subset_cases import KINDS, Referee, problem_and_value, random_rules, table
 
 from jointsparse import Moments
 from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import Projection, select_greedily
+from jointsparse.solvers.greedy import select_greedily
+from jointsparse.solvers.row_targets import Projection
 from jointsparse.solvers.subset import nodes as nodes_module
-from jointsparse.solvers.subset.bounds import components_bound, sums_without, top_sum
+from jointsparse.solvers.subset import search as search_module
+from jointsparse.solvers.subset.bounds import components_bound, largest_without, top_sum
 from jointsparse.solvers.subset.constraints import Rules
-from jointsparse.solvers.subset.exchange import FoundSet, exchange, good_set, greedy_set
+from jointsparse.solvers.subset.exchange import (
+    FoundSet,
+    exchange,
+    good_set,
+    greedy_set,
+    spread_sets,
+)
 from jointsparse.solvers.subset.nodes import CompressedNodes, GramNodes, Table, TruncatedNode
 from jointsparse.solvers.subset.picks import exchange_picks
 from jointsparse.solvers.subset.problem import (
@@ -149,13 +157,65 @@ def test_interlacing_bounds_every_set_that_contains_the_feature(seed, kind):
     live = np.flatnonzero(problem.live)
     owners = np.zeros(live.size, dtype=np.int64)
     shadows = (vectors.T @ problem.columns[:, live]).T
-    sums = sums_without(values[None], shadows, owners, size - 1)
+    sums = largest_without(values[None], shadows, owners, size - 1).sum(axis=1)
     bounds = problem.gains[live] + sums + problem.charge(1.0, 1)
     for place, feature in enumerate(live):
         others = [other for other in live if other != feature]
         sets = combinations(others, min(size - 1, len(others)))
         assert bounds[place] >= max(referee.value([feature, *rest]) for rest in sets)
     assert components_bound(problem, size) >= referee.best(size)[0]
+
+
+@given(seed=seeds, kind=kinds, ambition=st.sampled_from([0.0, 0.5, 0.9]), by_gram=st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_bounds_from_pairs_hold_for_every_set(seed, kind, ambition, by_gram):
+    problem, referee, size, _ = case(seed, kind, False)
+    best, _ = referee.best(size)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "AMBITION", ambition)
+        if by_gram:
+            patch.setattr(nodes_module, "COMPRESSED_ROWS", 0)
+            patch.setattr(nodes_module, "COMPRESSED_CANDIDATES", 0)
+        nothing = FoundSet(np.zeros(0, dtype=np.int64), 0.0)
+        search = SubsetSearch(problem, size, start=nothing, joint=False)
+        while not search.finished:
+            search.run(max_nodes=1)
+            assert search.bound >= best
+            for feature in np.flatnonzero(np.isfinite(search.bounds_with)):
+                others = [other for other in range(problem.n_features) if other != feature]
+                sets = combinations(others, min(size - 1, len(others)))
+                most = max(referee.value([feature, *rest]) for rest in sets)
+                assert search.bounds_with[feature] >= most
+    close = 2e-9 + 2 * charge(problem, search.best.features)
+    if search.proved:
+        assert search.best.value == pytest.approx(best, abs=close)
+
+
+def test_pairs_lower_what_interlacing_says():
+    X = load_digits().data
+    X = X[:, X.std(axis=0) > 0]
+    problem = problem_of_scatter(correlations(X), n_samples=len(X))
+    plain = SubsetSearch(problem, 5, joint=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "AMBITION", 1.0)  # no candidate is worth it
+        plain.run(max_nodes=40)
+    pairs = SubsetSearch(problem, 5, joint=False)
+    pairs.run(max_nodes=40)
+    assert pairs.bound < plain.bound - 5e-3
+
+
+def test_eigenvalues_without_a_direction_are_bounded_where_some_are_equal_or_zero():
+    values = np.array([[0.0, 0.0, 0.2, 0.2, 0.5, 0.5, 1.0]])
+    for direction in (np.eye(7)[6], np.eye(7)[0], np.ones(7) / 7**0.5, np.eye(7)[4]):
+        left = np.eye(7) - np.outer(direction, direction)
+        exact = np.linalg.eigvalsh(left @ np.diag(values[0]) @ left)[::-1]
+        for count in (0, 1, 4, 7, 9):
+            owner = np.zeros(1, dtype=np.int64)
+            found = largest_without(values, direction[None], owner, count)[0]
+            assert found.shape == (count,)
+            known = min(count, 7)
+            assert np.all(found[:known] >= exact[:known] - 1e-15)
+            assert np.all(found[:known] <= exact[:known] + 0.6 / 2**10)
 
 
 def test_few_eigenvalues_give_a_larger_sum_never_a_smaller_one():
@@ -167,7 +227,8 @@ def test_few_eigenvalues_give_a_larger_sum_never_a_smaller_one():
     x /= np.linalg.norm(x)
     off = np.eye(40) - np.outer(x, x)
     exact = np.linalg.eigvalsh(off @ target @ off)[-5:].sum()
-    bound = sums_without(values[None], (vectors.T @ x)[None], np.zeros(1, dtype=np.int64), 5)
+    owner = np.zeros(1, dtype=np.int64)
+    bound = largest_without(values[None], (vectors.T @ x)[None], owner, 5).sum(axis=1)
     assert exact - 1e-9 <= bound[0] <= min(values[-5:].sum(), 1.02 * exact)
 
 
@@ -194,6 +255,22 @@ def test_after_an_exchange_no_single_swap_is_better():
             for other in set(range(13)) - set(inside):
                 swapped = [*inside[:place], other, *inside[place + 1 :]]
                 assert set_value(problem, swapped) <= found.value + 1e-9
+
+
+def test_more_beginnings_find_better_sets_whatever_the_order_of_the_features():
+    X = load_digits().data
+    S = correlations(X[:, X.std(axis=0) > 0])
+    order = np.random.default_rng(0).permutation(len(S))
+    problem, turned = (problem_of_scatter(T) for T in (S, S[np.ix_(order, order)]))
+    one, more = (good_set(problem, 10, starts=starts) for starts in (0, 10))
+    assert more.value > one.value + 4e-3
+    same = good_set(turned, 10, starts=10)
+    assert sorted(order[same.features]) == sorted(more.features)
+    included = Rules(len(S), (3,), np.arange(len(S)) != 5)
+    for features in spread_sets(problem, 4, included, 3):
+        assert included.allows(features)
+        assert np.unique(features).size == 4
+    assert spread_sets(problem, 1, included, 3) == []
 
 
 def test_the_exchange_leaves_a_set_with_the_same_feature_twice_as_it_is():

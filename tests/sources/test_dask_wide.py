@@ -4,12 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from clusters import Cluster
 
 from jointsparse import SPCAPSD
 from jointsparse.solvers.wide_data import DenseWide
 from jointsparse.sources import as_source
 from jointsparse.sources.dask_wide import DaskWide
+from jointsparse.sources.wide_blocks import scaled_block
 
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 
@@ -57,6 +59,24 @@ def test_products_are_those_of_the_array(X, memory, dtype):
         )
         np.testing.assert_allclose(wide.dense(), here.dense(), rtol=1e-5, atol=1e-5)
     assert isinstance(found.columns(chosen), DaskWide if memory == 0 else DenseWide)
+
+
+def test_features_are_scaled_where_they_are(X):
+    factors = np.random.default_rng(2).uniform(1, 2, X.shape[1])
+    centred = (X - X.mean(axis=0)) * factors
+    rows = np.eye(80)[:, :3]
+    scaled = remote(X, 0).scaled(factors)
+    np.testing.assert_allclose(scaled.transposed_times(rows), centred.T @ rows, atol=1e-9)
+    chosen = factors > 1.9
+    np.testing.assert_allclose(scaled.columns(chosen).dense(), centred[:, chosen], atol=1e-9)
+
+
+def test_sparse_blocks_are_scaled(X):
+    block = sp.csr_array(np.where(X > 4, X, 0.0).astype(np.float32))
+    factors = np.random.default_rng(2).uniform(1, 2, X.shape[1])
+    found = scaled_block(block, factors)
+    assert sp.issparse(found)
+    np.testing.assert_allclose(found.toarray(), block.toarray() * factors, rtol=1e-12)
 
 
 def fits(X, collection, **parameters):

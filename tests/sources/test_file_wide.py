@@ -87,6 +87,45 @@ def test_products_are_those_of_the_array(X, path):
             np.testing.assert_allclose(found.dense(), expected.dense(), **close)
 
 
+def test_features_are_scaled_where_they_are(X, tmp_path, monkeypatch):
+    monkeypatch.setattr(base, "BLOCK_ENTRIES", 100 * N)
+    generator = np.random.default_rng(2)
+    factors, again = generator.uniform(1, 2, (2, P))
+    chosen = generator.random(P) < 0.3
+    source = open_source(npy(X.astype(np.float32), tmp_path), memory=1_000_000)
+    wide = FileWide(source, np.arange(P), collect=DenseWide, memory=0)
+    found, expected = wide.scaled(factors).scaled(again), wide.dense() * factors * again
+    np.testing.assert_allclose(found.dense(), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        found.columns(chosen).gram(), expected[:, chosen] @ expected[:, chosen].T, rtol=1e-3
+    )
+
+
+@pytest.mark.parametrize("exponent", [-400, 460])
+@pytest.mark.parametrize(
+    "model",
+    [
+        SPCAPSD(eta=0.3, n_features_to_select=3),
+        CSPCA(n_features_to_select=3),
+        GreedySelector(n_features_to_select=3),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_numbers_whose_fourth_powers_do_not_fit(X, tmp_path, exponent, model):
+    """Those in memory were divided by a unit; those in files ended in errors of Python."""
+    found = []
+    for number, scale in enumerate((1.0, 2.0**exponent)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        source = open_source(npy(X[:20, :90] * scale, folder), memory=14_000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # not about how many iterations there are
+            found.append(clone(model).fit(source))
+    one, other = found
+    np.testing.assert_allclose(other.feature_scores_, one.feature_scores_, rtol=1e-9)
+    np.testing.assert_array_equal(other.support_, one.support_)
+
+
 @pytest.mark.parametrize(
     ("write", "model"),
     [

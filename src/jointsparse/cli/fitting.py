@@ -256,9 +256,12 @@ def fit(
     return time.perf_counter() - started, messages
 
 
-def worth(estimator: Any, values: Any) -> "tuple[SelectionReport | None, list[str]]":
+def worth(
+    estimator: Any, values: Any, *, show_progress: bool
+) -> "tuple[SelectionReport | None, list[str]]":
     """Return what the kept features are worth, and the warnings about it; None where unknown."""
-    with collect_warnings(estimator) as messages:
+    bar = solver_progress(error_console(), None) if show_progress else nullcontext()
+    with collect_warnings(estimator) as messages, bar:
         report = getattr(estimator, "selection_report_", None)
         if report is None and hasattr(estimator, "selection_report"):
             report = estimator.selection_report(values)  # of a table too large to be remembered

@@ -1,4 +1,4 @@
-"""Progress of a fit, read from the records that the solvers log."""
+"""Progress of a fit: what the solvers log, and the steps in which a selection is judged."""
 
 import logging
 import math
@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from jointsparse.cli.console import Glyphs
+from jointsparse.steps import Step, follow_steps
 
 SOLVER_LOGGER = "jointsparse.solvers"
 SECONDS_BETWEEN_LINES = 2.0
@@ -19,7 +20,7 @@ SECONDS_BETWEEN_LINES = 2.0
 
 @contextmanager
 def solver_progress(console: Console, tol: float | None) -> Iterator[None]:
-    """Show the solver's progress on the console while the block runs.
+    """Show on the console how far a fit is, and its trials on parts of the samples.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def solver_progress(console: Console, tol: float | None) -> Iterator[None]:
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
-        with handler:
+        with handler, follow_steps(handler.draw_step):
             yield
     finally:
         logger.setLevel(level)
@@ -62,9 +63,29 @@ class _ProgressHandler(logging.Handler):
     def draw(self, iteration: int, gap: float | None) -> None:
         raise NotImplementedError
 
+    def draw_step(self, step: Step) -> None:
+        raise NotImplementedError
+
+
+# What a step is called while it runs.
+_DOING = {
+    "parts left out": "selecting again",
+    "sizes": "trying sizes",
+    "random sets": "beside chance",
+}
+
+
+def _told(step: Step) -> str:
+    """Return a step in words: which of how many, and the time that is left, once it is known."""
+    left = "" if not step.left else f", about {step.left:.0f} s left"
+    return f"{min(step.done + 1, step.total)} of {step.total}{left}"
+
 
 class _BarProgress(_ProgressHandler):
-    """A bar on a terminal; it fills as the gap falls, on a logarithmic scale, towards ``tol``."""
+    """A bar on a terminal; it fills as the gap falls, on a logarithmic scale, towards ``tol``.
+
+    While a selection is repeated and judged it fills with the steps instead.
+    """
 
     def __init__(self, console: Console, tol: float | None) -> None:
         super().__init__()
@@ -73,14 +94,15 @@ class _BarProgress(_ProgressHandler):
         self._arrow = Glyphs.for_console(console).arrow
         self._progress = Progress(
             SpinnerColumn("dots" if console.encoding.lower().startswith("utf") else "line"),
-            TextColumn("fitting"),
+            TextColumn("{task.description}"),
             BarColumn(bar_width=24, complete_style="cyan", pulse_style="cyan"),
             TextColumn("{task.fields[detail]}"),
             TimeElapsedColumn(),
             console=console,
             transient=True,
         )
-        self._task = self._progress.add_task("fit", total=None, detail="")
+        self._task = self._progress.add_task("fitting", total=None, detail="")
+        self._in_steps = False
 
     def __enter__(self) -> "_BarProgress":
         self._progress.start()
@@ -90,7 +112,19 @@ class _BarProgress(_ProgressHandler):
         self._progress.stop()
         self.close()
 
+    def draw_step(self, step: Step) -> None:
+        self._in_steps = step.done < step.total
+        self._progress.update(
+            self._task,
+            description=_DOING[step.what] if self._in_steps else "fitting",
+            detail=_told(step) if self._in_steps else "",
+            total=step.total,
+            completed=step.done,
+        )
+
     def draw(self, iteration: int, gap: float | None) -> None:
+        if self._in_steps:
+            return  # one of several fits: the bar counts those
         detail = f"iteration {iteration}"
         share = None
         if gap is not None:
@@ -120,11 +154,22 @@ class _LineProgress(_ProgressHandler):
         self._console = console
         self._started = self._last = time.monotonic()
 
+        self._step: Step | None = None
+
+    def draw_step(self, step: Step) -> None:
+        self._step = step if step.done < step.total else None
+        if self._step is not None:
+            self._line(f"{_DOING[step.what]}: {_told(step)}")
+
     def draw(self, iteration: int, gap: float | None) -> None:
-        now = time.monotonic()
-        if now - self._last < SECONDS_BETWEEN_LINES:
-            return
-        self._last = now
         gap_text = "" if gap is None else f", gap {gap:.1e}"
-        seconds = now - self._started
-        self._console.print(Text(f"fitting: iteration {iteration}{gap_text}, {seconds:.0f} s"))
+        what = "fitting" if self._step is None else f"{_DOING[self._step.what]}: "
+        if self._step is not None:
+            what += _told(self._step)
+        self._line(f"{what}: iteration {iteration}{gap_text}")
+
+    def _line(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = now
+            self._console.print(Text(f"{text}, {now - self._started:.0f} s"))

@@ -318,7 +318,7 @@ def select(options: SelectOptions) -> None:
     seconds, warnings = fitting.fit(
         estimator, move(values, place), default_parameters(chosen), show_progress=not options.quiet
     )
-    worth, more_warnings = fitting.worth(estimator, values)
+    worth, more_warnings = fitting.worth(estimator, values, show_progress=not options.quiet)
     warnings += more_warnings
     certificate, unproved = proving.proof(
         options.prove, values, estimator, show_progress=not options.quiet

@@ -27,6 +27,7 @@ def local_grams(data: FloatArray, members: IntArray) -> FloatArray:
     step = max(1, BLOCK_ENTRIES // (size * data.shape[1]))
     for first in range(0, n, step):
         local = data[members[first : first + step]]
+        local = local - local[:, :1]  # equal samples: exactly nothing, not the rounding of a mean
         local = local - local.mean(axis=1, keepdims=True)
         grams[first : first + step] = local @ local.transpose(0, 2, 1)
     return grams
@@ -34,8 +35,8 @@ def local_grams(data: FloatArray, members: IntArray) -> FloatArray:
 
 def discriminant_matrix(
     data: FloatArray, neighbours: IntArray, *, ridge: float, relative: bool = True
-) -> sp.csr_array:
-    """Return L.
+) -> tuple[sp.csr_array, float]:
+    """Return L, and tr(XᵀLX), which is exactly 0 where all neighbours are equal.
 
     Parameters
     ----------
@@ -50,20 +51,21 @@ def discriminant_matrix(
 
     Returns
     -------
-    csr_array of shape (n_samples, n_samples)
-        At most n K² entries.
+    matrix : csr_array of shape (n_samples, n_samples)
+        L, with at most n K² entries.
+    trace : float
+        Σ_i ⟨Z_i Z_iᵀ, B_i⟩.
     """
     n = data.shape[0]
     members = np.column_stack([np.arange(n), neighbours])
     size = members.shape[1]
     grams = local_grams(data, members)
     unit = float(np.einsum("ikk->", grams)) / (n * size) if relative else 1.0
-    grams[:, np.arange(size), np.arange(size)] += ridge * (unit or 1.0)
-    inner = np.linalg.inv(grams)
+    inner = np.linalg.inv(grams + ridge * (unit or 1.0) * np.eye(size))
     inner -= inner.mean(axis=1, keepdims=True)
     inner -= inner.mean(axis=2, keepdims=True)
     inner = (inner + inner.transpose(0, 2, 1)) / 2
     rows = np.repeat(members, size, axis=1)
     columns = np.tile(members, (1, size))
     matrix = sp.coo_array((inner.ravel(), (rows.ravel(), columns.ravel())), shape=(n, n))
-    return sp.csr_array(matrix)
+    return sp.csr_array(matrix), float(np.sum(grams * inner))

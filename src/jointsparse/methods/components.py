@@ -103,7 +103,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         for name, value in list(vars(self).items()):
             matrix = isinstance(value, np.ndarray) and value.ndim == 2 and name.endswith("_")
             if (matrix and value.dtype == np.float64) or name in _SINGLE:
-                setattr(self, name, value.astype(dtype, copy=False))
+                setattr(self, name, _kept_as(value, dtype))
 
     def solution(self, moments: Moments) -> tuple[FloatArray, Solution]:
         """Return the scores of the features and the solution; set the components.
@@ -138,7 +138,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         peak = np.argmax(np.abs(loadings), axis=0)
         signs = np.where(loadings[peak, np.arange(peak.size)] < 0, -1.0, 1.0)
         # At once in the type that is kept: what follows from the components follows from these.
-        self.components_ = np.ascontiguousarray((loadings * signs).T).astype(dtype, copy=False)
+        self.components_ = _kept_as(np.ascontiguousarray((loadings * signs).T), dtype)
         self.n_components_ = int(order.size)
         self.explained_variance_ratio_ = ratio
         self._reordered(order)
@@ -335,6 +335,19 @@ def check_count(n_components: Any) -> None:
     """Refuse a number of components that makes no sense."""
     if not is_number(n_components, Integral) or n_components < 1:
         raise ValueError(f"n_components={n_components!r} is not a whole number of at least 1")
+
+
+def _kept_as(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the values in a type; in double precision where theirs is too narrow for them.
+
+    Loadings are the inverse of the data: those of samples of 1e-40 exceed what float32 can hold.
+    """
+    limits = np.finfo(dtype)
+    largest = float(np.max(np.abs(values), initial=0.0))
+    # Below tiny/eps the digits of what is a millionth of the largest begin to be lost.
+    if largest > limits.max or 0 < largest < limits.tiny / limits.eps:
+        return values
+    return values.astype(dtype, copy=False)
 
 
 def _float_type(dtype: Any) -> type:

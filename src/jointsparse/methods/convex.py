@@ -13,12 +13,15 @@ from sklearn.utils import check_random_state
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Spectrum, double, eigh, positive_part
+from jointsparse.losses import SampleNormLoss, SquaredLoss
 from jointsparse.methods.choosing import Model
 from jointsparse.methods.penalty_scale import ROUNDING, absolute_penalty, check_scale
 from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.noise import noise_of
+from jointsparse.penalties import L21, Nuclear, Trace
 from jointsparse.selection import projection_target, whitened_target
+from jointsparse.solvers.choice import check_requirements
 from jointsparse.solvers.convex_model import (
     factor_scores,
     largest_eta,
@@ -28,7 +31,7 @@ from jointsparse.solvers.convex_model import (
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.geometric_median import row_norms
-from jointsparse.solvers.greedy import Target
+from jointsparse.solvers.row_targets import Target
 from jointsparse.solvers.solution import Rounding, Solution, proven
 
 AUTO_ALPHA = 0.1  # where eta is given, or nothing is above the noise
@@ -48,7 +51,7 @@ class ConvexSelector(Selector):
     alpha: float | str
     n_clusters: int | None = None
     penalty_scale: str
-    solver: str
+    solver: Any
     constants: str
     tol: float
     max_iter: int
@@ -136,9 +139,12 @@ class ConvexSelector(Selector):
         return to_host(scores(solution.loadings)).astype(np.float64, copy=False)
 
     def _check_parameters(self) -> None:
-        if self.solver not in self._solvers:
+        named = isinstance(self.solver, str)
+        if self.solver not in self._solvers if named else not hasattr(self.solver, "solve"):
             known = ", ".join(map(repr, self._solvers))
-            raise ValueError(f"solver={self.solver!r} is not one of {known}")
+            raise ValueError(
+                f"solver={self.solver!r} is neither one of {known} nor a solver with solve()"
+            )
         if self.constants not in CONSTANTS:
             raise ValueError(f"constants={self.constants!r} is neither 'authors' nor 'paper'")
         if self.alpha == "count" and self.solver == "published":
@@ -215,10 +221,23 @@ class ConvexSelector(Selector):
 
     def _solve_proven(self, moments: Moments, lam: float) -> Solution:
         """Solve for a λ; the gap includes the rounding of the objective and of its bound."""
+        if not isinstance(self.solver, str):
+            return self._solve_by_parts(moments, lam)
         size = self._empty_objective(moments)
         terms = moments.n_samples * moments.n_features
         rounding = Rounding(terms, size, size / (lam + self.eta_))
         return proven(lambda tol: self._solve_exact(moments, lam, tol), self.tol, rounding)
+
+    def _solve_by_parts(self, moments: Moments, lam: float) -> Solution:
+        """Hand the model, as a loss and penalties, to a solver of the user's choice."""
+        loss: Any = SquaredLoss()
+        if self._loss != "squared":
+            loss = SampleNormLoss(free_mean=self._loss == "samples+mean")
+        rank = Trace(self.eta_) if self._on_cone else Nuclear(self.eta_)
+        penalties = (L21(lam), rank)
+        check_requirements(self.solver, penalties)
+        solution: Solution = self.solver.solve(loss.on(moments), penalties)
+        return solution
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
         """Return the largest eigenvalues of Q, at least ``count``, in order and up to a factor."""
@@ -243,12 +262,6 @@ class ConvexSelector(Selector):
             wide = data.shape[0] < data.shape[1]
             moments.cache[key] = Spectrum.thin(data) if wide else Spectrum.of(data.T @ data)
         spectrum: Spectrum = moments.cache[key]
-        return spectrum
-
-    def _sample_spectrum(self, moments: Moments) -> Spectrum:
-        """Return the eigendecomposition of S: thin where the cone does not need all of it."""
-        native = moments.native
-        spectrum: Spectrum = native.spectrum if self._on_cone else native.thin_spectrum
         return spectrum
 
     def _solve_for_count(self, moments: Moments) -> Solution:

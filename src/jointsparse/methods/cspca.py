@@ -9,9 +9,11 @@ from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
 from jointsparse.methods.wide_samples import by_products
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import solve_samples
+from jointsparse.solvers.convex_samples_free import solve_samples_free
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 
 
 class CSPCA(SampleLossSelector):
@@ -49,11 +51,13 @@ class CSPCA(SampleLossSelector):
         which every direction of the model then counts alike.
     :shared: n_features_to_select
     :shared: rule_of_model
-    solver : {"exact", "splitting", "published"}, default="exact"
+    :shared: constraints
+    solver : {"exact", "splitting", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
         suits the shape: on the cone, a p × p matrix is formed for fewer features than samples only.
         "splitting" does the same with p × p matrices at every shape. "published" is the reweighting
-        algorithm of the literature, with neither zeros nor a gap.
+        algorithm of the literature, with neither zeros nor a gap. A solver with its own tolerances:
+        ``Splitting(tol=1e-8)`` of :mod:`jointsparse.solvers`.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha`` and ``eta``. "relative": fractions of values that empty the model, with
         :math:`Q = \sum_i x_ix_i^\top/\|x_i\|`: η_max = λ_max(Q) and λ_max = max_j ‖[(Q - ηI)₊]_j‖.
@@ -133,7 +137,8 @@ class CSPCA(SampleLossSelector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
-        solver: str = "exact",
+        constraints: Constraints | None = None,
+        solver: Any = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
         tol: float = 1e-4,
@@ -146,6 +151,7 @@ class CSPCA(SampleLossSelector):
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.solver = solver
         self.penalty_scale = penalty_scale
         self.constants = constants
@@ -158,11 +164,11 @@ class CSPCA(SampleLossSelector):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return solve_by_passes(elsewhere, lam, self.eta_, **limits)
-        if not self.psd or self.solver == "splitting":
-            spectrum = self._sample_spectrum(moments)
-            return solve_samples(
-                dense_samples(moments), spectrum, lam, self.eta_, psd=self.psd, **limits
-            )
+        if not self.psd:
+            return solve_samples_free(dense_samples(moments), lam, self.eta_, **limits)
+        if self.solver == "splitting":
+            spectrum = moments.native.spectrum
+            return solve_samples(dense_samples(moments), spectrum, lam, self.eta_, **limits)
         try:
             return solve_samples_on_cone(
                 self._data(moments),

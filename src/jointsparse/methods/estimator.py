@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from jointsparse.device import is_device_array
+from jointsparse.device import is_device_array, on_accelerator
 from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_dense
 from jointsparse.methods.robustness import (
@@ -35,6 +35,9 @@ class MomentsEstimator(NotesOutliers, BaseEstimator):
     A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not
     enough.
     """
+
+    # What runs on the host although the samples are on a device, in words; nothing in most.
+    _on_host = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -87,6 +90,7 @@ class MomentsEstimator(NotesOutliers, BaseEstimator):
         with all_or_nothing(self):
             moments = self.moments_of(X, y)
             self._note_features(moments)
+            self._tell_what_runs_on_the_host(moments)
             return self._fit(moments)
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:
@@ -133,6 +137,13 @@ class MomentsEstimator(NotesOutliers, BaseEstimator):
             moments = made_robust_for(self, moments)
             self._note_features(moments)
             return self._fit(moments)
+
+    def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
+        if self._on_host and on_accelerator(moments.data):
+            warn_caller(
+                f"{type(self).__name__}: mean and scatter matrix are computed on the device, "
+                f"{self._on_host} on the host"
+            )
 
     def _note_features(self, moments: Moments) -> None:
         self.n_features_in_ = moments.n_features

@@ -174,6 +174,8 @@ class FSSL(ComponentsMethod):
     coefficients_: FloatArray
     _state: FloatArray | None = None  # A of the last fit, of data and targets of length 1
 
+    _on_host = "the components"
+
     def __init__(
         self,
         *,
@@ -221,6 +223,7 @@ class FSSL(ComponentsMethod):
         with all_or_nothing(self):
             moments = self.moments_of(X, y)
             self._note_features(moments)
+            self._tell_what_runs_on_the_host(moments)
             return self._fit(moments)
 
     def moments_of(self, X: Any, y: Any = None) -> Moments:

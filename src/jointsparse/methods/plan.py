@@ -104,7 +104,9 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     budget, n_features = source.budget, source.n_features
     scatter_fits = bytes_in_blocks(source) <= budget
     n_samples = source.n_samples
-    if n_samples is None and needs.judged and _most_bytes(source) <= min(SMALL, budget):
+    small, most = min(SMALL, budget), source.most_samples
+    whole = most is not None and bytes_of_samples(source, most) <= small
+    if n_samples is None and needs.judged and whole:
         return Reading.WHOLE
     if n_samples is None and scatter_fits and not needs.samples:
         return Reading.MOMENTS
@@ -113,7 +115,7 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     wide = n_samples < n_features
     needed = bytes_of_samples(source, n_samples)
     if not wide and not needs.samples:
-        if needs.judged and not source.remote and needed <= min(SMALL, budget):
+        if needs.judged and not source.remote and needed <= small:
             return Reading.WHOLE
         if scatter_fits:
             return Reading.MOMENTS
@@ -144,18 +146,6 @@ def bytes_of_scatter(n_features: int) -> int:
 def bytes_of_samples(source: Source, n_samples: int) -> int:
     """Return the memory of the samples, and of a centred copy in float64."""
     return n_samples * source.n_features * (source.dtype.itemsize + 8)
-
-
-def _most_bytes(source: Source) -> float:
-    """Return what the samples of a text file take at most: a number has two characters or more."""
-    files = getattr(source, "files", None)
-    if source.remote or not files or any(file.suffix in (".gz", ".bz2", ".zst") for file in files):
-        return float("inf")
-    try:
-        characters = sum(file.stat().st_size for file in files)
-    except OSError:  # Gone since it was opened: reading it says so.
-        return float("inf")
-    return characters / 2 * (source.dtype.itemsize + 8)
 
 
 def _too_many_features(source: Source) -> DoesNotFitError:

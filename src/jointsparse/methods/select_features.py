@@ -20,6 +20,7 @@ from jointsparse.methods.robustness import ROBUST_ATTRIBUTES, made_robust_for, m
 from jointsparse.methods.samples import ColumnSelector, valid_samples
 from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import projection_target
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.sources import is_streamed
 from jointsparse.sources.frames import is_frame
 
@@ -44,6 +45,7 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
         scikit-learn's ``FrozenEstimator``.
     :shared: n_features_to_select
     :shared: rule_of_model
+    :shared: constraints
 
     Attributes
     ----------
@@ -83,10 +85,12 @@ class SelectFeatures(ChoosesFeatures, MetaEstimatorMixin, ColumnSelector, BaseEs
         *,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
     ) -> None:
         self.estimator = estimator
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit the method and choose the features.

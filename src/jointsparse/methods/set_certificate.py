@@ -12,11 +12,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from jointsparse.arrays import IntArray
+from jointsparse.methods.constraining import rules_of
 from jointsparse.methods.subset_problem import (
     OUTCOMES,
     centred_outcomes,
     feature_numbers,
-    rules_of,
     subset_problem,
     target_words,
 )
@@ -26,7 +26,9 @@ from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.exchange import exchange, good_set
 from jointsparse.solvers.subset.problem import SubsetProblem, set_value
 from jointsparse.solvers.subset.ridge_bound import ridge_bound, ridge_value
-from jointsparse.solvers.subset.search import SearchProgress, SubsetSearch
+from jointsparse.solvers.subset.search import SearchProgress
+from jointsparse.solvers.subset.whole_groups import settled
+from jointsparse.solvers.subset.whole_search import search_for
 
 
 @dataclass(frozen=True)
@@ -165,19 +167,19 @@ def certify_set(
             raise ValueError("target='outcomes' needs the samples themselves, not their moments")
         moments.near_one.cache[OUTCOMES] = centred_outcomes(y, moments.n_samples)
     chosen = feature_numbers(features, moments.n_features, moments.feature_names)
-    rules = rules_of(constraints, moments)
+    rules = rules_of(constraints, moments.n_features, moments.feature_names)
     if not rules.allows(chosen):
         raise ValueError("the set does not keep to the constraints")
     if ridge is not None and not (is_number(ridge) and ridge > 0):
         raise ValueError(f"ridge={ridge!r} is neither a positive number nor None")
     with threadpool_limits(1, user_api="blas"):
-        problem = subset_problem(moments, target, n_components)
+        problem = settled(subset_problem(moments, target, n_components), rules)
         if ridge is not None:
             return _by_ridge(problem, chosen, float(ridge), tol, target_words(target, n_components))
         value = set_value(problem, chosen)
         starts = [exchange(problem, chosen, rules), good_set(problem, chosen.size, rules)]
         start = max(starts, key=lambda found: found.value)
-        search = SubsetSearch(problem, chosen.size, rules, start=start, tol=tol)
+        search = search_for(problem, chosen.size, rules, start=start, tol=tol)
         search.run(time_limit=seconds, max_nodes=nodes, callback=callback)
     bound = max(search.bound, value)
     better = search.best.value > value + tol

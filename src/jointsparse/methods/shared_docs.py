@@ -58,6 +58,14 @@ outliers_ : ndarray of bool of shape (n_samples,)
     With ``robust``: which samples are above 2.8, as 1 in 400 Gaussian ones would be.
 robust_step_ : SpatialSign or Wrap
     With ``robust``: what was done to the samples; of "cells" it tells which values are gross.""",
+    "constraints": """\
+constraints : Constraints or None, default=None
+    Which sets are allowed: features that must or must not be in, prices and a budget, at most so
+    many of a group, groups chosen as a whole (:class:`Constraints`). An excluded feature is still
+    to be explained. What must be in is kept whatever the count or "auto" says, and comes first in
+    ``ranking_``; what no longer fits is passed over. With prices, features are picked by gain and
+    again by gain for the price, and the better set is kept. "auto" repeats the selection under
+    the same constraints; "support" keeps what may be in, best first as long as it fits.""",
     "attributes": """\
 n_significant_ : int
     Independent patterns in the table: directions that noise alone would not have.

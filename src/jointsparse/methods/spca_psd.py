@@ -25,6 +25,7 @@ from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_splitting import solve_splitting
 from jointsparse.solvers.convex_wide import TooManyDirectionsError, WideState, solve_wide
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
 
 SMALLEST_FACTORED = 400  # features; below, p × p matrices cost no more than the overhead
@@ -60,11 +61,13 @@ class SPCAPSD(ConvexSelector):
         which every direction of the model then counts alike.
     :shared: n_features_to_select
     :shared: rule_of_model
-    solver : {"exact", "splitting", "factored", "published"}, default="exact"
+    :shared: constraints
+    solver : {"exact", "splitting", "factored", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by whichever way
         suits the shape and the rank. "splitting" (p × p matrices) and "factored" (never a p × p
         matrix) force one. "published" is the algorithm printed in the paper: its objective may
-        rise between iterations, it stops above the optimum and has no exact zeros.
+        rise between iterations, it stops above the optimum and has no exact zeros. A solver of
+        :mod:`jointsparse.solvers`, or your own, with its own tolerances: ``Splitting(tol=1e-8)``.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha`` and ``eta``. "relative": fractions of values that empty the model,
         η_max = 2 s₁ (s₁ the largest eigenvalue of S) and, at the given η,
@@ -165,7 +168,8 @@ class SPCAPSD(ConvexSelector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
-        solver: str = "exact",
+        constraints: Constraints | None = None,
+        solver: Any = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
         tol: float = 1e-4,
@@ -179,6 +183,7 @@ class SPCAPSD(ConvexSelector):
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.solver = solver
         self.penalty_scale = penalty_scale
         self.constants = constants

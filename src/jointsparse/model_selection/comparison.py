@@ -383,7 +383,9 @@ class _Judge:
                 warnings.simplefilter("always")
                 start = time.perf_counter()
                 # Moments of its own, so that no method profits from what another has computed.
-                fitted = fit_to(clone(estimator), Moments.from_data(self.moments.data))
+                own = Moments.from_data(self.moments.data)
+                own.feature_names = self.moments.feature_names
+                fitted = fit_to(clone(estimator), own)
                 seconds = time.perf_counter() - start
                 kept = _best_first(fitted)
             with warnings.catch_warnings():

@@ -53,6 +53,9 @@ class Patterns:
     row_variance : float
         Variance that the squared length of a sample would have, relative to its mean squared, if
         samples of equal noise level were made of independent entries; nan without samples.
+    leverages : ndarray of shape (all features,)
+        Σ_i x_ij⁴ / (Σ_i x_ij²)², from 1/n where all samples hold as much of a feature to 1 where
+        one holds all of it; 0 for constant features, and for all without samples.
     """
 
     n_samples: int
@@ -62,9 +65,11 @@ class Patterns:
     values: FloatArray
     others: tuple[int, float]
     row_variance: float
+    leverages: FloatArray
     _view: _View
     _axes: Array
     _images: list[FloatArray] = field(default_factory=list)
+    _row_images: tuple[int, FloatArray | float] = (0, 0.0)  # of how many directions, and their sum
 
     def images(self, count: int) -> FloatArray:
         """Return (y_jᵀu_i)² for every feature j and the first ``count`` directions i."""
@@ -93,7 +98,13 @@ class Patterns:
         rows = self._view.rows
         if rows is None:
             return None
-        left = rows - self._view.row_images(self._axes[:, :count], self.values[:count])
+        known, images = self._row_images
+        if count < known:
+            known, images = 0, 0.0
+        part = slice(known, count)
+        images = images + self._view.row_images(self._axes[:, part], self.values[part])
+        self._row_images = (count, images)
+        left = rows - images
         return np.where(left > NOTHING * float(rows.mean()), left, 0.0)
 
 
@@ -116,9 +127,10 @@ class _View:
         self.by_rows = wide is not None and (p > n or remote)
         self.moments_scatter = None if self.by_rows else moments.native
         self.rows: FloatArray | None = None
-        self.fourth = np.nan
+        self.fourth = np.zeros(p)  # Σ_i (f_jx_ij)⁴ for every feature
         if wide is not None:
-            rows, self.fourth = wide.scaled_powers(self.factors)
+            rows, fourth = wide.scaled_powers(self.factors)
+            self.fourth = to_host(fourth)
             self.rows = to_host(rows) if self.root is None else self._weighted_rows(rows)
 
     def row_variance(self, squares: FloatArray) -> float:
@@ -127,7 +139,12 @@ class _View:
         if self.wide is None or not total > 0:
             return np.nan
         n = self.wide.shape[0]
-        return float(n * self.fourth - squares @ squares) / total**2
+        return float(n * self.fourth.sum() - squares @ squares) / total**2
+
+    def leverages(self, plain: FloatArray) -> FloatArray:
+        """Return Σ_i x_ij⁴ / (Σ_i x_ij²)² of samples that are not weighted, given Σ_i x_ij²."""
+        below = (to_host(self.factors) ** 2 * plain) ** 2
+        return np.divide(self.fourth, below, out=np.zeros_like(below), where=below > 0)
 
     def _weighted_rows(self, rows: Array) -> FloatArray:
         """Return the squared lengths of the rows of Y, given those of XF."""
@@ -267,7 +284,8 @@ def patterns_of(
     left = max(float(squares.sum()) - float(values.sum()), 0.0)
     others = (count, left / count) if count else (0, 0.0)
     spread = view.row_variance(squares)
-    return Patterns(n, p, n_directions, squares, values, others, spread, view, axes)
+    leverages = view.leverages(moments.variances)
+    return Patterns(n, p, n_directions, squares, values, others, spread, leverages, view, axes)
 
 
 def _samples(moments: Moments) -> ScalableData | None:

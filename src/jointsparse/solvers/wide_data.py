@@ -74,8 +74,8 @@ class ScalableData(WideData, Protocol):
         """Return XF²Xᵀ (n × n) for features multiplied by the factors F = diag(f)."""
         ...
 
-    def scaled_powers(self, factors: Array) -> tuple[Array, float]:
-        """Return Σ_j (f_jx_ij)² for every sample (n,), and Σ_ij (f_jx_ij)⁴."""
+    def scaled_powers(self, factors: Array) -> tuple[Array, Array]:
+        """Return Σ_j (f_jx_ij)² for every sample (n,), Σ_i (f_jx_ij)⁴ for every feature (p,)."""
         ...
 
 
@@ -182,14 +182,14 @@ class DenseWide:
             total += scaled @ scaled.T
         return total
 
-    def scaled_powers(self, factors: Array) -> tuple[Array, float]:
-        """Return Σ_j (f_jx_ij)² for every sample, and the sum of fourth powers."""
+    def scaled_powers(self, factors: Array) -> tuple[Array, Array]:
+        """Return Σ_j (f_jx_ij)² for every sample, and Σ_i (f_jx_ij)⁴ for every feature."""
         xp = array_namespace(self.array)
-        rows, fourth = self._zeros((self.shape[0],)), 0.0
+        rows, fourth = self._zeros((self.shape[0],)), self._zeros((self.shape[1],))
         for part, block in self._blocks():
             squares = (block * factors[part]) ** 2
             rows += xp.sum(squares, axis=1)
-            fourth += float(xp.sum(squares**2))
+            fourth[part] = xp.sum(squares**2, axis=0)
         return rows, fourth
 
     def weighted_scatter(self, weights: Array) -> Array:
@@ -301,13 +301,14 @@ class SparseWide:
         """Return XF²Xᵀ for features multiplied by factors."""
         return self._scaled(factors).gram()
 
-    def scaled_powers(self, factors: Array) -> tuple[Array, float]:
-        """Return Σ_j (f_jx_ij)² for every sample, and the sum of fourth powers."""
+    def scaled_powers(self, factors: Array) -> tuple[Array, Array]:
+        """Return Σ_j (f_jx_ij)² for every sample, and Σ_i (f_jx_ij)⁴ for every feature."""
         scaled = self._scaled(factors)
         counts = np.diff(scaled.matrix.indptr)
-        deviations = scaled.matrix.data - np.repeat(scaled.mean, counts)
-        fourth = np.sum(deviations**4) + (self.shape[0] - counts) @ scaled.mean**4
-        return scaled.row_squares(), float(fourth)
+        owner = np.repeat(np.arange(self.shape[1]), counts)
+        deviations = scaled.matrix.data - scaled.mean[owner]
+        stored = np.bincount(owner, weights=deviations**4, minlength=self.shape[1])
+        return scaled.row_squares(), stored + (self.shape[0] - counts) * scaled.mean**4
 
     def weighted_scatter(self, weights: Array) -> Array:
         """Return Σ_i w_i x_i x_iᵀ (p × p)."""

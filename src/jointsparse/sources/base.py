@@ -62,6 +62,11 @@ class Source:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
     @property
+    def most_samples(self) -> int | None:
+        """How many rows there are at most; None where only reading tells."""
+        return self.n_samples
+
+    @property
     def array(self) -> Any:
         """The array or sparse matrix itself where it is in memory; None elsewhere."""
         return None
@@ -258,6 +263,11 @@ class MappedSource(Source):
         self.feature_names = feature_names
         self.name = source.name
         self.memory = source.memory
+
+    @property
+    def most_samples(self) -> int | None:
+        """How many rows the other source has at most."""
+        return self.source.most_samples
 
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
         """Yield the blocks of the other source, each with the function applied."""

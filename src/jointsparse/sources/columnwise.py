@@ -46,6 +46,11 @@ class ColumnwiseSource(Source):
         self.feature_names, self.name = source.feature_names, source.name
         self.memory = source.memory
 
+    @property
+    def most_samples(self) -> int | None:
+        """How many rows the source has at most."""
+        return self.source.most_samples
+
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
         """Yield the blocks of the source, changed."""
         for block in self.source.blocks(entries):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray
 from jointsparse.sources.base import BLOCK_ENTRIES
 from jointsparse.sources.dask_graph import applied, computed, on_cluster, persisted, tree_sum
-from jointsparse.sources.wide_blocks import WideBlocks
+from jointsparse.sources.wide_blocks import WideBlocks, scaled_block
 
 
 class DaskWide(WideBlocks):
@@ -68,6 +68,19 @@ class DaskWide(WideBlocks):
             collect=self._collect,
             memory=self._memory,
             mean=self.mean[chosen],
+        )
+
+    def scaled(self, factors: FloatArray) -> DaskWide:
+        """Return the features multiplied by factors, where they are."""
+        parts = ((part,) for part in self._cut(factors))
+        return DaskWide(
+            applied(scaled_block, self._blocks, parts),  # anew for each product: no second copy
+            self._widths,
+            self.shape[0],
+            self.dtype,
+            collect=self._collect,
+            memory=self._memory,
+            mean=self.mean * factors,
         )
 
     def _results(self, function: Callable[..., Any], parts: Iterable[Any]) -> Iterable[Any]:

@@ -16,7 +16,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.sources import base
 from jointsparse.sources.base import Source
 from jointsparse.sources.read_ahead import read_ahead
-from jointsparse.sources.wide_blocks import WideBlocks
+from jointsparse.sources.wide_blocks import WideBlocks, scaled_block
 
 
 class FileWide(WideBlocks):
@@ -30,6 +30,8 @@ class FileWide(WideBlocks):
         Columns of the source that these are, in order.
     collect, memory, mean
         As of :class:`WideBlocks`.
+    factors : ndarray of shape (n_features,) or None
+        What the columns of the file are multiplied by; ``mean`` is that of the result.
     """
 
     def __init__(
@@ -40,8 +42,9 @@ class FileWide(WideBlocks):
         collect: Callable[[NDArray[Any]], Any],
         memory: int,
         mean: FloatArray | None = None,
+        factors: FloatArray | None = None,
     ) -> None:
-        self._source, self._features = source, features
+        self._source, self._features, self._factors = source, features, factors
         n_samples = source.n_samples
         assert n_samples is not None
         # Two blocks are there at a time, and a few arrays of their size in float64.
@@ -51,7 +54,10 @@ class FileWide(WideBlocks):
         super().__init__(widths, n_samples, source.dtype, collect=collect, memory=memory, mean=mean)
 
     def _read(self) -> Iterator[Any]:
-        return (self._source.read_columns(part) for part in self._cut(self._features))
+        blocks = (self._source.read_columns(part) for part in self._cut(self._features))
+        if self._factors is None:
+            return blocks
+        return map(scaled_block, blocks, self._cut(self._factors))
 
     def _results(self, function: Callable[..., Any], parts: Iterable[Any]) -> Iterator[Any]:
         for block, part in zip(read_ahead(self._read()), parts, strict=True):
@@ -70,4 +76,16 @@ class FileWide(WideBlocks):
             collect=self._collect,
             memory=self._memory,
             mean=self.mean[chosen],
+            factors=None if self._factors is None else self._factors[chosen],
+        )
+
+    def scaled(self, factors: FloatArray) -> FileWide:
+        """Return the features multiplied by factors, where they are."""
+        return FileWide(
+            self._source,
+            self._features,
+            collect=self._collect,
+            memory=self._memory,
+            mean=self.mean * factors,
+            factors=factors if self._factors is None else self._factors * factors,
         )

@@ -31,6 +31,11 @@ class Log1pSource(Source):
         self.feature_names, self.name = source.feature_names, source.name
         self.memory = source.memory
 
+    @property
+    def most_samples(self) -> int | None:
+        """How many rows the source has at most."""
+        return self.source.most_samples
+
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
         """Yield the blocks of the source, changed."""
         start = 0

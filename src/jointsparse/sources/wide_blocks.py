@@ -25,7 +25,7 @@ class WideBlocks:
     """Centred samples in blocks of columns, as the solvers for many features see them.
 
     A subclass says how a function is applied to all blocks (``_results``, ``_total``), and how some
-    columns are selected (``_selected``).
+    columns are selected (``_selected``) or scaled (``scaled``).
 
     Parameters
     ----------
@@ -75,6 +75,10 @@ class WideBlocks:
         """Return some columns, where they are."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
+    def scaled(self, factors: FloatArray) -> WideBlocks:
+        """Return the features multiplied by factors, where they are."""
+        raise NotImplementedError  # pragma: no cover - the subclasses define it
+
     def times(self, columns: FloatArray) -> FloatArray:
         """Return XU."""
         parts = zip(self._cut(self.mean), self._cut(np.asarray(columns)), strict=True)
@@ -106,11 +110,12 @@ class WideBlocks:
         """Return XF²Xᵀ for features multiplied by factors."""
         return self._total(_scaled_gram, zip(self._cut(self.mean), self._cut(factors), strict=True))
 
-    def scaled_powers(self, factors: FloatArray) -> tuple[FloatArray, float]:
-        """Return Σ_j (f_jx_ij)² for every sample, and the sum of fourth powers."""
+    def scaled_powers(self, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return Σ_j (f_jx_ij)² for every sample, and Σ_i (f_jx_ij)⁴ for every feature."""
         parts = zip(self._cut(self.mean), self._cut(factors), strict=True)
-        rows, fourth = self._total(_scaled_powers, parts)
-        return rows, float(fourth.sum())
+        found = list(self._results(_scaled_powers, parts))
+        rows = np.sum([rows for rows, _ in found], axis=0)
+        return rows, np.concatenate([fourth for _, fourth in found])
 
     def columns(self, chosen: NDArray[np.bool_]) -> Any:
         """Return the data of some features: in memory here where they fit."""
@@ -148,6 +153,13 @@ def centred_block(block: Any, mean: FloatArray, dtype: Any = np.float64) -> NDAr
     """Return a block of columns less their means."""
     dense = block.toarray() if sp.issparse(block) else block
     return np.subtract(dense, mean, dtype=np.float64).astype(dtype, copy=False)
+
+
+def scaled_block(block: Any, factors: FloatArray) -> Any:
+    """Return a block of columns multiplied by factors, in double precision."""
+    if sp.issparse(block):
+        return block.astype(np.float64) @ sp.diags_array(factors)
+    return np.multiply(block, factors, dtype=np.float64)
 
 
 def _means(block: Any, _: FloatArray) -> FloatArray:
@@ -188,6 +200,8 @@ def _scaled_gram(block: Any, mean: FloatArray, factors: FloatArray) -> FloatArra
     return scaled @ scaled.T
 
 
-def _scaled_powers(block: Any, mean: FloatArray, factors: FloatArray) -> FloatArray:
+def _scaled_powers(
+    block: Any, mean: FloatArray, factors: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     squares = (centred_block(block, mean) * factors) ** 2
-    return np.stack([squares.sum(axis=1), np.sum(squares**2, axis=1)])
+    return squares.sum(axis=1), np.sum(squares**2, axis=0)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.joint_certificate import (
     Certificate,
     Frame,
@@ -23,6 +22,7 @@ from jointsparse.solvers.subset.joint_certificate import (
     frame_of,
 )
 from jointsparse.solvers.subset.problem import SubsetProblem
+from jointsparse.solvers.subset.rules import Rules
 
 MOST_FEATURES = 300  # beyond, one step takes longer than a hundred nodes of the search
 OVER_RELAXATION = 1.6
@@ -33,8 +33,9 @@ MOST_STEPS = 600
 STALL = 0.004  # share of the gap that as many steps have to close, to be worth while
 STEP_WORK = 0.25  # work of a step over n³ + 120n², n = 2c, in the unit in which the search counts
 # Work of the search for each unit of work here: little where this bound is the smaller of the two
-# and only it can improve, much where the search has passed it or it is not known yet.
-PATIENCE_AHEAD, PATIENCE_BEHIND = 1.0, 4.0
+# and only it can improve, much where the search gets on well without it.
+PATIENCE_AHEAD, PATIENCE_BESIDE, PATIENCE_BEHIND = 0.2, 1.0, 4.0
+WELL = 1 / 3  # share of the way from principal components to the best set, for that
 
 
 class JointBound:
@@ -67,7 +68,7 @@ class JointBound:
         """Steps made."""
         return self._relaxation.steps
 
-    def due(self, work: float, searched: float) -> bool:
+    def due(self, work: float, searched: float, way: float) -> bool:
         """Whether it is worth going on here, rather than in the search.
 
         Parameters
@@ -76,8 +77,11 @@ class JointBound:
             Work of the search so far.
         searched : float
             The bound of the search.
+        way : float
+            Share of the way from its first bound to the best set that the search has come.
         """
-        patience = PATIENCE_AHEAD if self.best < searched else PATIENCE_BEHIND
+        behind = PATIENCE_BEHIND if way >= WELL else PATIENCE_BESIDE
+        patience = PATIENCE_AHEAD if self.best < searched else behind
         rows = 2 * len(self.frame.target)
         mine = STEP_WORK * (rows + 120) * rows**2 * (self.steps + STEPS_BETWEEN)
         return not self.finished and work >= patience * mine

@@ -6,9 +6,11 @@ the candidates matters: every node is a smaller problem of the same kind. Three 
 
 * **compressed**: an orthonormal basis of everything that is in or may come in, by one QR
   factorisation. All of the target that matters, and nothing else: the sharpest. Many at a time.
-* **inner products** alone, where the best set is computed outright.
-* **truncated**: the target through its leading eigenvectors, T ⪯ V₁(Λ₁-β)V₁ᵀ + βI, so that the cost
-  does not grow with r²: for many candidates in many dimensions. One node at a time.
+* **inner products** alone, where the best set is computed outright, or where there are many
+  candidates in many dimensions: the target is then seen through its leading eigenvectors,
+  T ⪯ V₁(Λ₁-β)V₁ᵀ + βI, so that the cost does not grow with r². Many at a time.
+* **truncated**: the same one node at a time, where there are too many features for a table of all
+  inner products.
 
 All arrays have the nodes along their first axis; nodes with fewer candidates than others are filled
 up with columns of zeros.
@@ -28,7 +30,7 @@ from jointsparse.solvers.subset.problem import DETERMINED, SubsetProblem
 
 COMPRESSED_ROWS = 128  # up to here an eigendecomposition of the whole target costs little
 COMPRESSED_CANDIDATES = 16  # with so few, the compressed target is sharper and as cheap
-LEADING = 32  # eigenvectors of the target beyond k that the truncated way keeps
+LEADING = 16  # eigenvectors of the target beyond k that are kept where not all are
 KEPT_GRAM = 1500  # features up to which all inner products are kept: 18 MB
 AT_ONCE = 2**17  # entries of the columns of one batch of nodes: 1 MB
 MOST_AT_ONCE = 64  # nodes of a batch: more gain nothing, and leave the order of the bounds
@@ -65,7 +67,7 @@ class Table:
         next_one = max(float(values[rest - 1]), 0.0) if rest else 0.0
         roots = np.sqrt(np.maximum(values[rest:] - next_one, 0.0))
         axes = vectors[:, rest:]
-        return axes, axes.T @ self.problem.columns, roots, next_one
+        return axes, axes.T @ self.padded.T, roots, next_one
 
     @cached_property
     def gram(self) -> tuple[FloatArray, FloatArray]:
@@ -86,11 +88,14 @@ class Table:
     def at_once(self, n_candidates: int, *, last: bool) -> int:
         """Return how many nodes with at most that many candidates are looked at together."""
         entries = len(self.problem.columns) * (self.size + n_candidates)
-        if last and self.keeps_gram():
+        if self._by_gram(n_candidates, last=last):
             entries = n_candidates**2
         elif not self.compresses(n_candidates):
             return 1
         return int(np.clip(AT_ONCE // max(entries, 1), 1, MOST_AT_ONCE))
+
+    def _by_gram(self, n_candidates: int, *, last: bool) -> bool:
+        return self.keeps_gram() and (last or not self.compresses(n_candidates))
 
     def nodes(
         self, included: Sequence[Sequence[int]], candidates: Sequence[IntArray], *, last: bool
@@ -104,7 +109,7 @@ class Table:
         for row, part in zip(filled, candidates, strict=True):
             row[: part.size] = part
         kind: type[Nodes] = CompressedNodes if self.compresses(most) else TruncatedNode
-        if last and self.keeps_gram():
+        if self._by_gram(most, last=last):
             kind = GramNodes
         return kind(self, np.array(included, dtype=np.int64).reshape(len(candidates), -1), filled)
 
@@ -152,8 +157,11 @@ class Nodes:
         """
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
-    def pairs(self) -> tuple[FloatArray, FloatArray]:
-        """Return inner products of unit residuals (b, c, c), plain and through the targets."""
+    def pairs(self, places: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return inner products of unit residuals (b, c, c), plain and through the targets.
+
+        With ``places`` (b, w) those of some candidates of each node only.
+        """
         raise NotImplementedError  # pragma: no cover - asked only of those that define it
 
     @cached_property
@@ -172,6 +180,24 @@ class Nodes:
         good = (self.left > 4 * error) & (self.left >= DETERMINED / 2)
         present = self.candidates < self.table.problem.n_features
         return good & present, ~good & (self.left + error >= DETERMINED) & present
+
+    def _leading_spectrum(
+        self, basis: FloatArray, shares: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues of targets that are at least the nodes', and shadows.
+
+        With W = √(Λ₁-β) V₁ᵀ(I - P_I), the bound is WᵀW + βI: eigenvalues of WWᵀ are enough, and an
+        eigenvector u of it stands for Wᵀu/√λ.
+        """
+        axes, products, roots, next_one = self.table.leading
+        inside = axes.T @ basis
+        scaled = inside * roots[:, None]
+        values, vectors = np.linalg.eigh(np.diag(roots**2) - scaled @ scaled.transpose(0, 2, 1))
+        values = np.maximum(values, 0.0)
+        residual = products[:, self.candidates].transpose(1, 0, 2) - inside @ shares
+        images = vectors.transpose(0, 2, 1) @ (residual * self._inverse[:, None] * roots[:, None])
+        safe = np.where(values > 0, values, np.inf)
+        return values + next_one, images / np.sqrt(safe)[:, :, None]
 
     def _find_loads(self, triangle: FloatArray, shares: FloatArray) -> None:
         """Find the loads from the coefficients R⁻¹·shares, and tr (RᵀR)⁻¹."""
@@ -210,6 +236,15 @@ class CompressedNodes(Nodes):
         unit = self._columns * self._inverse[:, None, :]
         return values, vectors.transpose(0, 2, 1) @ unit
 
+    def pairs(self, places: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
+        """Return inner products of unit residuals, plain and through the target."""
+        unit = self._columns * self._inverse[:, None, :]
+        images = self._images * self._inverse[:, None, :]
+        if places is not None:
+            unit, images = (np.take_along_axis(a, places[:, None, :], 2) for a in (unit, images))
+        across = unit.transpose(0, 2, 1)
+        return across @ unit, across @ images
+
 
 class TruncatedNode(Nodes):
     """One node that sees the target through its leading eigenvectors."""
@@ -229,20 +264,8 @@ class TruncatedNode(Nodes):
         self.value = np.trace(self._inside)[None]
 
     def spectrum(self) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues of a target that is at least the node's, and shadows.
-
-        With W = √(Λ₁-β) V₁ᵀ(I - P_I), the bound is WᵀW + βI: eigenvalues of WWᵀ are enough, and an
-        eigenvector u of it stands for Wᵀu/√λ.
-        """
-        axes, products, roots, next_one = self.table.leading
-        inside = axes.T @ self._basis
-        scaled = inside * roots[:, None]
-        values, vectors = np.linalg.eigh(np.diag(roots**2) - scaled @ scaled.T)
-        values = np.maximum(values, 0.0)
-        residual = products[:, self.candidates[0]] - inside @ self._shares
-        images = vectors.T @ (residual * self._inverse[0] * roots[:, None])
-        safe = np.where(values > 0, values, np.inf)
-        return (values + next_one)[None], (images / np.sqrt(safe)[:, None])[None]
+        """Return eigenvalues of a target that is at least the node's, and shadows."""
+        return self._leading_spectrum(self._basis[None], self._shares[None])
 
 
 class GramNodes(Nodes):
@@ -251,7 +274,7 @@ class GramNodes(Nodes):
     def _find_residuals(self) -> None:
         inner, images = self.table.gram
         inside, outside = self.included[:, :, None], self.candidates[:, None, :]
-        triangle = np.linalg.qr(self.table.padded[self.included].transpose(0, 2, 1))[1]
+        self._basis, triangle = np.linalg.qr(self.table.padded[self.included].transpose(0, 2, 1))
         inverse = np.linalg.inv(triangle).transpose(0, 2, 1)
         shares = inverse @ inner[inside, outside]
         through = inverse @ images[inside, outside]
@@ -268,12 +291,21 @@ class GramNodes(Nodes):
         self._find_loads(triangle, shares)
         self.value = np.einsum("bii->b", within)
 
-    def pairs(self) -> tuple[FloatArray, FloatArray]:
+    def spectrum(self) -> tuple[FloatArray, FloatArray]:
+        """Return eigenvalues of targets that are at least the nodes', and shadows."""
+        return self._leading_spectrum(self._basis, self._shares)
+
+    def pairs(self, places: IntArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Return inner products of unit residuals, plain and through the target."""
         inner, images = self.table.gram
-        one, other = self.candidates[:, :, None], self.candidates[:, None, :]
-        across, half = self._shares.transpose(0, 2, 1), self._half
-        scale = self._inverse[:, :, None] * self._inverse[:, None, :]
+        chosen, scales, shares, half = self.candidates, self._inverse, self._shares, self._half
+        if places is not None:
+            chosen = np.take_along_axis(chosen, places, 1)
+            scales = np.take_along_axis(scales, places, 1)
+            shares, half = (np.take_along_axis(a, places[:, None, :], 2) for a in (shares, half))
+        one, other = chosen[:, :, None], chosen[:, None, :]
+        across = shares.transpose(0, 2, 1)
+        scale = scales[:, :, None] * scales[:, None, :]
         cross = across @ half
-        plain = (inner[one, other] - across @ self._shares) * scale
+        plain = (inner[one, other] - across @ shares) * scale
         return plain, (images[one, other] - cross - cross.transpose(0, 2, 1)) * scale

@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.solvers.subset.bounds import MORE, components_bound, sums_without, top_sum
-from jointsparse.solvers.subset.constraints import Rules
-from jointsparse.solvers.subset.exchange import FoundSet, exchange, good_set
+from jointsparse.solvers.subset.bounds import MORE, components_bound, largest_without, top_sum
+from jointsparse.solvers.subset.exchange import STARTS, FoundSet, exchange, good_set
 from jointsparse.solvers.subset.joint_bound import JointBound
 from jointsparse.solvers.subset.nodes import Nodes, Table
+from jointsparse.solvers.subset.pairs import bounds_by_pairs, gains_of_pairs
 from jointsparse.solvers.subset.problem import (
     DETERMINED,
     SubsetProblem,
@@ -38,8 +38,11 @@ from jointsparse.solvers.subset.problem import (
     inverse_traces,
     set_value,
 )
+from jointsparse.solvers.subset.rules import Rules
 
 TOLERANCE = 1e-9  # share of the target to which "best" is proved
+# How far down, between a node's bound and the best set, bounds of its children are worth lowering.
+AMBITION = 0.5
 
 
 class SearchProgress(NamedTuple):
@@ -110,7 +113,7 @@ class SubsetSearch:
         self.rules = rules or Rules.none(problem.n_features)
         self.size = min(size, self.rules.most_features())
         self.tol = tol
-        self.best = start or good_set(problem, self.size, self.rules)
+        self.best = start or good_set(problem, self.size, self.rules, starts=STARTS)
         self.nodes, self.seconds = 0, 0.0
         self.closed = self.best.value  # largest bound of what will not be looked at again
         self.method = "principal components"
@@ -126,6 +129,7 @@ class SubsetSearch:
         self._count = 0
         self._open: list[list[_Open]] = [[] for _ in range(self.size + 1)]  # by number of features
         self._ceiling = components_bound(problem, self.size)
+        self._first = self._ceiling
         self._note_ceiling(self._all(), "all features that may be kept")
         free = self.rules.left_over(self.rules.include) & problem.live
         limits = np.array([self._ceiling])
@@ -225,10 +229,7 @@ class SubsetSearch:
 
     def _step(self, most: float, deadline: float) -> None:
         """Sharpen the bound of all, or look at the nodes with the largest bounds."""
-        joint = self._joint
-        if joint is not None and joint.due(self.work, max(self._top(), self.closed)):
-            joint.improve(self.best.value + self.tol, lambda: time.perf_counter() >= deadline)
-            self._note_ceiling(joint.best, "joint relaxation")
+        if self._improve_joint(deadline):
             return
         tops = [heap[0].negative_bound if heap else np.inf for heap in self._open]
         depth = int(np.argmin(tops))
@@ -251,6 +252,16 @@ class SubsetSearch:
                 self._push(depth, node.parent, node.features, node.limits, node.place - 1)
         if taken:
             self._expand(taken, depth)
+
+    def _improve_joint(self, deadline: float) -> bool:
+        """Make some steps of the joint bound where it is worth it; return whether it was."""
+        joint, searched = self._joint, max(self._top(), self.closed)
+        way = (self._first - searched) / max(self._first - self.best.value, self.tol)
+        if joint is None or not joint.due(self.work, searched, way):
+            return False
+        joint.improve(self.best.value + self.tol, lambda: time.perf_counter() >= deadline)
+        self._note_ceiling(joint.best, "joint relaxation")
+        return True
 
     def _missing_at(self, depth: int) -> int:
         """Return how many features are missing where so many that add something are in."""
@@ -331,15 +342,11 @@ class SubsetSearch:
         """Compute the best sets of nodes with two more features."""
         inner, images = nodes.pairs()
         self.work += 20.0 * inner.size
-        squares = inner**2
-        left, gains = 1 - squares, nodes.gains
-        above = gains[:, None, :] - 2 * inner * images + squares * gains[:, :, None]
         # The second of a pair must not be determined by the first and what is in.
-        allowed = good[:, :, None] & good[:, None, :]
-        second = left * nodes.left[:, None, :]
-        allowed &= second >= DETERMINED / 2
+        second = (1 - inner**2) * nodes.left[:, None, :]
+        allowed = good[:, :, None] & good[:, None, :] & (second >= DETERMINED / 2)
         allowed &= self._allowed_pairs(nodes)
-        both = gains[:, :, None] + above / np.where(allowed, left, 1.0)
+        both = gains_of_pairs(inner, images, nodes.gains)
         totals = np.where(allowed, nodes.value[:, None, None] + both, -np.inf)
         row, pair = divmod(int(np.argmax(totals)), good.shape[1] ** 2)
         one, other = divmod(pair, good.shape[1])
@@ -397,11 +404,21 @@ class SubsetSearch:
         level = self.best.value + self.tol
         quick = bounds + top_sum(values, missing - 1)[:, None]
         rows, places = np.nonzero(good & (quick > level))
-        self.work += 20.0 * rows.size * (missing + MORE) ** 2
-        sums = sums_without(values, shadows[rows, :, places], rows, missing - 1)
+        self.work += 12.0 * rows.size * missing * (missing + MORE)
+        largest = largest_without(values, shadows[rows, :, places], rows, missing - 1)
         bounds = np.minimum(quick, ceilings[:, None])
-        sharp = nodes.value[rows] + nodes.gains[rows, places] + charges[rows, places] + sums
+        sharp = nodes.value[rows] + nodes.gains[rows, places] + charges[rows, places]
+        sharp += largest.sum(axis=1)
         bounds[rows, places] = np.minimum(bounds[rows, places], sharp)
+        if missing > 2 and self._table.keeps_gram():
+            tails = np.tile(top_sum(values, missing - 2)[:, None], good.shape[1])
+            tails[rows, places] = np.minimum(
+                tails[rows, places], largest[:, : missing - 2].sum(axis=1)
+            )
+            far = level + AMBITION * (ceilings - level)
+            wanted = good & (bounds > far[:, None])
+            self.work += 12.0 * float(np.sum(wanted.sum(axis=1) ** 2))
+            bounds = bounds_by_pairs(nodes, good, bounds, tails, wanted, missing)
         if nodes.depth == self._root_depth:
             self.bounds_with[nodes.candidates[0]] = bounds[0]
         alive = good & (bounds > level)
