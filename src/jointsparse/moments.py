@@ -22,19 +22,18 @@ from jointsparse.device import checked_samples, is_device_array, kept_type, to_h
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
-from jointsparse.linalg import Spectrum
+from jointsparse.linalg import Spectrum, scaled_columns
 from jointsparse.preparation import Prepared, prepared
+from jointsparse.robust.learning import ROBUST, refuse_with_robust, robust_samples
 from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source, is_streamed
 from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.sources.products import scaled_columns
 from jointsparse.sources.refusals import bytes_for_moments as bytes_for_moments
 from jointsparse.sources.refusals import check_memory
 from jointsparse.sources.refusals import not_finite as not_finite
 from jointsparse.sources.sums import (
     NotFiniteError,
-    Sums,
     add_halves,
     add_sums,
     fold_halves,
@@ -268,7 +267,13 @@ class Moments:
 
     @classmethod
     def from_data(
-        cls, X: Any, *, sample_weight: Any = None, batch: Any = None, missing: str = "error"
+        cls,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        batch: Any = None,
+        missing: str = "error",
+        robust: str | None = None,
     ) -> Self:
         """Compute the moments of samples.
 
@@ -289,14 +294,23 @@ class Moments:
             scatter matrix from what is there: from pairs, or by maximum likelihood. Of estimates
             the samples are not kept, and ``n_samples`` is the number of complete samples that would
             tell as much.
+        robust : {None, "samples", "cells"}, default=None
+            Bound what outliers can do first, as :class:`SpatialSign` or :class:`Wrap` does with
+            units="original"; with neither weights nor batches nor missing values.
         """
         if sample_weight is not None or batch is not None or missing != "error":
+            refuse_with_robust(robust, sample_weight=sample_weight, batch=batch)
             options = {"sample_weight": sample_weight, "batch": batch, "missing": missing}
             if is_device_array(X):
                 samples = checked_samples(X, missing=missing != "error")
                 return cls.of_prepared(prepared(samples, **options))
             source = _source(X)
             return cls.of_prepared(prepared(source, **options), source.feature_names)
+        if robust is not None:
+            X, how = robust_samples(X, robust, comparable=False)
+            moments = cls.from_data(X)
+            moments.cache[ROBUST] = how
+            return moments
         if is_device_array(X):
             device = DeviceMoments(checked_samples(X))
             moments = cls(device.n_samples, to_host(device.mean), data=device.data)
@@ -346,8 +360,8 @@ class Moments:
         if halves is None:
             raise table_error(source.name, "has no rows.")
         whole = sum(halves[1:], start=halves[0])
-        one, other = (_of_sums(half, source.feature_names) for half in halves)
         names = source.feature_names
+        one, other = (Moments(h.n, h.mean, Checked(h.complete()), names) for h in halves)
         scatter = Checked(whole.complete())
         moments = cls(whole.n, whole.mean, scatter, names, halves=(one, other))
         moments.dtype = kept_type(source.dtype)
@@ -441,7 +455,7 @@ class Moments:
             self.mean * factors,
             None if scatter is None else Checked(scatter * factors * factors[:, None]),
             self.feature_names,
-            data=scaled_columns(self._data, factors),
+            data=None if self._data is None else scaled_columns(self._data, factors),
             halves=halves,
         )
         if hasattr(self._data, "transposed_times"):  # no pass over them for what is known
@@ -488,7 +502,3 @@ def _source(X: Any) -> Source:
     if isinstance(X, Source) or is_streamed(X):
         return as_source(X)
     return ArraySource(*as_samples(X, finite=False))
-
-
-def _of_sums(sums: Sums, feature_names: Any) -> Moments:
-    return Moments(sums.n, sums.mean, Checked(sums.complete()), feature_names)

@@ -14,6 +14,7 @@ from jointsparse.cli import (
     fitting,
     proving,
     reporting,
+    robustness,
     saving,
     streaming,
     weighing,
@@ -138,6 +139,12 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
         Transform | None,
         typer.Option("--transform", rich_help_panel=_DATA, help=TRANSFORM_HELP, show_default=False),
     ] = None
+    robust: Annotated[
+        robustness.Robust | None,
+        typer.Option(
+            "--robust", rich_help_panel=_DATA, help=robustness.ROBUST_HELP, show_default=False
+        ),
+    ] = None
     impute: Annotated[
         Impute | None,
         typer.Option("--missing", "--impute", rich_help_panel=_DATA, help=weighing.MISSING_HELP),
@@ -192,6 +199,9 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
             help="Write the kept columns, with their original values.",
         ),
     ] = None
+    outliers: Annotated[
+        bool, typer.Option("--outliers", rich_help_panel=_RESULTS, help=robustness.OUTLIERS_HELP)
+    ] = False
     ranking: Annotated[
         Path | None,
         typer.Option(
@@ -280,7 +290,7 @@ def select(options: SelectOptions) -> None:
     constraining.check_constraints(options)
     estimator = _build(options, chosen)
     shape, place = _check_results(options), find_device(options.device)
-    table, values, scaling = _take_in(options, estimator)
+    table, values, scaling, step = _take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
     constraints = constraining.constraints_of(options, table)
     if constraints is not None:
@@ -319,11 +329,12 @@ def select(options: SelectOptions) -> None:
         transform=options.transform,
         certificate=certificate,
         constraints=held,
+        step=step,
     )
     for message in warnings:
         print_warning(message)
     with appear_together() as written:
-        _write(selection, options.output, options.ranking)
+        _write(selection, options)
         _write_more(options, selection, values, shape)
     with telling(written):
         if options.as_json:
@@ -365,6 +376,12 @@ def _build(options: SelectOptions, chosen: "Method") -> Any:
 
 def _check_results(options: SelectOptions) -> tuple[int, int] | None:
     """Refuse, before any work, results that cannot be written; return the shape of the images."""
+    beside = {
+        "--weights": options.weights is not None,
+        "--batch": options.batch is not None,
+        f"--missing {options.impute}": options.impute in fitting.ESTIMATES,
+    }
+    robustness.check_options(options.robust, options.outliers, options.output, beside)
     check_outputs(
         [
             Output("--output", options.output, Kind.TABLE),
@@ -380,13 +397,14 @@ def _check_results(options: SelectOptions) -> tuple[int, int] | None:
     return shape
 
 
-def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
-    """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
+def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str, Any]:
+    """Return the table, what to fit (scaled, or moments), how in words, and the robust step."""
     how = streaming.Preparation(
         options.transform,
         options.scale,
         options.impute,
         weighing.Weighing(options.weights, options.batch),
+        options.robust,
     )
     weighing.set_missing(estimator, options.impute)
     layout = how.weighing.in_layout(options.layout())
@@ -410,6 +428,7 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
         table = streaming.whole_table(source, how)
         if table is None:
             streaming.check_format(options.output)
+            streaming.check_outliers(source, options.outliers)
             reading = streaming.how_to_read(source, estimator, how)
             if not options.quiet:
                 print_note(streaming.announcement(source, reading))
@@ -420,11 +439,13 @@ def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
 
 def _prepare(
     options: SelectOptions, how: streaming.Preparation, table: "Table", estimator: Any
-) -> tuple[Any, str]:
-    """Return what to fit of a table in memory, and in words how it was scaled."""
+) -> tuple[Any, str, Any]:
+    """Return what to fit of a table in memory, how it was scaled in words, and the robust step."""
     given = how.weighing.of_table(table)
     if not given and options.impute not in fitting.ESTIMATES:
-        return fitting.prepare(table, options.data, options.transform, options.scale)
+        return robustness.prepare(
+            table, options.data, options.transform, options.scale, options.robust
+        )
     if options.impute in fitting.ESTIMATES and options.transform is Transform.RANK:
         raise CommandError("--transform rank needs all values of a column: use --missing mean")
     data = options.data or fitting.BUNDLED_NAME
@@ -433,7 +454,7 @@ def _prepare(
         values, given, options.impute, options.scale, estimator
     )
     table.notes.extend(notes)
-    return values, fitting.told_with(options.transform, scaling)
+    return values, fitting.told_with(options.transform, scaling), None
 
 
 def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
@@ -442,10 +463,11 @@ def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
     return ["this method uses no randomness, so --seed changes nothing"]
 
 
-def _write(selection: Selection, output: Path | None, ranking: Path | None) -> None:
+def _write(selection: Selection, options: SelectOptions) -> None:
     """Write the tables that were asked for."""
     from jointsparse.io import write_rows, write_table
 
+    output, ranking = options.output, options.ranking
     if output is not None and not selection.kept.any():
         message = fitting.nothing_kept_message(selection.estimator)
         if selection.report is not None:
@@ -458,7 +480,10 @@ def _write(selection: Selection, output: Path | None, ranking: Path | None) -> N
         if isinstance(selection.table, streaming.StreamedTable):
             selection.table.write(output, columns)
         else:
-            write_table(output, selection.table.select(columns))
+            kept = selection.table.select(columns)
+            if options.outliers and selection.step is not None:
+                kept = robustness.with_scores(kept, selection.step)
+            write_table(output, kept)
 
 
 def _write_more(
