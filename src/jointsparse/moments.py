@@ -449,15 +449,11 @@ class Moments:
         halves = None
         if self.halves:
             halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
-        scatter = self._scatter
-        scaled = Moments(
-            self.n_samples,
-            self.mean * factors,
-            None if scatter is None else Checked(scatter * factors * factors[:, None]),
-            self.feature_names,
-            data=None if self._data is None else scaled_columns(self._data, factors),
-            halves=halves,
-        )
+        scatter, data = self._scatter, self._data
+        known = None if scatter is None else Checked(scatter * factors * factors[:, None])
+        data = None if data is None else scaled_columns(data, factors)
+        mean, names = self.mean * factors, self.feature_names
+        scaled = Moments(self.n_samples, mean, known, names, data=data, halves=halves)
         if hasattr(self._data, "transposed_times"):  # no pass over them for what is known
             scaled.__dict__["variances"] = self.variances * factors * factors
         scaled.missing, scaled.batches = self.missing, self.batches
