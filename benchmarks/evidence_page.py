@@ -283,6 +283,9 @@ others that had no part in it: bundled with scikit-learn, of the UCI repository,
 features counting alike:
 
 {grid(head, rows)}
+
+That columns of up to twice the kurtosis of Gaussian ones count alike was settled after both kinds
+of tables had been seen; it moves none of these means by more than a point.
 """
 
 
