@@ -27,8 +27,9 @@ Three questions, the next one only where the one before is answered by no:
    may have added. Nothing but what changes with it is free: a number may differ ``SAMPLED`` times
    as much as it did among these twins; the rank of a feature must be one that it had among them,
    or as far from those as they are apart, unless it changed places with equal scores only; the kept
-   features must explain as much as those of one of them, by a regression made for the purpose. What
-   the changed twins agree on, the container has to agree on too.
+   features must be those of one of them, or, where they do not all keep the same, explain as much
+   as those of one of them, by a regression made for the purpose. What the changed twins agree on,
+   the container has to agree on too.
 """
 
 from __future__ import annotations
@@ -340,7 +341,8 @@ def _like_one_of(
         return True
     worth = [explained(values, other.support) for other in fitted]
     slack = rounding + (max(worth) - min(worth))
-    return len(set(worth)) > 1 and bool(explained(values, found.support) >= min(worth) - slack)
+    undecided = any(not np.array_equal(other.support, middle.support) for other in fitted)
+    return undecided and bool(explained(values, found.support) >= min(worth) - slack)
 
 
 def _out_of_order(found: Answer, expected: Answer, rounding: float) -> np.ndarray:

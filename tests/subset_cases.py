@@ -120,7 +120,7 @@ class Referee:
         return max(values), sets[int(np.argmax(values))]
 
 
-def random_rules(rng, p, size):
+def random_rules(rng, p, size, *, whole=False):
     """Return constraints of every kind, in any combination; none where they contradict."""
     order, given = rng.permutation(p), {}
     if rng.random() < 0.5:
@@ -133,6 +133,11 @@ def random_rules(rng, p, size):
     if rng.random() < 0.5:
         given["groups"] = rng.integers(0, 3, p).tolist()
         given["max_per_group"] = int(rng.integers(1, 3))
+    if whole:
+        given["groups"] = rng.integers(0, max(p // 2, 2), p).tolist()
+        given["whole_groups"] = sorted(set(given["groups"]))[: int(rng.integers(1, 4))]
+        if set(given["whole_groups"]) == set(given["groups"]):
+            given.pop("max_per_group", None)
     try:
         return Constraints(**given).resolve(p)
     except ValueError:

@@ -21,6 +21,7 @@ from jointsparse import (
     KernelFSSL,
     Moments,
     SelectFeatures,
+    SubsetSelector,
     linalg,
     registry,
     regularization_path,
@@ -397,3 +398,37 @@ def test_a_gpu():
             known, moved = fitted(make(), X), fitted(make(), tensor)
             same(known.feature_scores_, moved.feature_scores_, allowed)
             assert moved.transform(tensor).device == tensor.device
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_what_runs_on_the_host_is_said_once(name, monkeypatch):
+    """PyTorch's processor tensors stand for those on a GPU."""
+    import jointsparse.methods.estimator as module
+
+    monkeypatch.setattr(module, "on_accelerator", lambda data: True)
+    stays = name in {
+        *("spca-psd", "cspca-psd", "cspca", "aw-spca-psd", "aw-spca", "greedy"),
+    }
+    X = torch.as_tensor(samples(TALL))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        METHODS[name].make().fit(X, np.arange(40) % 2)
+    told = [w for w in caught if "on the host" in str(w.message)]
+    assert len(told) == (0 if stays else 1)
+    assert all(w.filename == __file__ for w in told)
+
+
+@pytest.mark.parametrize("shape", [TALL, WIDE])
+def test_sets_and_their_proofs_are_those_of_numpy(shape):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
+    X += 0.3 * rng.standard_normal(shape)
+    for search in ("greedy", "swap", "exact"):
+        limits = {"time_limit": None, "max_nodes": 20}
+        one, other = (
+            SubsetSelector(n_features_to_select=4, search=search, **limits).fit(samples)
+            for samples in (X, torch.as_tensor(X))
+        )
+        np.testing.assert_array_equal(one.support_, other.support_)
+        assert one.set_value_ == pytest.approx(other.set_value_, abs=1e-12)
+        assert one.set_bound_ == pytest.approx(other.set_bound_, abs=1e-9)

@@ -1,5 +1,6 @@
 """Tables as people have them: which columns are features, and how text is written."""
 
+import json
 import re
 import sys
 from io import BytesIO, TextIOWrapper
@@ -208,6 +209,15 @@ def test_categories_become_groups_of_columns(tmp_path):
     said = done("select", path, "--categories", "onehot", "--features", 2)
     assert "made columns of 0 and 1 of site" in said
     assert "× 6 features" in said
+    for method, more in (("subset", ("--include", "site=p")), ("spca-psd", ()), ("spca", ())):
+        result = run(
+            *("select", path, "--categories", "onehot", "--features", 3, "--method", method),
+            *(*more, "--json"),
+        )
+        assert result.exit_code == 0, result.output
+        kept = {"site=p", "site=q"} & set(json.loads(result.stdout)["kept"])
+        assert len(kept) != 1  # all columns of a category, or none
+        assert not more or kept
     message = refused("select", path, "--categories", "onehot", "--memory", "2kB")
     assert "--categories needs all samples at once" in message
 

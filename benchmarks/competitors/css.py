@@ -10,7 +10,7 @@ class Exchange:
     """Its defaults: one random start. It refuses sets larger than the samples determine."""
 
     name = "CSS, exchange"
-    tasks = ("worth",)
+    tasks = ("worth", "set")
 
     def set_objective(self, data, params):
         from pycss.CSS import CSS

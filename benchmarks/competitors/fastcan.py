@@ -14,7 +14,7 @@ class FastCan:
     """
 
     name = "fastcan"
-    tasks = ("worth",)
+    tasks = ("worth", "set")
 
     def set_objective(self, data, params):
         from fastcan import FastCan

@@ -6,7 +6,7 @@ DISTRIBUTION = "skmatter"
 
 class CUR:
     name = "skmatter CUR"
-    tasks = ("reconstruction", "clusters", "kept", "worth")
+    tasks = ("reconstruction", "clusters", "kept", "worth", "set")
 
     def set_objective(self, data, params):
         import skmatter.feature_selection as rivals

@@ -27,7 +27,7 @@ from jointsparse.device import to_host
 from jointsparse.moments import Moments
 from jointsparse.significance import leverages, noise_edge
 from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import Projection, Target, row_axes
+from jointsparse.solvers.row_targets import Projection, Target, row_axes
 
 # Twice that of a Gaussian column, which one in two hundred exceeds with twenty samples and fewer
 # with more: Gaussian columns are chosen alike from samples and from their sums.

@@ -19,7 +19,7 @@ which stands in for nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -33,21 +33,13 @@ from jointsparse.io.budget import available_memory, size_in_words
 from jointsparse.linalg import Spectrum, double
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import Columns, feature_columns
-from jointsparse.solvers.greedy import (
-    DETERMINED,
-    TIE,
-    GreedyPath,
-    Projection,
-    Target,
-    row_axes,
-    row_products,
-    select_greedily,
-)
+from jointsparse.solvers.greedy import DETERMINED, TIE, GreedyPath, select_greedily
 from jointsparse.solvers.inverse_root import inverse_root_times
 from jointsparse.solvers.remote_columns import RemoteColumns
+from jointsparse.solvers.row_targets import Projection, Target, row_axes, row_products
 from jointsparse.solvers.sparse_columns import SparseColumns
-from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.picks import exchange_picks
+from jointsparse.solvers.subset.rules import Rules
 from jointsparse.text import counted
 
 RULES = ("greedy", "residual", "norm", "variance", "swap")
@@ -56,7 +48,7 @@ IN_ORDER = ("norm", "variance")  # rules that do not ask what the kept features 
 EXCHANGE_MATRICES = 6  # of n_rows × n_features held at once by exchanges: measured 5.0
 NOISE_WEIGHT = 3.0  # of the noise in a feature's length; 1 … 3 did alike on 16 tables, 0 worse
 NEAR = 0.01  # gains that differ by less are equal: on 13 tables that cost nothing, nor did 0.03
-TRIAL_SHARE = 0.99  # share of the target at which picking in a part of the samples stops
+TRIAL_SHARE = 0.995  # of the target, at which picking in a part of the samples stops
 SMALL_EIGENVALUE = (
     1e-6  # of the largest: directions below are noise, and whitening would blow it up
 )
@@ -264,10 +256,10 @@ def choose_features(
         if rule.significant is not None and (rule.significant & eligible).any():
             tiers.insert(0, rule.significant & eligible)
         limits = rule.limits(scores, r2)
-        path = _in_tiers(columns, count, tiers, rule.target, limits)
+        path = pick_in_tiers(columns, count, tiers, rule.target, limits)
         if rule.name == "swap":
-            path = _exchanged(columns, path, tiers, rule.target, limits)
-        order = _then(path, order)
+            path = exchanged(columns, path, tiers, rule.target, limits)
+        order = picks_then_others(path, order)
     if path is not None and path.picks.size:
         stopped = path.picks.size < count and not path.exhausted  # enough of the target
         if wanted.count in (None, path.picks.size) or stopped:
@@ -281,26 +273,31 @@ def choose_features(
     return Choice(order, known.picks.size, known.curve, path, available)
 
 
-def _in_tiers(
+def pick_in_tiers(
     columns: Columns,
     count: int,
     tiers: list[NDArray[np.bool_]],
     target: Target | None,
     limits: dict[str, Any],
+    given: Sequence[int] = (),
 ) -> GreedyPath:
     """Pick among the first candidates, then go on among the next, up to a count."""
     path = None
     for tier in tiers:
         most = min(count, int(tier.sum()))
         if path is None:
-            path = _in_rounds(columns, most, tier, target, limits)
-        elif path.picks.size < most and path.curve[-1] < limits["r2"]:
+            path = _in_rounds(columns, most, tier, target, limits, given=given)
+        elif path.picks.size < most and _reached(path) < limits["r2"]:
             path = _in_rounds(columns, most, tier, target, limits, given=path.picks)
     assert path is not None
     return replace(path, exhausted=path.exhausted and path.picks.size < count)
 
 
-def _exchanged(
+def _reached(path: GreedyPath) -> float:
+    return float(path.curve[-1]) if path.curve.size else 0.0
+
+
+def exchanged(
     columns: Columns,
     path: GreedyPath,
     tiers: list[NDArray[np.bool_]],
@@ -310,21 +307,24 @@ def _exchanged(
     """Exchange picks for other features while more of the target is accounted for.
 
     Picks of a later tier stay, as the first one was used up; so does everything where the share of
-    the variance that was asked for would be lost. The set is ordered as the greedy rule would.
+    the variance that was asked for would be lost. The set is ordered as the greedy rule would, what
+    must be in first.
     """
     _check_exchange(columns)
     first = tiers[0]
     later = tuple(int(j) for j in path.picks if not first[j])
-    rules = Rules(first.size, later, first)
+    known: Rules = limits.get("rules") or Rules.none(first.size)
+    rules = replace(known, include=(*known.include, *later), allowed=first & known.allowed)
     with threadpool_limits(1, user_api="blas"):
         found = exchange_picks(columns, path.picks, target=target, rules=rules)
     if found.swaps == 0:
         return path
     inside = np.zeros(first.size, dtype=bool)
     inside[found.features] = True
-    endless = limits | {"r2": np.inf, "target_share": np.inf}
-    size = path.picks.size
-    again = _in_tiers(columns, size, [tier & inside for tier in tiers], target, endless)
+    # Of a set that is allowed nothing has to be asked but the order.
+    endless = limits | {"r2": np.inf, "target_share": np.inf, "rules": None, "per_price": False}
+    size, parts = path.picks.size, [tier & inside for tier in tiers]
+    again = pick_in_tiers(columns, size, parts, target, endless, given=known.include)
     if again.picks.size < size or again.curve[-1] < limits["r2"] <= path.curve[-1]:
         return path
     after = select_greedily(
@@ -365,10 +365,12 @@ def _in_rounds(
         )
         more = np.zeros(rest.picks.size - path.picks.size)
         path = replace(rest, first=path.first, gains=np.concatenate([path.gains, more]))
-    free = candidates.copy()
+    free, rules = candidates.copy(), limits.get("rules")
     free[path.picks] = False
     while path.exhausted and limits["r2"] == np.inf and free.any():
         left = count - path.picks.size
+        if rules is not None:
+            limits = limits | {"rules": rules.after(path.picks)}
         again = select_greedily(columns, n_picks=left, target=target, candidates=free, **limits)
         if again.picks.size == 0:
             break
@@ -376,7 +378,7 @@ def _in_rounds(
         path = replace(
             path,
             picks=np.concatenate([path.picks, again.picks]),
-            curve=np.concatenate([path.curve, np.full(again.picks.size, path.curve[-1])]),
+            curve=np.concatenate([path.curve, np.full(again.picks.size, _reached(path))]),
             gains=np.concatenate([path.gains, np.zeros(again.picks.size)]),
             left=again.left,
             exhausted=path.picks.size + again.picks.size < count,
@@ -384,7 +386,7 @@ def _in_rounds(
     return path
 
 
-def _then(path: GreedyPath, order: IntArray) -> IntArray:
+def picks_then_others(path: GreedyPath, order: IntArray) -> IntArray:
     """Return the picks, then what would add something, then the others by their score."""
     taken = np.zeros(order.size, dtype=bool)
     taken[path.picks] = True

@@ -12,6 +12,7 @@ from jointsparse.graphs.discriminant import discriminant_matrix
 from jointsparse.graphs.laplacian import affinity, degrees, laplacian
 from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
 from jointsparse.graphs.reconstruction import reconstruction_weights
+from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.projections import project_rows_to_simplex
 
 seeds = st.integers(0, 10_000)
@@ -130,6 +131,18 @@ def test_discriminant_matrix_by_its_formula(p):
     near, _ = nearest_neighbours(X, 5)
     L, _ = discriminant_matrix(X, near, ridge=0.3, relative=False)
     np.testing.assert_allclose(L.toarray(), published.udfs_matrix(X, 5, 0.3), atol=1e-12)
+
+
+def test_of_samples_that_tie_the_index_decides_whatever_the_accuracy_of_the_products():
+    """The fourth is farther by 4e-13: a tie, which sparse products, exact there, ruled out."""
+    X = np.zeros((6, 3))
+    X[1:, 0] = 1.0
+    X[1, 1] = 2e-6 * 0.3
+    X[5, 2] = 1.0
+    for samples_ in (X, SparseSamples(sp.csr_array(X), X.mean(axis=0))):
+        near, _ = nearest_neighbours(samples_, 2)
+        assert near[0].tolist() == [1, 2]
+    assert sorted(neighbour_sets(X, 2)[0].tolist()) == [1, 2]
 
 
 def test_neighbours_that_are_all_equal_have_no_discriminant_energy():

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, Moments
 
@@ -109,3 +110,58 @@ def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(mon
     monkeypatch.setattr("jointsparse.solvers.convex_wide.LARGEST_BYTES", 4 * 10**6)
     with pytest.raises(ValueError, match=r"eta=0.001 lets .* at 900 features: use eta="):
         CSPCA(alpha=0.01, eta=0.001).fit(X)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_columns_of_very_different_size_do_not_stop_the_solver(seed):
+    """Splitting ended at gaps of 5e-4 and 3e-4 after 1000 iterations."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 8)) @ rng.standard_normal((8, 40))
+    X = X * 10.0 ** rng.uniform(-12, 12, 40)
+    X[:, rng.random(40) < 0.5] = 0.1
+    found = AWSPCA(n_clusters=3, rule="norm", n_features_to_select=3).fit(X)
+    assert found.converged_
+    assert found.duality_gap_ <= 1e-4
+    assert len(found.history_) == len(found.gap_history_) == found.n_iter_ < 400
+    assert np.all(np.diff(found.history_) <= 0)
+
+
+ONE_OF_SIXTEEN = np.array(
+    [
+        *(-2.79562521, 2.84408188, 0.770176828, 1.03051174, 0.537619352, 1.54690039, -0.544183612),
+        *(0.080438517, -0.485365152, 0.416676015, 0.289690644, 477871.875, -0.44523263),
+        *(0.749476373, 0.199768633, -1.69875133),
+    ]
+)
+
+
+def test_one_sample_that_outweighs_all_others():
+    """The accelerated steps left for 3e4, from where no step size led back."""
+    found = AWSPCA(alpha=0.9, psd=False, rule="norm").fit(ONE_OF_SIXTEEN[:, None])
+    assert found.converged_
+    assert found.duality_gap_ <= 1e-4
+    assert found.objective_ == pytest.approx(430100, rel=2e-4)
+
+
+@pytest.mark.parametrize("psd", [True, False])
+@pytest.mark.parametrize("outlier", [1.0, 1e6])
+def test_single_precision_is_solved_as_well_as_double(psd, outlier):
+    """Without the cone, float32 with an outlier ended at a gap of 12 %."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((34, 22)) @ rng.standard_normal((22, 56))
+    X[5] *= outlier
+    X = X.astype(np.float32)
+    model = CSPCA(psd=psd, n_features_to_select=3, rule="norm")
+    found, twin = clone(model).fit(X), clone(model).fit(X.astype(np.float64))
+    assert found.converged_
+    assert abs(found.objective_ - twin.objective_) <= 2e-4 * twin.objective_
+
+
+def test_features_that_explain_the_same_tie_in_single_precision_too():
+    """Of multiples of each other, centring in float32 leaves multiples to 6e-8."""
+    X = np.zeros((3, 13))
+    X[2, [2, 3, 5]] = [6252128.0, -3177905.75, -2483745.0]
+    for values in (X, X.astype(np.float32)):
+        found = CSPCA(eta=0.01, n_features_to_select="r2>=0.5").fit(values)
+        assert found.ranking_[[2, 3, 5]].tolist() == [1, 2, 3]
+        assert np.flatnonzero(found.support_).tolist() == [2]

@@ -88,7 +88,7 @@ def test_each_search_is_at_least_as_good_as_the_one_before():
     plain = GreedySelector(target="reconstruction", n_features_to_select=5)
     assert kept(greedy) == kept(plain.fit(X))
     assert greedy.set_value_ == pytest.approx(0.7529, abs=5e-5)
-    assert swap.set_value_ == pytest.approx(0.7814, abs=5e-5)
+    assert swap.set_value_ == pytest.approx(0.7822, abs=5e-5)
     assert exact.set_value_ == pytest.approx(0.7822, abs=5e-5)
     assert greedy.set_bound_ >= exact.set_bound_ >= exact.set_value_
     assert greedy.set_gap_ == pytest.approx(greedy.set_bound_ / greedy.set_value_ - 1)

@@ -113,3 +113,16 @@ def test_one_array_is_accelerated_as_a_tuple_of_one():
     for _ in range(12):
         plain = M @ plain + offset
     assert np.linalg.norm(y - solution) < 0.01 * np.linalg.norm(plain - solution)
+
+
+@pytest.mark.parametrize("kind", [Anderson, AndersonOfOne])
+def test_steps_that_are_all_alike_are_not_followed_out_of_all_proportion(kind):
+    """Far from the optimum of |x| every step is the same but for rounding."""
+    accelerator = kind(5)
+    rng = np.random.default_rng(0)
+    x = (np.array([1000.0]),)
+    for _ in range(50):
+        step = (-np.sign(x[0]) * (1 + 1e-14 * rng.standard_normal(1)),)
+        x = accelerator.step(x, step)
+        assert abs(x[0][0]) <= 2001
+    assert abs(x[0][0]) < 1000

@@ -82,16 +82,84 @@ def test_without_constraints_every_set_is_allowed():
         ({"max_per_group": 1}, "groups and max_per_group go together; groups is not given"),
         ({"groups": {"a": 1}, "max_per_group": {2: 1}}, "max_per_group names 2, which is no group"),
         ({"groups": {"a": 1}, "max_per_group": 1.5}, "1.5, which is not a whole number of at"),
-        ({"include": ["a"], "costs": {"a": 2}, "budget": 1}, "cost more than the budget"),
+        (
+            {"include": ["a"], "costs": {"a": 2}, "budget": 1},
+            "include cost 2, more than the budget of 1; .*take 'a', which costs 2, out of include",
+        ),
         (
             {"include": ["a", "b"], "groups": {"a": 1, "b": 1}, "max_per_group": 1},
-            "are more than max_per_group allows of a group",
+            "are more than max_per_group allows of a group: 2 of 1, of which 1 may be in; raise "
+            "max_per_group, or take 'a' out of include",
+        ),
+        ({"exclude": NAMES}, "exclude leaves no feature to keep: take some out of exclude"),
+        (
+            {"costs": [5, 4, 6, 7], "budget": 3},
+            "the cheapest feature, 'b', costs 4, more than the budget of 3; .*: raise budget",
+        ),
+        (
+            {"costs": [2, 2, 5, 7], "budget": 3, "groups": [1, 1, 2, 2], "whole_groups": True},
+            "the cheapest group, that of 'a', costs 4, more than the budget of 3",
+        ),
+        ({"groups": [1] * 4, "max_per_group": 0}, "leave no feature to keep: raise it"),
+        ({"whole_groups": True}, "groups and whole_groups go together; groups is not given"),
+        ({"groups": {"a": 1}, "whole_groups": [2]}, "whole_groups names 2, which is no group"),
+        (
+            {"groups": {"a": 1}, "whole_groups": True, "max_per_group": 1},
+            "the group 1 is chosen as a whole, so max_per_group has nothing to limit",
+        ),
+        (
+            {"groups": [1, 1, 2, 2], "whole_groups": [1], "max_per_group": {1: 1}},
+            "the group 1 is chosen as a whole",
+        ),
+        (
+            {"groups": [1, 1, 2, 2], "whole_groups": [1], "include": ["a"], "exclude": ["b"]},
+            "group 1 is chosen as a whole, but 'a' is in include and 'b' in exclude: give one",
         ),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(given, message):
     with pytest.raises(ValueError, match=message):
         Constraints(**given).resolve(4, NAMES)
+
+
+def test_whole_groups_are_in_with_all_features_or_with_none():
+    rules = Constraints(groups=["x", "x", "y", None], whole_groups=["x"]).resolve(4)
+    assert allowed_sets(rules, 4) == [
+        *[(), (2,), (3,), (0, 1), (2, 3), (0, 1, 2), (0, 1, 3), (0, 1, 2, 3)]
+    ]
+    assert rules.units == ((0, 1), (2,), (3,))
+    assert rules.coupled
+    assert rules.left_over([]).tolist() == [False, False, True, True]
+    assert rules.room([3]).wholes == [(0, 1)]
+
+
+def test_one_feature_takes_its_whole_group_along():
+    groups = {"a": "x", "b": "x"}
+    inside = Constraints(include=["b"], groups=groups, whole_groups=True).resolve(4, NAMES)
+    assert inside.include == (1, 0)
+    assert inside.wholes == ()
+    outside = Constraints(exclude=["b"], groups=groups, whole_groups=True).resolve(4, NAMES)
+    assert outside.allowed.tolist() == [False, False, True, True]
+
+
+def test_whole_groups_and_caps_at_once():
+    rules = Constraints(
+        groups=["x", "x", "y", "y"],
+        whole_groups=["x"],
+        max_per_group=1,
+        costs=[1, 1, 3, 0],
+        budget=2,
+    ).resolve(4)
+    assert allowed_sets(rules, 4) == [(), (3,), (0, 1), (0, 1, 3)]
+    assert rules.most_features() == 3
+
+
+def test_what_joins_some_features_has_rules_of_its_own():
+    given = Constraints(costs=[1, 2, 3, 4], budget=6, groups=[1, 1, 2, 2], max_per_group=1)
+    after = given.resolve(4).after([1])
+    for feature in range(4):
+        assert after.allows([feature]) == (feature in (2, 3))
+    assert after.budget == 4
 
 
 def test_names_need_names():

@@ -9,8 +9,9 @@ from sklearn.linear_model import LinearRegression
 from jointsparse import Moments
 from jointsparse.solvers import greedy, sparse_columns
 from jointsparse.solvers.columns import Columns, feature_columns, root_of_scatter
-from jointsparse.solvers.greedy import Projection, select_greedily
+from jointsparse.solvers.greedy import select_greedily
 from jointsparse.solvers.remote_columns import RemoteColumns
+from jointsparse.solvers.row_targets import Projection, row_axes
 from jointsparse.solvers.sparse_columns import SparseColumns
 from jointsparse.solvers.wide_data import DenseWide
 
@@ -312,7 +313,7 @@ def test_axes_of_the_rows_and_blocks_of_them(monkeypatch):
     columns = Columns(X)
     Z = X / np.linalg.norm(X)
     np.testing.assert_allclose(greedy.row_gram(columns), Z @ Z.T, atol=1e-14)
-    values, axes = greedy.row_axes(columns, 1e-6)
+    values, axes = row_axes(columns, 1e-6)
     expected = np.linalg.eigvalsh(Z @ Z.T)[::-1]
     assert values.size == np.sum(expected > 1e-6 * expected[0])
     np.testing.assert_allclose(values, expected[: values.size])

@@ -7,7 +7,7 @@ import pytest
 
 from jointsparse.solvers import weighted_pass
 from jointsparse.solvers.geometric_median import geometric_median
-from jointsparse.solvers.solution import Trace, closed_form
+from jointsparse.solvers.solution import Solution, Trace, closed_form, continued
 from jointsparse.solvers.subspace_norms import dual_norm_of, lengths_of, norm_of
 from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit, block_sums, summed
 
@@ -153,3 +153,26 @@ def test_solutions_in_other_units():
     assert (plain.objective, plain.history, plain.n_iter) == (1.5, [1.5], 1)
     assert plain.converged
     assert plain.state == "state"
+
+
+def proved(objective, gap, reason="stopped"):
+    loadings = np.full((2, 1), objective)
+    histories = ([12.0, objective], [0.9, gap])
+    return Solution(loadings, objective, gap, *histories, 2, False, reason)
+
+
+def test_two_kernels_one_after_the_other_prove_more_than_each():
+    """The first has the better bound, 9.9, the second the better objective, 10."""
+    found = continued(proved(11.0, 0.1), proved(10.0, 0.5, "gave up"), 0.02)
+    assert found.objective == 10.0
+    assert found.gap == pytest.approx(0.01)
+    assert found.converged
+    assert found.reason == "duality gap 1.0e-02 reached the tolerance 2.0e-02"
+    assert found.n_iter == len(found.history) == len(found.gap_history) == 4
+    np.testing.assert_allclose(found.history, [12, 11, 11, 10])
+    np.testing.assert_allclose(found.gap_history, [0.9, 0.1, 0.1, 0.01])
+    other = continued(proved(10.0, 0.5), proved(11.0, 0.1, "gave up"), 1e-3)
+    assert other.objective == 10.0
+    assert other.gap == pytest.approx(0.01)
+    assert not other.converged
+    assert other.reason == "gave up"

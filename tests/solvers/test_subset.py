@@ -12,12 +12,19 @@ from subset_cases import KINDS, Referee, problem_and_value, random_rules, table
 
 from jointsparse import Moments
 from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import Projection, select_greedily
+from jointsparse.solvers.greedy import select_greedily
+from jointsparse.solvers.row_targets import Projection
 from jointsparse.solvers.subset import nodes as nodes_module
 from jointsparse.solvers.subset import search as search_module
 from jointsparse.solvers.subset.bounds import components_bound, largest_without, top_sum
 from jointsparse.solvers.subset.constraints import Rules
-from jointsparse.solvers.subset.exchange import FoundSet, exchange, good_set, greedy_set
+from jointsparse.solvers.subset.exchange import (
+    FoundSet,
+    exchange,
+    good_set,
+    greedy_set,
+    spread_sets,
+)
 from jointsparse.solvers.subset.nodes import CompressedNodes, GramNodes, Table, TruncatedNode
 from jointsparse.solvers.subset.picks import exchange_picks
 from jointsparse.solvers.subset.problem import (
@@ -208,7 +215,7 @@ def test_eigenvalues_without_a_direction_are_bounded_where_some_are_equal_or_zer
             assert found.shape == (count,)
             known = min(count, 7)
             assert np.all(found[:known] >= exact[:known] - 1e-15)
-            assert np.all(found[:known] <= exact[:known] + 0.6 / 2**6)
+            assert np.all(found[:known] <= exact[:known] + 0.6 / 2**10)
 
 
 def test_few_eigenvalues_give_a_larger_sum_never_a_smaller_one():
@@ -248,6 +255,22 @@ def test_after_an_exchange_no_single_swap_is_better():
             for other in set(range(13)) - set(inside):
                 swapped = [*inside[:place], other, *inside[place + 1 :]]
                 assert set_value(problem, swapped) <= found.value + 1e-9
+
+
+def test_more_beginnings_find_better_sets_whatever_the_order_of_the_features():
+    X = load_digits().data
+    S = correlations(X[:, X.std(axis=0) > 0])
+    order = np.random.default_rng(0).permutation(len(S))
+    problem, turned = (problem_of_scatter(T) for T in (S, S[np.ix_(order, order)]))
+    one, more = (good_set(problem, 10, starts=starts) for starts in (0, 10))
+    assert more.value > one.value + 4e-3
+    same = good_set(turned, 10, starts=10)
+    assert sorted(order[same.features]) == sorted(more.features)
+    included = Rules(len(S), (3,), np.arange(len(S)) != 5)
+    for features in spread_sets(problem, 4, included, 3):
+        assert included.allows(features)
+        assert np.unique(features).size == 4
+    assert spread_sets(problem, 1, included, 3) == []
 
 
 def test_the_exchange_leaves_a_set_with_the_same_feature_twice_as_it_is():

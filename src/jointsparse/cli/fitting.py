@@ -85,6 +85,7 @@ class Selection:
     report: "SelectionReport | None" = None
     transform: Transform | None = None
     certificate: "SetCertificate | None" = None
+    constraints: dict[str, Any] | None = None  # those that held, and what they cost
 
     @property
     def model(self) -> Any:
@@ -108,12 +109,6 @@ class Selection:
         """Mask of the kept columns."""
         mask: NDArray[Any] = self.estimator.get_support()
         return mask
-
-    @property
-    def best_first(self) -> list[int]:
-        """Column numbers, best first."""
-        order: list[int] = self.estimator.ranking_.argsort(kind="stable").tolist()
-        return order
 
 
 def load_table(

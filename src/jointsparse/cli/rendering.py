@@ -75,6 +75,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "verdict": None if selection.report is None else selection.report.verdict,
         "worth": _worth_record(selection),
         "set": set_record(selection.certificate, selection.table.names),
+        "constraints": selection.constraints,
         "components": component_records(selection),
         "ranking": [asdict(row) for row in rows],
         "objective": getattr(model, "objective_", None),

@@ -51,7 +51,7 @@ HELP = "Rank the features of a table and keep the ones that matter."
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectOptions(TableOptions):
+class SelectOptions(constraining.ConstraintOptions, TableOptions):
     """What ``jointsparse select`` can be asked for."""
 
     data: Annotated[
@@ -120,22 +120,6 @@ class SelectOptions(TableOptions):
             min=2,
             metavar="C",
             help="Number of groups in the samples, where it is known; for --choose.",
-        ),
-    ] = None
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--include",
-            metavar="NAME",
-            help="Feature that must be kept, with --method subset; can be repeated.",
-        ),
-    ] = None
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exclude",
-            metavar="NAME",
-            help="Feature that must not be kept, with --method subset; can be repeated.",
         ),
     ] = None
     prove: Annotated[
@@ -293,13 +277,15 @@ def select(options: SelectOptions) -> None:
     impute = None if options.impute is Impute.ERROR else options.impute
     options = replace(options, data=spooled(options.data), impute=impute)
     chosen = find_method(options.method)
-    include, exclude = options.include or [], options.exclude or []
-    constraining.check_constraints(chosen.name, include, exclude)
+    constraining.check_constraints(options)
     estimator = _build(options, chosen)
     shape, place = _check_results(options), find_device(options.device)
     table, values, scaling = _take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
-    constrained = constraining.constrain(estimator, table.names, include, exclude)
+    constraints = constraining.constraints_of(options, table)
+    if constraints is not None:
+        constraining.check_count(constraints, parameters_of(estimator)["n_features_to_select"])
+        estimator.set_params(constraints=constraints)
     proving.check_memory(options.prove, values, options.memory)
     estimator, choice = choosing.chosen(
         estimator, values, options.choose, options.clusters, options.seed, options.quiet
@@ -312,6 +298,7 @@ def select(options: SelectOptions) -> None:
     certificate, unproved = proving.proof(
         options.prove, values, estimator, show_progress=not options.quiet
     )
+    held = _constraints_held(options, constraints, values, table.names, estimator)
     selection = Selection(
         data=fitting.data_name(options.data),
         table=table,
@@ -324,13 +311,14 @@ def select(options: SelectOptions) -> None:
             *table.notes,
             *_seed_note(options.seed, parameters_of(estimator)),
             *choice,
-            *constrained,
+            *constraining.notes(held),
             *unproved,
         ],
         warnings=warnings,
         report=worth,
         transform=options.transform,
         certificate=certificate,
+        constraints=held,
     )
     for message in warnings:
         print_warning(message)
@@ -345,6 +333,20 @@ def select(options: SelectOptions) -> None:
             print_selection(console, selection, options.top, options.verbose)
             print_components(console, selection)
             _print_written(console, written)
+
+
+def _constraints_held(
+    options: SelectOptions, constraints: Any, values: Any, names: list[str], estimator: Any
+) -> dict[str, Any] | None:
+    """Return which constraints held, and with --prove what they cost."""
+    kept = estimator.get_support().nonzero()[0].tolist()
+    found = []
+    if constraints is not None and options.prove is not None:
+        wanted = parameters_of(estimator)["n_features_to_select"]
+        count = wanted if isinstance(wanted, int) else len(kept)
+        with proving.proving(not options.quiet):
+            found = constraining.prices(constraints, values, names, count, options.prove)
+    return constraining.record(constraints, names, kept, found)
 
 
 def _build(options: SelectOptions, chosen: "Method") -> Any:
@@ -370,7 +372,7 @@ def _check_results(options: SelectOptions) -> tuple[int, int] | None:
             Output("--report", options.report, Kind.PAGE),
             Output("--save", options.save, Kind.MODEL),
         ],
-        [options.data],
+        [options.data, *options.constraint_files],
     )
     shape = reporting.parse_image_shape(options.image_shape)
     if shape is not None and options.report is None:

@@ -27,10 +27,20 @@ _OPTIONS = {
     "batch": "--batch",
     "drop_text": "--drop-text",
     "feature_names": "names of columns",
+    "max_per_group": "--max-per-group",
+    "whole_groups": "--whole-groups",
 }
 _FLAGS = {"drop_text"}  # options without a value
 # What only Python can do, and what to do here instead.
 _PHRASES = {
+    "both include and exclude": "both --include and --exclude",
+    "out of include": "out of --include",
+    "in include": "in --include",
+    "include has": "--include has",
+    "out of exclude": "out of --exclude",
+    "in exclude": "in --exclude",
+    "exclude leaves": "--exclude leaves",
+    "raise budget": "raise --budget",
     "needs the classes of the samples: fit(X, y). Without classes use": (
         "needs classes, which no command takes for a fit; use"
     ),

@@ -9,14 +9,24 @@ from jointsparse.datasets.synthetic import (
     make_three_ring,
     make_two_moon,
 )
+from jointsparse.datasets.tutorials import (
+    make_expression,
+    make_process,
+    make_spectra,
+    write_example,
+)
 
 __all__ = [
     "available_datasets",
     "load_breast_cancer_table",
     "load_dataset",
     "load_pitprops",
+    "make_expression",
+    "make_process",
+    "make_spectra",
     "make_spiked",
     "make_three_curve",
     "make_three_ring",
     "make_two_moon",
+    "write_example",
 ]

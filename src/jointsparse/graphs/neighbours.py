@@ -156,9 +156,19 @@ class _Screen:
         """Return what the k nearest of each row are not above, given k lower bounds of others."""
         above = bounds + 2 * self.error * self.squares[member]
         limit = above.max(axis=1) + 2 * self.error * self.squares[rows]
+        limit += tie_margin(limit, self.squares[rows])
         # In single precision the limit must not be rounded down.
         dtype = self.lower.dtype
         return np.nextafter(limit.astype(dtype), np.array(np.inf, dtype=dtype))
+
+
+def tie_margin(limit: FloatArray, squares: FloatArray) -> FloatArray:
+    """Return how much farther than the k-th neighbour another may be that ties with it.
+
+    Ties are for the indices to decide, so all that tie must be candidates, whatever the accuracy of
+    the products. ``limit`` is what the k-th squared distance less ``squares`` is not above.
+    """
+    return 2 * TIE * np.maximum(limit + squares, 0.0)
 
 
 def _undecided(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.graphs.neighbours import BLOCK_ENTRIES, PAIR_ENTRIES, chosen
+from jointsparse.graphs.neighbours import BLOCK_ENTRIES, PAIR_ENTRIES, chosen, tie_margin
 from jointsparse.graphs.sparse_samples import SparseSamples
 
 
@@ -49,6 +49,7 @@ def sparse_neighbours(data: SparseSamples, count: int) -> tuple[IntArray, FloatA
         nearest = np.argpartition(low, count - 1, axis=1)[:, :count]
         above = np.take_along_axis(low, nearest, axis=1) + 2 * error * squares[nearest]
         limit = above.max(axis=1) + 2 * error * squares[part]
+        limit += tie_margin(limit, squares[part])
         owner, other = np.nonzero(low <= limit[:, None])
         owner = part[owner]
         exact = _distances(scaled, owner, other, max(1, PAIR_ENTRIES // max(fullest, 1)))

@@ -12,8 +12,10 @@ from jointsparse.methods.passes import median_of, samples_of, solve_by_passes
 from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import solve_samples
+from jointsparse.solvers.convex_samples_free import solve_samples_free
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 
 
 class AWSPCA(SampleLossSelector):
@@ -42,6 +44,7 @@ class AWSPCA(SampleLossSelector):
         which every direction of the model then counts alike.
     :shared: n_features_to_select
     :shared: rule_of_model
+    :shared: constraints
     solver : {"exact", "splitting", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
         suits the shape: on the cone, no p × p matrix is formed for many more features than samples.
@@ -117,6 +120,7 @@ class AWSPCA(SampleLossSelector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         solver: Any = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
@@ -131,6 +135,7 @@ class AWSPCA(SampleLossSelector):
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.solver = solver
         self.penalty_scale = penalty_scale
         self.constants = constants
@@ -150,9 +155,11 @@ class AWSPCA(SampleLossSelector):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return solve_by_passes(elsewhere, lam, 0.0, **limits)
-        if not self.psd or self.solver == "splitting":
-            spectrum = self._sample_spectrum(moments)
-            return solve_samples(dense_samples(moments), spectrum, lam, 0.0, psd=self.psd, **limits)
+        if not self.psd:
+            return solve_samples_free(dense_samples(moments), lam, 0.0, **limits)
+        if self.solver == "splitting":
+            spectrum = moments.native.spectrum
+            return solve_samples(dense_samples(moments), spectrum, lam, 0.0, **limits)
         return solve_samples_on_cone(
             self._data(moments), lam, 0.0, spectrum=lambda: moments.native.spectrum, **limits
         )

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.constrained_selection import choose_allowed
+from jointsparse.methods.constraining import about_constrained, check_size, rules_of
 from jointsparse.methods.shared_docs import with_shared
 from jointsparse.methods.worth import SelectionWorth
 from jointsparse.moments import Moments, check_variance
@@ -29,8 +31,11 @@ from jointsparse.selection import (
     wanted_features,
 )
 from jointsparse.significance import feature_significance
-from jointsparse.solvers.greedy import DETERMINED, Target
+from jointsparse.solvers.greedy import DETERMINED
 from jointsparse.solvers.patterns import EQUAL
+from jointsparse.solvers.row_targets import Target
+from jointsparse.solvers.subset.constraints import Constraints
+from jointsparse.solvers.subset.rules import Rules
 from jointsparse.trials import Cut, Picked, Trials, choose_count
 
 AUTO_R2 = 0.9  # share of this table's variance that "auto" wants where no sample can be held out
@@ -73,6 +78,7 @@ class ChoosesFeatures(SelectionWorth):
 
     n_features_to_select: int | float | str
     rule: str = "greedy"
+    constraints: Constraints | None = None
     _swapped_size = 0  # of the set that exchanges made; 0 while that is open
 
     n_features_in_: int
@@ -89,7 +95,18 @@ class ChoosesFeatures(SelectionWorth):
 
     def _check_wanted(self, n_features: int) -> Wanted:
         check_rule(self.rule)
-        return wanted_features(self.n_features_to_select, n_features)
+        wanted = wanted_features(self.n_features_to_select, n_features)
+        rules = self._rules_of(n_features)
+        if wanted.count is not None:
+            check_size(rules, wanted.count)
+        return wanted
+
+    def _rules(self, moments: Moments) -> Rules:
+        """Return the constraints with features as numbers."""
+        return self._rules_of(moments.n_features)
+
+    def _rules_of(self, n_features: int) -> Rules:
+        return rules_of(self.constraints, n_features, getattr(self, "feature_names_in_", None))
 
     def _note_noise(self, moments: Moments) -> None:
         """Set what the table says by itself, whatever the method."""
@@ -126,7 +143,7 @@ class ChoosesFeatures(SelectionWorth):
         exact = self._how_many(wanted, moments, cut)
         needed = not exact.support and exact.count != 0
         rule = self._rule(model, moments) if needed else Rule(self.rule)
-        choice = choose_features(moments, model.scores, exact, rule)
+        choice = self._choose(moments, model.scores, exact, rule)
         self.ranking_ = choice.ranking
         self.support_ = choice.support
         if choice.curve is not None:
@@ -139,46 +156,60 @@ class ChoosesFeatures(SelectionWorth):
             self._warn(message)
         return choice
 
+    def _choose(self, moments: Moments, scores: FloatArray, wanted: Wanted, rule: Rule) -> Choice:
+        """Make the set, with or without constraints."""
+        if self.constraints is None:
+            return choose_features(moments, scores, wanted, rule)
+        return choose_allowed(moments, scores, wanted, rule, self._rules(moments))
+
     def _how_many(self, wanted: Wanted, moments: Moments, cut: Cut | None) -> Wanted:
         """Return the count that "auto" stands for, or what was asked for."""
         if not wanted.auto:
             return wanted
+        least = len(self._rules(moments).include)  # what must be in is kept in any case
         if self.n_significant_ == 0:
-            return Wanted(count=0)
+            return Wanted(count=least)
         if cut is None or not cut.picked:
             return Wanted(r2=AUTO_R2)  # nothing to hold out: the same in this table
-        return Wanted(count=choose_count(Trials(moments, cut).curve()))
+        return Wanted(count=max(choose_count(Trials(moments, cut).curve()), least))
 
     def _pick_on(self, moments: Moments, rows: IntArray | None, *, y: Any) -> Picked:
         trial = clone(self)
         check_variance(moments)
         trial._note_noise(moments)
-        none = Picked(np.empty(0, dtype=np.int64), trial.significant_)
+        rules = self._rules(moments)  # of all samples: parts of them have no names
+        none = Picked(np.array(rules.include, dtype=np.int64), trial.significant_)
         if trial.n_significant_ == 0:
             return none
         model = trial._model_of(moments, rows, y)
-        rule = replace(trial._rule(model, moments), target_share=TRIAL_SHARE)
+        wanted = self._check_wanted(moments.n_features)
+        enough = TRIAL_SHARE if wanted.count is None else np.inf  # a number is what is judged
+        rule = replace(trial._rule(model, moments), target_share=enough)
         among = (moments.variances if rule.name == "variance" else model.scores) > 0
         if rule.name not in IN_ORDER:
             among = among & trial.significant_
-        count = min(int(among.sum()), moments.n_samples - 2)
-        if count < 1:
+        among = among & rules.allowed
+        count = min(int(among.sum()), moments.n_samples - 2, wanted.count or moments.n_features)
+        if count <= len(rules.include):
             return none
         if rule.name == "swap" and not self._swapped_size:
             # While the size is still open the greedy order stands for the sets of all sizes.
             rule = replace(rule, name="greedy")
         elif rule.name == "swap":
             count = min(count, self._swapped_size)
-        choice = choose_features(moments, model.scores, Wanted(count=count), rule)
+        choice = self._choose(moments, model.scores, Wanted(count=count), rule)
         return Picked(choice.order[: choice.n_kept], trial.significant_)
 
     def _remark(self, choice: Choice, wanted: Wanted, moments: Moments) -> str:
         """Return what the user should know about the set; nothing where it is as asked for."""
         if choice.available == 0:
-            return f"no feature has a nonzero score{self._how_to_keep_some(moments)}"
+            which = "" if self.constraints is None else " that may be kept"
+            return f"no feature{which} has a nonzero score{self._how_to_keep_some(moments)}"
         if self.n_significant_ == 0 and not wanted.support:
             if choice.n_kept == 0:
                 return f"no structure beyond noise: nothing is kept. {KEEP_SOME}"
+            if wanted.auto:
+                return "no structure beyond noise: only what must be kept is"
             return (
                 f"no structure beyond noise: the {choice.n_kept} kept are no better than random "
                 "features"
@@ -193,6 +224,10 @@ class ChoosesFeatures(SelectionWorth):
                 "rule='variance' takes the first columns here, as all have the same variance: they "
                 "were standardised. Give it the columns as they are"
             )
+        if self.constraints is not None and choice.n_kept and not wanted.support:
+            reached = getattr(self, "selection_curve_", np.zeros(1))[-1]
+            rules = self._rules(moments)
+            return about_constrained(choice, wanted, rules, float(reached))
         return about_choice(choice, wanted)
 
     def _how_to_keep_some(self, moments: Moments) -> str:

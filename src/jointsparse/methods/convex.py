@@ -31,7 +31,7 @@ from jointsparse.solvers.convex_model import (
 from jointsparse.solvers.convex_published import CONSTANTS, solve_published
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.geometric_median import row_norms
-from jointsparse.solvers.greedy import Target
+from jointsparse.solvers.row_targets import Target
 from jointsparse.solvers.solution import Rounding, Solution, proven
 
 AUTO_ALPHA = 0.1  # where eta is given, or nothing is above the noise
@@ -262,12 +262,6 @@ class ConvexSelector(Selector):
             wide = data.shape[0] < data.shape[1]
             moments.cache[key] = Spectrum.thin(data) if wide else Spectrum.of(data.T @ data)
         spectrum: Spectrum = moments.cache[key]
-        return spectrum
-
-    def _sample_spectrum(self, moments: Moments) -> Spectrum:
-        """Return the eigendecomposition of S: thin where the cone does not need all of it."""
-        native = moments.native
-        spectrum: Spectrum = native.spectrum if self._on_cone else native.thin_spectrum
         return spectrum
 
     def _solve_for_count(self, moments: Moments) -> Solution:

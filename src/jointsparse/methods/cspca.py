@@ -9,9 +9,11 @@ from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
 from jointsparse.methods.wide_samples import by_products
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex_samples import solve_samples
+from jointsparse.solvers.convex_samples_free import solve_samples_free
 from jointsparse.solvers.convex_wide import TooManyDirectionsError
 from jointsparse.solvers.samples_exact import solve_samples_on_cone
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 
 
 class CSPCA(SampleLossSelector):
@@ -48,6 +50,7 @@ class CSPCA(SampleLossSelector):
         which every direction of the model then counts alike.
     :shared: n_features_to_select
     :shared: rule_of_model
+    :shared: constraints
     solver : {"exact", "splitting", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
         suits the shape: on the cone, a p × p matrix is formed for fewer features than samples only.
@@ -135,6 +138,7 @@ class CSPCA(SampleLossSelector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         solver: Any = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
@@ -150,6 +154,7 @@ class CSPCA(SampleLossSelector):
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.solver = solver
         self.penalty_scale = penalty_scale
         self.constants = constants
@@ -164,11 +169,11 @@ class CSPCA(SampleLossSelector):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return solve_by_passes(elsewhere, lam, self.eta_, **limits)
-        if not self.psd or self.solver == "splitting":
-            spectrum = self._sample_spectrum(moments)
-            return solve_samples(
-                dense_samples(moments), spectrum, lam, self.eta_, psd=self.psd, **limits
-            )
+        if not self.psd:
+            return solve_samples_free(dense_samples(moments), lam, self.eta_, **limits)
+        if self.solver == "splitting":
+            spectrum = moments.native.spectrum
+            return solve_samples(dense_samples(moments), spectrum, lam, self.eta_, **limits)
         try:
             return solve_samples_on_cone(
                 self._data(moments),

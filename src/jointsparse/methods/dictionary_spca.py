@@ -118,6 +118,8 @@ class DictionarySPCA(ComponentsMethod):
 
     n_components: int
 
+    _on_host = "the components"
+
     def __init__(
         self,
         *,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from jointsparse.device import is_device_array
+from jointsparse.device import is_device_array, on_accelerator
 from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_dense, moments_to_fit
 from jointsparse.methods.online import Online
@@ -32,6 +32,9 @@ class MomentsEstimator(Online, Ranked, BaseEstimator):
     A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not
     enough.
     """
+
+    # What runs on the host although the samples are on a device, in words; nothing in most.
+    _on_host = ""
 
     def _fit(self, moments: Moments) -> Self:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -83,7 +86,9 @@ class MomentsEstimator(Online, Ranked, BaseEstimator):
         self
         """
         with all_or_nothing(self):
-            return self.fit_moments(self.moments_of(X, y, sample_weight=sample_weight, batch=batch))
+            moments = self.moments_of(X, y, sample_weight=sample_weight, batch=batch)
+            self._tell_what_runs_on_the_host(moments)
+            return self.fit_moments(moments)
 
     def moments_of(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None
@@ -155,6 +160,13 @@ class MomentsEstimator(Online, Ranked, BaseEstimator):
             self._forget()
             self._note_features(moments)
             return self._fit(scaled_moments(moments, getattr(self, "scale", None)))
+
+    def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
+        if self._on_host and on_accelerator(moments.data):
+            warn_caller(
+                f"{type(self).__name__}: mean and scatter matrix are computed on the device, "
+                f"{self._on_host} on the host"
+            )
 
     def _note_features(self, moments: Moments) -> None:
         self.n_features_in_ = moments.n_features

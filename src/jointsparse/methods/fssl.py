@@ -174,6 +174,8 @@ class FSSL(ComponentsMethod):
     coefficients_: FloatArray
     _state: FloatArray | None = None  # A of the last fit, of data and targets of length 1
 
+    _on_host = "the components"
+
     def __init__(
         self,
         *,

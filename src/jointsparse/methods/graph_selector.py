@@ -37,6 +37,8 @@ class GraphSelector(Selector):
     every feature in a unit of its own, in which squares neither underflow nor overflow.
     """
 
+    _on_host = "neighbours and solver"
+
     _rewards_duplicates = False
     _scale_free = False
 

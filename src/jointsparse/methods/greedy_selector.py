@@ -15,8 +15,10 @@ from jointsparse.moments import Moments
 from jointsparse.noise import noise_of
 from jointsparse.selection import Choice
 from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import DETERMINED, Target, row_axes, select_greedily
+from jointsparse.solvers.greedy import DETERMINED, select_greedily
+from jointsparse.solvers.row_targets import Target, row_axes
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 
 TARGETS = ("patterns", "reconstruction", "clusters")
 
@@ -54,6 +56,7 @@ class GreedySelector(Selector):
         Number c of clusters: the same as ``n_components`` = c - 1, which goes before it. "clusters"
         needs one of the two.
     :shared: n_features_to_select
+    :shared: constraints
     tol : float, default=1e-9
         Share of its variance below which a feature counts as determined by the picks.
     :shared: missing
@@ -115,6 +118,7 @@ class GreedySelector(Selector):
         n_components: int | None = None,
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
+        constraints: Constraints | None = None,
         tol: float = DETERMINED,
         missing: str = "error",
         scale: str | None = None,
@@ -123,6 +127,7 @@ class GreedySelector(Selector):
         self.n_components = n_components
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
+        self.constraints = constraints
         self.tol = tol
         self.missing = missing
         self.scale = scale

@@ -164,6 +164,8 @@ class JSPCA(ComponentsMethod):
     recovery_: FloatArray
     _state: tuple[FloatArray, FloatArray] | None = None  # Q and P of the last fit, as solved
 
+    _on_host = "the components"
+
     def __init__(
         self,
         *,

@@ -10,6 +10,7 @@ from jointsparse.methods.graph_selector import GraphSelector, neighbour_graph
 from jointsparse.moments import Moments
 from jointsparse.solvers.smoothness import solve_smoothness
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 
 
 class LaplacianScore(GraphSelector):
@@ -37,6 +38,7 @@ class LaplacianScore(GraphSelector):
         neighbours.
     :shared: n_features_to_select
     :shared: rule_of_scores
+    :shared: constraints
     :shared: scale
 
     Attributes
@@ -87,6 +89,7 @@ class LaplacianScore(GraphSelector):
         width: float | str = "auto",
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         scale: str | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
@@ -94,6 +97,7 @@ class LaplacianScore(GraphSelector):
         self.width = width
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.scale = scale
 
     def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:

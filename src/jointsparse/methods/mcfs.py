@@ -20,6 +20,7 @@ from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.solvers.gram import Gram, SampleGram
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.solvers.sparse_gram import SparseGram
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
 
 UNSEEN = 1e-8  # correlation of a target with every feature below which it is out of their reach
@@ -55,6 +56,7 @@ class MCFS(GraphSelector):
         neighbours.
     :shared: n_features_to_select
     :shared: rule_of_scores
+    :shared: constraints
     tol : float, default=1e-6
         Certified relative gap at which to stop.
     :shared: scale
@@ -123,6 +125,7 @@ class MCFS(GraphSelector):
         width: float | str = "auto",
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         tol: float = 1e-6,
         scale: str | None = None,
     ) -> None:
@@ -133,6 +136,7 @@ class MCFS(GraphSelector):
         self.width = width
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.tol = tol
         self.scale = scale
 

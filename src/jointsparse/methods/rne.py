@@ -21,6 +21,7 @@ from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.solvers.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.solution import Solution, closed_form
+from jointsparse.solvers.subset.constraints import Constraints
 
 AUTO_ALPHA = 1e3  # the authors' number, in units of the mean residual
 
@@ -46,6 +47,7 @@ class RNE(GraphSelector):
         Regularisation of the reconstruction weights, relative to the local variance.
     :shared: n_features_to_select
     :shared: rule_of_scores
+    :shared: constraints
     solver : {"exact", "published"}, default="exact"
         "exact": the best selection. "published": the iterations of the paper, with the score
         :math:`\sum_l H_{jl}^2`.
@@ -129,6 +131,7 @@ class RNE(GraphSelector):
         ridge: float = 1e-3,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         solver: str = "exact",
         init: str = "residual",
         n_init: int = 1,
@@ -144,6 +147,7 @@ class RNE(GraphSelector):
         self.ridge = ridge
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.solver = solver
         self.init = init
         self.n_init = n_init

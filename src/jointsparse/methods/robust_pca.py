@@ -151,6 +151,8 @@ class RobustPCA(ComponentsMethod):
 
     n_components: int | None
 
+    _on_host = "the components"
+
     def __init__(
         self,
         *,

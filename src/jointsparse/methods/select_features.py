@@ -25,6 +25,7 @@ from jointsparse.methods.scaling import remark_on_scale, scaled_moments, scaled_
 from jointsparse.moments import Moments, check_variance
 from jointsparse.preparation import prepared
 from jointsparse.selection import projection_target
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.sources import Source, as_source, is_streamed
 from jointsparse.sources.frames import flat_frame, is_frame
 from jointsparse.sources.in_memory import ArraySource
@@ -52,6 +53,7 @@ class SelectFeatures(
         scikit-learn's ``FrozenEstimator``.
     :shared: n_features_to_select
     :shared: rule_of_model
+    :shared: constraints
     :shared: scale
 
     Attributes
@@ -92,11 +94,13 @@ class SelectFeatures(
         *,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         scale: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.scale = scale
 
     def fit(

@@ -12,11 +12,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from jointsparse.arrays import IntArray
+from jointsparse.methods.constraining import rules_of
 from jointsparse.methods.subset_problem import (
     OUTCOMES,
     centred_outcomes,
     feature_numbers,
-    rules_of,
     subset_problem,
     target_words,
 )
@@ -26,7 +26,9 @@ from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.exchange import exchange, good_set
 from jointsparse.solvers.subset.problem import SubsetProblem, set_value
 from jointsparse.solvers.subset.ridge_bound import ridge_bound, ridge_value
-from jointsparse.solvers.subset.search import SearchProgress, SubsetSearch
+from jointsparse.solvers.subset.search import SearchProgress
+from jointsparse.solvers.subset.whole_groups import settled
+from jointsparse.solvers.subset.whole_search import search_for
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class SetCertificate:
         Share of the target to which the best set is proved.
     target : str
         What is to be explained, in words.
+    constrained : bool
+        Whether the proof is about the sets that keep to constraints.
     """
 
     features: IntArray
@@ -78,12 +82,19 @@ class SetCertificate:
     seconds: float
     tol: float
     target: str = "the variance"
+    constrained: bool = False
 
     def __str__(self) -> str:
         better = self.best_value if self.best_value > self.value + self.tol else None
-        size, what = self.features.size, self.target
         return set_words(
-            self.value, self.bound, size, self.n_features, self.tol, what=what, better=better
+            self.value,
+            self.bound,
+            self.features.size,
+            self.n_features,
+            self.tol,
+            what=self.target,
+            better=better,
+            constrained=self.constrained,
         )
 
 
@@ -165,20 +176,20 @@ def certify_set(
             raise ValueError("target='outcomes' needs the samples themselves, not their moments")
         moments.near_one.cache[OUTCOMES] = centred_outcomes(y, moments.n_samples)
     chosen = feature_numbers(features, moments.n_features, moments.feature_names)
-    rules = rules_of(constraints, moments)
+    rules = rules_of(constraints, moments.n_features, moments.feature_names)
     if not rules.allows(chosen):
         raise ValueError("the set does not keep to the constraints")
     if ridge is not None and not (is_number(ridge) and ridge > 0):
         raise ValueError(f"ridge={ridge!r} is neither a positive number nor None")
     what = target_words(target, n_components, moments.missing)
     with threadpool_limits(1, user_api="blas"):
-        problem = subset_problem(moments, target, n_components)
+        problem = settled(subset_problem(moments, target, n_components), rules)
         if ridge is not None:
             return _by_ridge(problem, chosen, float(ridge), tol, what)
         value = set_value(problem, chosen)
         starts = [exchange(problem, chosen, rules), good_set(problem, chosen.size, rules)]
         start = max(starts, key=lambda found: found.value)
-        search = SubsetSearch(problem, chosen.size, rules, start=start, tol=tol)
+        search = search_for(problem, chosen.size, rules, start=start, tol=tol)
         search.run(time_limit=seconds, max_nodes=nodes, callback=callback)
     bound = max(search.bound, value)
     better = search.best.value > value + tol
@@ -196,6 +207,7 @@ def certify_set(
         seconds=search.seconds,
         tol=tol,
         target=what,
+        constrained=constraints is not None,
     )
 
 
@@ -250,6 +262,7 @@ def set_words(
     *,
     what: str,
     better: float | None = None,
+    constrained: bool = False,
 ) -> str:
     """Say what a set explains and what is proved about it.
 
@@ -265,9 +278,13 @@ def set_words(
         What is to be explained.
     better : float or None
         What a better set explains, where one was found.
+    constrained : bool
+        Whether only sets that keep to constraints are meant.
     """
     these = f"These {size} features account" if size != 1 else "This feature accounts"
     count = f"No {size} of the {n_features} " if size != 1 else f"No other of the {n_features} "
+    count += "that keep to the constraints " if constrained and size != 1 else ""
+    count += "that keeps to the constraints " if constrained and size == 1 else ""
     said = f"{these} for {_percent(value)} of {what} in this table. "
     if bound <= value + tol:
         verb = "account" if size != 1 else "accounts"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.methods.constraining import check_size
 from jointsparse.selection import Wanted, by_score
-from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.exchange import (
     FoundSet,
     exchange,
@@ -16,6 +16,7 @@ from jointsparse.solvers.subset.exchange import (
     in_order,
 )
 from jointsparse.solvers.subset.problem import SubsetProblem, set_value
+from jointsparse.solvers.subset.rules import Rules
 
 
 class SetFinder:
@@ -52,11 +53,7 @@ class SetFinder:
         """
         include = self.rules.include
         if wanted.count is not None:
-            if len(include) > wanted.count:
-                raise ValueError(
-                    f"include has {len(include)} features, more than n_features_to_select="
-                    f"{wanted.count}"
-                )
+            check_size(self.rules, wanted.count)
             return self._of_size(min(wanted.count, self.rules.most_features()))
         live = self.problem.live & self.rules.allowed
         live[list(include)] = True
@@ -103,10 +100,12 @@ class SetFinder:
                 break
             size *= 2
         count = max(int(enough[0]) + 1 if enough.size else picks.size, least)
-        found = self._found(picks[:count])
+        found = self._found(self.rules.cut(picks, count))  # a group is kept as a whole
         if self.greedy:
             return found
         found = exchange(self.problem, found.features, self.rules)
+        if self.rules.wholes:
+            return found
         while shrink and enough.size and found.features.size > max(least, 1):
             fewer = self._without_weakest(found.features)
             if fewer.value < r2:

@@ -38,6 +38,14 @@ rule : {"greedy", "residual", "norm", "variance", "swap"}, default="greedy"
     the verdict still tells what it predicts of the others.
     "swap": as "greedy"; then one of the kept is exchanged for another feature as long as the set
     accounts for more of the same in this table; the scores decide where that begins.""",
+    "constraints": """\
+constraints : Constraints or None, default=None
+    Which sets are allowed: features that must or must not be in, prices and a budget, at most so
+    many of a group, groups chosen as a whole (:class:`Constraints`). An excluded feature is still
+    to be explained. What must be in is kept whatever the count or "auto" says, and comes first in
+    ``ranking_``; what no longer fits is passed over. With prices, features are picked by gain and
+    again by gain for the price, and the better set is kept. "auto" repeats the selection under
+    the same constraints; "support" keeps what may be in, best first as long as it fits.""",
     "missing": """\
 missing : {"error", "mean", "pairwise", "em"}, default="error"
     What to do about missing values (NaN). "error": refuse them. "mean": the mean of the column

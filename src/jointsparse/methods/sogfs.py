@@ -20,6 +20,7 @@ from jointsparse.methods.selector import check_stopping
 from jointsparse.solvers.adaptive_graph import solve_adaptive_graph
 from jointsparse.solvers.reweighted_eigen import scores_of
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 
 
 class SOGFS(GraphSelector):
@@ -51,6 +52,7 @@ class SOGFS(GraphSelector):
         Number of neighbours k; at most n_samples - 2 are used.
     :shared: n_features_to_select
     :shared: rule_of_scores
+    :shared: constraints
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which penalty and trace weigh the same for a W with
         equal rows, on the first graph. "trace": multiples of tr(XᵀL_S X) on the first graph.
@@ -137,6 +139,7 @@ class SOGFS(GraphSelector):
         n_neighbors: int = 5,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         penalty_scale: str = "relative",
         tol: float = 1e-4,
         max_iter: int = 50,
@@ -149,6 +152,7 @@ class SOGFS(GraphSelector):
         self.n_neighbors = n_neighbors
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter

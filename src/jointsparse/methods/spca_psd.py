@@ -25,6 +25,7 @@ from jointsparse.solvers.convex_published import factor_of_scatter
 from jointsparse.solvers.convex_splitting import solve_splitting
 from jointsparse.solvers.convex_wide import TooManyDirectionsError, WideState, solve_wide
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
 
 SMALLEST_FACTORED = 400  # features; below, p × p matrices cost no more than the overhead
@@ -60,6 +61,7 @@ class SPCAPSD(ConvexSelector):
         which every direction of the model then counts alike.
     :shared: n_features_to_select
     :shared: rule_of_model
+    :shared: constraints
     solver : {"exact", "splitting", "factored", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by whichever way
         suits the shape and the rank. "splitting" (p × p matrices) and "factored" (never a p × p
@@ -166,6 +168,7 @@ class SPCAPSD(ConvexSelector):
         n_clusters: int | None = None,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         solver: Any = "exact",
         penalty_scale: str = "relative",
         constants: str = "authors",
@@ -181,6 +184,7 @@ class SPCAPSD(ConvexSelector):
         self.n_clusters = n_clusters
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.solver = solver
         self.penalty_scale = penalty_scale
         self.constants = constants

@@ -22,12 +22,13 @@ from jointsparse.methods.selector import Selector, check_stopping
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import projection_target
-from jointsparse.solvers.greedy import Target
 from jointsparse.solvers.quadratic_forms import DenseForm, QuadraticForm, ScatterForm
 from jointsparse.solvers.reweighted_eigen import scores_of, solve_reweighted
+from jointsparse.solvers.row_targets import Target
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.sparse_form import SparseScatterForm
 from jointsparse.solvers.sparse_gram import SparseGram
+from jointsparse.solvers.subset.constraints import Constraints
 
 AUTO_COMPONENTS = 5
 RANK = 1e-12  # relative to the largest eigenvalue: below, it is zero
@@ -56,6 +57,7 @@ class SPCAFS(Selector):
         Exponent of the row norms, above 0 and at most 1.
     :shared: n_features_to_select
     :shared: rule_of_scores
+    :shared: constraints
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which, for a W with equal rows, the penalty equals
         the variance of the first m principal components. "trace": multiples of the total variance
@@ -127,6 +129,8 @@ class SPCAFS(Selector):
     6
     """
 
+    _on_host = "the projection"
+
     def __init__(
         self,
         *,
@@ -135,6 +139,7 @@ class SPCAFS(Selector):
         p: float = 0.5,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         penalty_scale: str = "relative",
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -146,6 +151,7 @@ class SPCAFS(Selector):
         self.p = p
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter

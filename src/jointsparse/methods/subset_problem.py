@@ -15,7 +15,7 @@ from jointsparse.incomplete import MissingValues
 from jointsparse.moments import Moments
 from jointsparse.noise import pattern_loadings
 from jointsparse.selection import is_number
-from jointsparse.solvers.subset.constraints import Constraints, Rules
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.problem import (
     SubsetProblem,
     problem_of_columns,
@@ -147,15 +147,6 @@ def centred_outcomes(y: Any, n_samples: int) -> FloatArray:
     if largest == 0:
         raise ValueError("the outcomes are constant: there is nothing to explain")
     return outcomes / largest
-
-
-def rules_of(constraints: Any, moments: Moments) -> Rules:
-    """Return constraints with features as numbers."""
-    if constraints is None:
-        return Rules.none(moments.n_features)
-    if not isinstance(constraints, Constraints):
-        raise ValueError(f"constraints={constraints!r} is no Constraints object")
-    return constraints.resolve(moments.n_features, moments.feature_names)
 
 
 def feature_numbers(

@@ -21,7 +21,6 @@ from jointsparse.methods.set_finder import SetFinder
 from jointsparse.methods.subset_problem import (
     OUTCOMES,
     centred_outcomes,
-    rules_of,
     subset_problem,
     target_words,
 )
@@ -30,8 +29,10 @@ from jointsparse.selection import Choice, Wanted, by_score, wanted_features
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.exchange import FoundSet, explained_curve, in_order
+from jointsparse.solvers.subset.rules import Rules
 from jointsparse.solvers.subset.search import SearchProgress, SubsetSearch
-from jointsparse.text import counted
+from jointsparse.solvers.subset.whole_groups import settled
+from jointsparse.solvers.subset.whole_search import search_for
 from jointsparse.trials import Picked
 
 SEARCHES = ("greedy", "swap", "exact")
@@ -65,9 +66,7 @@ class SubsetSelector(Selector):
         several; or an array of q components (q × n_features), each a combination of the features.
     n_components : int or None, default=None
         With target="features": only the part of the features in their first principal components.
-    constraints : Constraints or None, default=None
-        Which sets are allowed: features that must or must not be in, prices and a budget, at most
-        so many of a group.
+    :shared: constraints
     time_limit : float or None, default=10.0
         Seconds for the search; None is no limit. What a search finds within a time differs from run
         to run.
@@ -152,6 +151,8 @@ class SubsetSelector(Selector):
     'no set of as many features is better (proved for this table)'
     """
 
+    _on_host = "the search"
+
     def __init__(
         self,
         *,
@@ -230,7 +231,7 @@ class SubsetSelector(Selector):
             finder = self._finder(moments)
             whole = self._outcomes() or not isinstance(self.target, str) or self.n_components
             found = finder.find(wanted, shrink=not whole)
-            state = SubsetSearch(
+            state = search_for(
                 finder.problem, found.features.size, finder.rules, start=found, tol=self.tol
             )
             if self.search == "exact":
@@ -256,9 +257,9 @@ class SubsetSelector(Selector):
         )
         return solution, scores
 
-    def _finder(self, moments: Moments) -> SetFinder:
-        problem = subset_problem(moments, self.target, self.n_components)
-        rules = rules_of(self.constraints, moments)
+    def _finder(self, moments: Moments, rules: Rules | None = None) -> SetFinder:
+        rules = self._rules(moments) if rules is None else rules
+        problem = settled(subset_problem(moments, self.target, self.n_components), rules)
         return SetFinder(problem, rules, moments.variances, greedy=self.search == "greedy")
 
     def _pick_on(self, moments: Moments, rows: IntArray | None, *, y: Any) -> Picked:
@@ -278,8 +279,9 @@ class SubsetSelector(Selector):
         if size is None:
             trial.set_params(search="greedy")
         with threadpool_limits(1, user_api="blas"):
-            wanted = Wanted(count=min(size or most, most))
-            found = trial._finder(moments).find(wanted, shrink=False)
+            rules = self._rules(moments)  # of all samples: a trial knows no names
+            wanted = Wanted(count=max(min(size or most, most), len(rules.include)))
+            found = trial._finder(moments, rules).find(wanted, shrink=False)
         return Picked(found.features, trial.significant_)
 
     def _as_model(self, solution: Solution, scores: FloatArray, moments: Moments) -> Model:
@@ -297,20 +299,6 @@ class SubsetSelector(Selector):
         if message:
             self._warn(message)
         return choice
-
-    def _remark(self, choice: Choice, wanted: Wanted, moments: Moments) -> str:
-        if self.constraints is None or choice.n_kept == 0:
-            return super()._remark(choice, wanted, moments)
-        kept = counted(choice.n_kept, "feature")
-        if wanted.count is not None and choice.n_kept < wanted.count:
-            return f"the constraints allow {kept} at most, not the {wanted.count} asked for"
-        if wanted.r2 is not None and self.selection_curve_[-1] < wanted.r2 - 1e-8:
-            share = self.selection_curve_[-1]
-            return (
-                f"the {kept} that the constraints allow account for {share:.1%} of the variance, "
-                f"not the {wanted.r2:.0%} asked for"
-            )
-        return ""
 
     def _take(self, choice: Choice) -> None:
         self.ranking_, self.support_ = choice.ranking, choice.support
@@ -350,7 +338,8 @@ class SubsetSelector(Selector):
     def _why(self) -> str:
         """Say why the search ended."""
         if self.proved_optimal_:
-            return "no set of as many features is better (proved for this table)"
+            allowed = "" if self.constraints is None else " that keeps to the constraints"
+            return f"no set of as many features{allowed} is better (proved for this table)"
         if self.search_nodes_ > 1:
             return f"the search ended at its limit, after {self.search_nodes_} nodes"
         picked = "every feature was the best one at its turn"
@@ -377,6 +366,7 @@ class SubsetSelector(Selector):
             target=target_words(
                 self.target, self.n_components, getattr(self, "missing_values_", None)
             ),
+            constrained=self.constraints is not None,
         )
 
     def improve(
@@ -443,7 +433,7 @@ class SubsetSelector(Selector):
             for feature in free:
                 allowed = rules.allowed.copy()
                 allowed[feature] = False
-                without = SubsetSearch(
+                without = search_for(
                     search.problem, search.size, replace(rules, allowed=allowed), tol=self.tol
                 )
                 without.run(time_limit=seconds / len(free), max_nodes=nodes)

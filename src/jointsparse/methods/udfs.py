@@ -19,6 +19,7 @@ from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.solvers.quadratic_forms import form_of
 from jointsparse.solvers.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.solution import Solution
+from jointsparse.solvers.subset.constraints import Constraints
 
 
 class UDFS(GraphSelector):
@@ -49,6 +50,7 @@ class UDFS(GraphSelector):
         Number of neighbours k; at most n_samples - 1 are used.
     :shared: n_features_to_select
     :shared: rule_of_scores
+    :shared: constraints
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha``. "relative": the g at which penalty and trace weigh the same for a W with
         equal rows, (c/p) tr M / √(pc). "trace": multiples of tr M. "absolute": the number of the
@@ -131,6 +133,7 @@ class UDFS(GraphSelector):
         n_neighbors: int = 5,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
+        constraints: Constraints | None = None,
         penalty_scale: str = "relative",
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -142,6 +145,7 @@ class UDFS(GraphSelector):
         self.n_neighbors = n_neighbors
         self.n_features_to_select = n_features_to_select
         self.rule = rule
+        self.constraints = constraints
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.moments import Moments
 from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import row_axes
+from jointsparse.solvers.row_targets import row_axes
 
 N_REFERENCES = 3  # clusterings by all features
 STARTS = 5  # of each of them; by the kept features every run has a single start

@@ -6,8 +6,10 @@ From the last steps, the combination of them is taken whose residual would vanis
           \gamma = \arg\min \big\|f_k - \sum_i \gamma_i\,\Delta f_i\big\|,\qquad f_k = g_k - x_k .
 
 Where g is not affine enough the step is taken back: if the residual after it is larger than twice
-the one before, the plain step g_k is made instead and the memory is emptied. The splitting solvers
-need about a third of the iterations with it, on hard problems.
+the one before, the plain step g_k is made instead and the memory is emptied. So it is where the
+combination leads out of all proportion: where every plain step is the same, as far from the optimum
+of a loss that grows linearly, Δf is rounding, and the residual there is no larger than here. The
+splitting solvers need about a third of the iterations with it, on hard problems.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import array_namespace
 
 GROWTH_ALLOWED = 2.0
+# Times the residual. Of six difficult problems (one outlier, columns of 1e-12 to 1e12) splitting
+# alone solves two with 1e5 and with 1e2, three with 1e4 and four with 1e3.
+LONGEST_STEP = 1e3
 TINY = float(np.finfo(float).tiny)
 
 Arrays = tuple[Array, ...]
@@ -64,8 +69,13 @@ class Anderson:
         if not self._steps:
             self._plain = None
             return g
+        combined = self._combine(g, f)
+        apart = _difference(combined, g)
+        if math.sqrt(_inners(apart, [apart])[0]) > LONGEST_STEP * residual:
+            self.reset()
+            return g
         self._plain, self._residual_before = g, residual
-        return self._combine(g, f)
+        return combined
 
     def _remember(self, dg: Arrays, df: Arrays) -> None:
         if len(self._steps) == self.memory:

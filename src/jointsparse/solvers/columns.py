@@ -23,12 +23,14 @@ class Columns:
     namespace, and everything returned is of the same.
     """
 
+    single = False  # whether the columns were centred in single precision
     last_start: Any = None  # where the last greedy run began, for another with the same target
 
     def __init__(self, data: Array) -> None:
         self.data: Any = data
         self.n_rows, self.n_features = data.shape
         self.xp = array_namespace(data)
+        self.single = data.dtype == self.xp.float32
         self._set_scale(
             self.xp.concat([column_products(b, b) for b in map(double, self._column_blocks())])
         )

@@ -30,7 +30,7 @@ from jointsparse.solvers.convex_model import (
     factor_on,
     first_share,
 )
-from jointsparse.solvers.convex_samples_free import FreeBlocks, FreeCandidate, free_model
+from jointsparse.solvers.convex_samples_free import step_sizes
 from jointsparse.solvers.geometric_median import geometric_median, row_norms, typical_length
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.splitting import Copies, run_splitting
@@ -96,41 +96,38 @@ def solve_samples(
     lam: float,
     eta: float,
     *,
-    psd: bool = True,
     free_mean: bool = False,
     tol: float = 1e-4,
     max_iter: int = 1000,
+    patience: int | None = None,
 ) -> Solution:
-    """Solve CSPCA or AW-SPCA to a certified relative gap.
+    """Solve CSPCA or AW-SPCA on the cone to a certified relative gap.
 
     Parameters
     ----------
     data : array of shape (n_samples, n_features)
         X, centred.
     spectrum : Spectrum
-        Eigendecomposition of XᵀX; without the cone a thin one will do.
+        Eigendecomposition of XᵀX, all vectors.
     lam, eta : float
         Penalties in the units of the data; lam positive, eta at least 0.
-    psd : bool
-        Whether Ω is restricted to the positive semidefinite cone.
     free_mean : bool
         Whether v is free.
     tol : float
         Relative duality gap to reach.
     max_iter : int
         Iteration limit.
+    patience : int or None
+        Iterations without progress after which to give up, converged or not.
 
     Returns
     -------
     Solution
-        ``loadings`` has one row for each feature, exactly zero for those left out: U with Ω = UUᵀ
-        on the cone; otherwise L with Ω = BLᵀ and orthonormal B. ``state`` is a
-        :class:`~jointsparse.solvers.convex_model.Reconstruction` with B and v.
+        ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out; ``state`` is
+        a :class:`~jointsparse.solvers.convex_model.Reconstruction` with U and v.
     """
     xp = array_namespace(data)
     scale = float(xp.sum(row_norms(data)))
-    if not psd:
-        return _solve_free(data, spectrum, lam, eta, scale, free_mean, tol, max_iter)
     model = SampleModel(
         data=(data @ spectrum.vectors) / scale,
         values=spectrum.values * (spectrum.trace / scale / scale),
@@ -141,48 +138,15 @@ def solve_samples(
     )
     empty = _Candidate.of(model, xp.zeros_like(model.vectors))
     trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
-    result = run_splitting(_Blocks(model), empty, trace, scale=scale)
+    result = run_splitting(_Blocks(model), empty, trace, scale=scale, patience=patience)
     loadings = factor_on(result.best.omega, column_norms(result.best.omega) > 0)
     omega = loadings @ loadings.T
     objective = model.objective(omega)
     gap = relative_gap(objective, result.lower_bound)
     _, offset = model.residuals(model.vectors.T @ omega @ model.vectors)
     state = Reconstruction(loadings, (model.vectors @ offset) * scale)
-    diagnostics = _diagnostics(loadings.shape[1], result.copies)
+    diagnostics = {"rank": float(loadings.shape[1]), **step_sizes(result.copies)}
     return trace.solution(loadings, objective * scale, gap, diagnostics, state)
-
-
-def _solve_free(
-    data: Array,
-    spectrum: Spectrum,
-    lam: float,
-    eta: float,
-    scale: float,
-    free_mean: bool,
-    tol: float,
-    max_iter: int,
-) -> Solution:
-    xp = array_namespace(data)
-    model = free_model(data, spectrum, lam, eta, scale, free_mean=free_mean)
-    nothing = xp.zeros_like(model.basis.T)
-    empty = FreeCandidate(model.objective(nothing), nothing)
-    trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
-    result = run_splitting(FreeBlocks(model), empty, trace, scale=scale)
-    matrix = result.best.matrix
-    gap = relative_gap(result.best.objective, result.lower_bound)
-    _, offset = model.residuals(matrix)
-    state = Reconstruction(model.basis, (model.basis @ offset) * scale)
-    rank = int(xp.linalg.matrix_rank(matrix, rtol=1e-10)) if bool(xp.any(matrix != 0)) else 0
-    diagnostics = _diagnostics(rank, result.copies)
-    return trace.solution(matrix.T, result.best.objective * scale, gap, diagnostics, state)
-
-
-def _diagnostics(rank: int, copies: Copies) -> dict[str, float]:
-    return {
-        "rank": float(rank),
-        "step size of residuals": float(copies.steps[0]),
-        "step size of the matrix": float(copies.steps[1]),
-    }
 
 
 @dataclass(frozen=True)

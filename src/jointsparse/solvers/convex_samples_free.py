@@ -22,14 +22,17 @@ import math
 from dataclasses import dataclass
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import Spectrum, array_namespace, double, unit_columns
+from jointsparse.linalg import array_namespace, unit_columns
 from jointsparse.penalties import L21
 from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers.acceleration import Arrays
-from jointsparse.solvers.certificate import dual_value_samples_free
-from jointsparse.solvers.convex_model import capped_penalty, first_share
+from jointsparse.solvers.certificate import dual_value_samples_free, relative_gap
+from jointsparse.solvers.convex_model import Reconstruction, capped_penalty, first_share
 from jointsparse.solvers.geometric_median import geometric_median, row_norms, typical_length
-from jointsparse.solvers.splitting import Copies
+from jointsparse.solvers.solution import Solution, Trace
+from jointsparse.solvers.splitting import Copies, run_splitting
+
+NEGLIGIBLE = 1e-14  # of the largest singular value: what rounding leaves of nothing
 
 
 @dataclass(frozen=True)
@@ -162,12 +165,79 @@ class FreeBlocks:
         )
 
 
-def free_model(
-    data: Array, spectrum: Spectrum, lam: float, eta: float, scale: float, *, free_mean: bool
-) -> FreeModel:
-    """Build the model from centred data and the (thin) eigendecomposition of XᵀX."""
-    positive = spectrum.values > 1e-13 * spectrum.values[-1]
-    basis = double(spectrum.vectors[:, positive])
-    values = spectrum.values[positive] * (spectrum.trace / scale / scale)
+def solve_samples_free(
+    data: Array,
+    lam: float,
+    eta: float,
+    *,
+    free_mean: bool = False,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+) -> Solution:
+    """Solve CSPCA or AW-SPCA without the cone to a certified relative gap.
+
+    Parameters
+    ----------
+    data : array of shape (n_samples, n_features)
+        X, centred, in double precision.
+    lam, eta : float
+        Penalties in the units of the data; lam positive, eta at least 0.
+    free_mean : bool
+        Whether v is free.
+    tol : float
+        Relative duality gap to reach.
+    max_iter : int
+        Iteration limit.
+
+    Returns
+    -------
+    Solution
+        ``loadings`` is L with Ω = BLᵀ and exactly zero rows for the features left out; ``state`` is
+        a :class:`~jointsparse.solvers.convex_model.Reconstruction` with B and v.
+    """
+    xp = array_namespace(data)
+    scale = float(xp.sum(row_norms(data)))
+    model = free_model(data, lam, eta, scale, free_mean=free_mean)
+    nothing = xp.zeros_like(model.basis.T)
+    empty = FreeCandidate(model.objective(nothing), nothing)
+    trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
+    result = run_splitting(FreeBlocks(model), empty, trace, scale=scale)
+    matrix = result.best.matrix
+    gap = relative_gap(result.best.objective, result.lower_bound)
+    _, offset = model.residuals(matrix)
+    state = Reconstruction(model.basis, (model.basis @ offset) * scale)
+    rank = int(xp.linalg.matrix_rank(matrix, rtol=1e-10)) if bool(xp.any(matrix != 0)) else 0
+    diagnostics = {"rank": float(rank), **step_sizes(result.copies)}
+    return trace.solution(matrix.T, result.best.objective * scale, gap, diagnostics, state)
+
+
+def step_sizes(copies: Copies) -> dict[str, float]:
+    """Return the step sizes of the blocks, which the residuals lead."""
+    return {
+        "step size of residuals": float(copies.steps[0]),
+        "step size of the matrix": float(copies.steps[1]),
+    }
+
+
+def free_model(data: Array, lam: float, eta: float, scale: float, *, free_mean: bool) -> FreeModel:
+    """Build the model from centred data."""
+    rows, values, basis = range_of(data / scale)
     lam, eta = capped_penalty(lam, scale), capped_penalty(eta, scale)
-    return FreeModel((data @ basis) / scale, values, basis, lam, eta, free_mean)
+    return FreeModel(rows, values, basis, lam, eta, free_mean)
+
+
+def range_of(data: Array) -> tuple[Array, Array, Array]:
+    """Return XB, s and B with XᵀX = B diag(s) Bᵀ and an orthonormal basis B of range(Xᵀ).
+
+    All that is proved assumes that B is orthonormal. Through the Gram matrix of the samples, whose
+    small eigenvalues are rounding, it is not (30 × 43, columns of 1e-6 to 1e6: off by 1e-6, and by
+    4e-3 for float32); by orthogonal factors it is, to rounding, whatever the condition of X.
+    """
+    xp = array_namespace(data)
+    wide = data.shape[1] > data.shape[0]
+    outer, inner = xp.linalg.qr(data.T if wide else data)
+    left, lengths, right = xp.linalg.svd(inner, full_matrices=False)
+    there = lengths > NEGLIGIBLE * lengths[0]
+    lengths = lengths[there]
+    basis = outer @ left[:, there] if wide else right.T[:, there]
+    return data @ basis, lengths**2, basis

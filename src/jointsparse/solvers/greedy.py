@@ -19,11 +19,15 @@ Late in a run what is left of a feature is mostly noise, and dividing by its len
 exactly the features of which nothing else is left. With :math:`\tau_j` the squares of each feature
 that say nothing about new samples (:mod:`jointsparse.noise`) the score is
 :math:`f_j/(g_j + \tau_j)`.
+
+Under constraints (:class:`Rules`) only what may still join is asked. A whole group counts with the
+mean of the scores of its features, taken one after the other; with prices, scores are divided by
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,21 +35,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray, IntArray
-from jointsparse.device import is_device_array, like, to_host
-from jointsparse.linalg import BLOCK, blocks, column_products, positive_part
+from jointsparse.device import to_host
+from jointsparse.linalg import BLOCK, column_products, positive_part
 from jointsparse.solvers.columns import Columns
+from jointsparse.solvers.greedy_groups import group_score
 from jointsparse.solvers.remote_columns import RemoteColumns
+from jointsparse.solvers.row_targets import BLOCK_ENTRIES, Target, row_gram, row_products
 from jointsparse.solvers.sparse_columns import ImplicitKernel, SparseColumns
-
-# Either XAᵀ itself (m × q), or what turns a block of rows of X (k × p) into rows of it (k × q).
-Target = Array | Callable[[Array], Array]
+from jointsparse.solvers.subset.rules import Room, Rules
 
 DETERMINED = 1e-9  # share of its variance below which a feature is determined by the picks
 TIE = 1e-8  # relative difference of scores that rounding may make
+SINGLE_TIE = 1e-6  # … that of columns centred in single precision, whose unit is 6e-8
 EXPLAINED = 1e-20  # share of the target below which nothing of it is left
 DIGITS = 1e-5  # a downdated number this much smaller than it was may need to be computed anew
 NO_DIGITS = 1e-10  # this much smaller, it may be anything
-BLOCK_ENTRIES = 2**21  # entries of a block converted to float64: 16 MB
 
 
 @dataclass(frozen=True)
@@ -229,45 +233,6 @@ class _Residual:
         self.size += 1
 
 
-def row_gram(columns: Columns, off: Callable[[Array], Array] = lambda block: block) -> Array:
-    """Return XXᵀ, with something taken off the columns first."""
-    if isinstance(columns, RemoteColumns):
-        return off(off(columns.gram()).T)
-    parts = (off(columns.take(part)) for part in blocks(columns.n_features))
-    return sum(block @ block.T for block in parts)
-
-
-def row_axes(columns: Columns, smallest: float, count: int | None = None) -> tuple[Array, Array]:
-    """Return eigenvalues of XXᵀ, largest first, above a share of the largest; and eigenvectors.
-
-    At least ``count`` of them, where no more are needed; all by default.
-    """
-    values, axes = columns.leading_axes(count)
-    large = values > smallest * values[0]
-    return values[large], axes[:, large]
-
-
-@dataclass(frozen=True)
-class Projection:
-    """The target X @ loadings: the scores of components."""
-
-    loadings: Array
-
-    def __call__(self, rows: Array) -> Array:
-        """Return the scores of a block of rows."""
-        small = self.loadings
-        return rows @ (small if is_device_array(small) else like(small, rows))
-
-
-def row_products(columns: Columns, transform: Callable[[Array], Array]) -> Array:
-    """Apply something to all rows of X, block by block; one product where that is all it takes."""
-    if isinstance(transform, Projection) and isinstance(columns, SparseColumns | RemoteColumns):
-        return columns.times(transform.loadings)
-    step = max(1, BLOCK_ENTRIES // columns.n_features)
-    starts = range(0, columns.n_rows, step)
-    return columns.xp.concat([transform(columns.rows(slice(k, k + step))) for k in starts])
-
-
 def select_greedily(
     columns: Columns,
     *,
@@ -282,6 +247,8 @@ def select_greedily(
     near: float = 0.0,
     target_share: float = np.inf,
     tol: float = DETERMINED,
+    rules: Rules | None = None,
+    per_price: bool = False,
 ) -> GreedyPath:
     """Pick features one by one, each the best given the earlier ones.
 
@@ -315,6 +282,10 @@ def select_greedily(
         Share of the target to stop at; by "gain" only.
     tol : float
         Share of its variance below which a feature counts as determined by the picks.
+    rules : Rules or None
+        Constraints.
+    per_price : bool
+        Whether scores are divided by prices.
 
     Returns
     -------
@@ -322,20 +293,27 @@ def select_greedily(
         Among features that are equally good but for rounding, the first is picked.
     """
     run = _Run(columns, target, criterion, weights, candidates, noise, tol)
+    if rules is not None:
+        run.obey(rules, per_price)
 
     def enough() -> bool:
         return run.explained >= r2 or 1 - run.residual.target_left >= target_share
 
-    for feature in given:
-        if enough():
+    # What must be in, and the rest of a group that is whole, is taken whatever is reached.
+    needed = set() if rules is None else set(rules.include)
+    mates = {} if rules is None else {j: members for members in rules.wholes for j in members}
+    for feature in map(int, given):
+        if enough() and feature not in needed:
             break
-        run.take(int(feature))
+        run.take(feature)
+        needed |= set(mates.get(feature, ()))
     score = first = run.scores()
     while len(run.picks) < n_picks and not enough():
-        best = run.best(score, first, near)
-        if best is None:
+        unit = run.best_unit(score, first, near, n_picks - len(run.picks))
+        if not unit:
             break
-        run.take(best)
+        for feature in unit:
+            run.take(feature)
         score = run.scores()
     exhausted = len(run.picks) < n_picks and not enough()
     return GreedyPath(
@@ -375,8 +353,12 @@ class _Run:
         if candidates is not None:
             self.free &= columns.here(candidates)
         self.weights = None if weights is None else columns.here(weights)
+        self.prices: Array | None = None
+        self.room: Room | None = None
+        self.groups: list[tuple[int, ...]] = []
         self.noise = None if noise is None else columns.here(noise)
         self.xp = columns.xp
+        self.tie = SINGLE_TIE if columns.single else TIE
         self.picks: list[int] = []
         self.curve: list[float] = []
         self.gains: list[float] = []
@@ -392,9 +374,46 @@ class _Run:
         if self.residual.g[feature] > self.floor[feature]:
             self.residual.remove(feature)
         self.free[feature] = False
+        if self.room is not None:
+            self.room.take([feature])
+            self.free &= self.residual.columns.here(self.room.free)
         self.picks.append(feature)
         self.gains.append(left - self.residual.target_left)
         self.curve.append(min(max(1 - self.residual.unexplained, self.explained), 1.0))
+
+    def obey(self, rules: Rules, per_price: bool) -> None:
+        """Pick nothing from now on but what constraints allow."""
+        here = self.residual.columns.here
+        candidates = to_host(self.free)
+        self.groups = [members for members in rules.wholes if candidates[list(members)].any()]
+        self.room = rules.room()
+        self.free &= here(self.room.free)
+        if per_price:
+            self.prices = here(rules.prices)
+
+    def best_unit(self, score: Array, alone: Array, near: float, most: int) -> Sequence[int]:
+        """Return the feature or whole group to take next; nothing where none adds anything."""
+        single = self.best(score, alone, near)
+        best: Sequence[int] = () if single is None else (single,)
+        level = 0.0 if single is None else float(score[single])
+        for members in self.groups:
+            if len(members) > most or self.room is None or not self.room.fits(members):
+                continue
+            worth = self._group_score(list(members))
+            if worth > level:
+                best, level = members, worth
+        return best
+
+    def _group_score(self, members: list[int]) -> float:
+        return group_score(
+            self.residual.off(self.residual.columns.take(members)),
+            members,
+            self.residual.kernel if self.by_gain else None,
+            floor=self.floor,
+            below=self.noise if self.by_gain else self.squares,
+            weights=self.weights,
+            prices=self.prices,
+        )
 
     def best(self, score: Array, alone: Array, near: float) -> int | None:
         """Return the feature with the highest score; None where none has any.
@@ -408,7 +427,7 @@ class _Run:
             score = self.xp.where(score >= (1 - near) * top, alone, 0.0)
             top = float(self.xp.max(score))
         # Counted, because not every library finds the first of several equal truth values.
-        return int(self.xp.argmax(self.xp.astype(score >= (1 - TIE) * top, self.xp.int8)))
+        return int(self.xp.argmax(self.xp.astype(score >= (1 - self.tie) * top, self.xp.int8)))
 
     def scores(self) -> Array:
         """Return the scores of all features, computed anew where cancellation has cost digits."""
@@ -441,7 +460,9 @@ class _Run:
         if self.by_gain and self.noise is not None:
             below = below + self.noise
         score = xp.where(left, above / xp.where(left, below, 1.0), 0.0)
-        return score if self.weights is None else score * self.weights
+        if self.weights is not None:
+            score = score * self.weights
+        return score if self.prices is None else score / self.prices
 
     def _left(self) -> Array:
         return self.free & (self.residual.g > self.floor)

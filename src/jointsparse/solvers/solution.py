@@ -161,6 +161,39 @@ class Trace:
         )
 
 
+def continued(first: Solution, second: Solution, tol: float) -> Solution:
+    """Return the result of two kernels that proved gaps of the same problem, one after the other.
+
+    Each bound holds for both, so the gap is that of the better objective and the better bound.
+
+    Parameters
+    ----------
+    first, second : Solution
+        In the order in which they were run.
+    tol : float
+        Relative gap that counts as converged.
+    """
+    assert first.gap is not None
+    assert second.gap is not None
+    best = min(first, second, key=lambda one: one.objective)
+    bound = max(one.objective * (1 - (one.gap or 0.0)) for one in (first, second))
+    gap = max(0.0, best.objective - bound) / best.objective if best.objective > 0 else 0.0
+    gaps = [min(first.gap, later) for later in second.gap_history[:-1]]
+    converged = gap <= tol
+    reason = second.reason
+    if converged and not second.converged:
+        reason = f"duality gap {gap:.1e} reached the tolerance {tol:.1e}"
+    return replace(
+        best,
+        gap=gap,
+        history=first.history + [min(first.history[-1], later) for later in second.history],
+        gap_history=[*first.gap_history, *gaps, gap],
+        n_iter=first.n_iter + second.n_iter,
+        converged=converged,
+        reason=reason,
+    )
+
+
 def proven(solve: Callable[[float], Solution], tol: float, rounding: Rounding) -> Solution:
     """Solve to a gap of ``tol``, rounding included.
 

@@ -33,6 +33,7 @@ IMBALANCE = 3.0  # ratio of residuals beyond which a step size is doubled or hal
 FALL_EXPECTED = math.log(5.0)  # of the logarithm of the gap, per iteration, before it is known
 LONGEST_PAUSE = 3  # iterations between two certificates
 THOROUGH_WITHIN = 10  # tolerances: from there on a better certificate is worth its price
+WORTHWHILE = 0.7  # share of the gap to which some iterations have to bring it
 SMALL_PROBLEM = 2 * 64**2  # entries
 ACCELERATION_MEMORY = 5
 ACCELERATION_BYTES = 2**30
@@ -101,6 +102,7 @@ def run_splitting(
     start: tuple[Arrays, tuple[float, ...]] | None = None,
     acceleration_bytes: int = ACCELERATION_BYTES,
     delay: int = 0,
+    patience: int | None = None,
 ) -> SplitResult:
     """Iterate until the certified relative gap reaches the tolerance of ``trace``.
 
@@ -120,6 +122,8 @@ def run_splitting(
         Memory that the accelerator may take.
     delay : int
         Iterations to wait longer than usual before the first certificate.
+    patience : int or None
+        Iterations in which the gap has to fall to ``WORTHWHILE`` of what it was; None: any number.
     """
     cold = start is None
     targets, steps = problem.start() if start is None else start
@@ -133,6 +137,7 @@ def run_splitting(
     last_check: tuple[int, float] | None = None
     unchanged = (1.0,) * len(steps)
     rescale, previous = unchanged, None
+    milestone = (0, math.inf)  # an iteration, and the gap that was reached then
     for iteration in range(1, trace.max_iter + 1):
         copies = problem.split(targets, steps, rescale)
         if copies.steps != steps:
@@ -146,6 +151,10 @@ def run_splitting(
                 lower_bound = max(lower_bound, problem.lower_bound(copies, thorough=True))
                 gap = relative_gap(best.objective, lower_bound)
             if trace.record(iteration, best.objective * scale, gap=gap, measure=gap):
+                break
+            if gap <= WORTHWHILE * milestone[1]:
+                milestone = (iteration, gap)
+            elif patience is not None and iteration - milestone[0] >= patience:
                 break
             pause = 1 if small else _pause(last_check, iteration, gap, trace.tol)
             next_check = iteration + pause

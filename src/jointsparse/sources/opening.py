@@ -57,11 +57,20 @@ def open_source(
         Zarr array (a folder .zarr), an HDF5 file or an AnnData file (.h5ad).
     columns : sequence of str, optional
         Columns to read, of a table; all that are there by default.
-    label, ids, find_ids, drop, only, drop_text, decimal, encoding
-        As in ``read_table``; columns are told apart by the first rows.
+    label, ids : str or sequence of str, optional
+        Columns that are no features and go along with the samples.
+    find_ids : bool, default=True
+        Also take columns as IDs that seem to be, by their first rows, as in ``read_table``.
+    drop, only : str or sequence of str, optional
+        Names, or patterns with ``*`` and ``?``, of columns that are no part of the table, and of
+        the only ones that are.
+    drop_text : bool, default=False
+        Leave columns of numbers with text in some cells out instead of refusing them.
     transpose : bool, default=False
         Whether the features are in the rows; for arrays alone (.npy, Zarr, HDF5), which are then
         read in blocks of columns.
+    decimal, encoding : str, optional
+        What stands before decimals in text, and how its characters are written; the text tells.
     dataset : str, optional
         Name of the array within an HDF5 file or a Zarr group, or of the layer of an AnnData file;
         needed where there are several.

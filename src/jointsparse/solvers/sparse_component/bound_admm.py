@@ -204,12 +204,7 @@ class Relaxation:
 
     def _balance(self, primal: float, dual: float) -> None:
         """Move the step size where one residual is much larger than the other."""
-        ratio = np.sqrt(primal / max(dual, 1e-300))
-        factor = 1.0
-        if ratio > BALANCE_BEYOND:
-            factor = BALANCE_BY
-        elif ratio < 1 / BALANCE_BEYOND:
-            factor = 1 / BALANCE_BY
+        factor = balance(float(np.sqrt(primal / max(dual, 1e-300))))
         self.rho *= factor
         for rest in (self.psd_rest, self.pairs_rest, self.links_rest, self.slacks_rest):
             rest /= factor
@@ -232,6 +227,13 @@ class Relaxation:
     def chances(self) -> FloatArray:
         """Return how much of each feature is in the support, as far as is known: z."""
         return np.asarray(self.A.sum(axis=0) + self.y)
+
+
+def balance(ratio: float) -> float:
+    """Return the factor of the step size, given by how much one residual is the larger."""
+    if ratio > BALANCE_BEYOND:
+        return BALANCE_BY
+    return 1 / BALANCE_BY if ratio < 1 / BALANCE_BEYOND else 1.0
 
 
 def _squares(array: FloatArray) -> float:

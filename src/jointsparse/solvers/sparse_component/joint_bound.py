@@ -37,11 +37,10 @@ import numpy as np
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import eigh
 from jointsparse.solvers.sparse_component.bound_admm import (
-    BALANCE_BEYOND,
-    BALANCE_BY,
     BALANCE_EVERY,
     BALANCE_UNTIL,
     RELAXATION,
+    balance,
 )
 from jointsparse.solvers.sparse_component.certificate import (
     UNDERFLOW,
@@ -227,11 +226,7 @@ class JointRelaxation:
         return P, (a + 2 * b) / 3
 
     def _balance(self, ratio: float) -> None:
-        factor = 1.0
-        if ratio > BALANCE_BEYOND:
-            factor = BALANCE_BY
-        elif ratio < 1 / BALANCE_BEYOND:
-            factor = 1 / BALANCE_BY
+        factor = balance(ratio)
         self.rho *= factor
         self.psd_rest, self.below_rest = self.psd_rest / factor, self.below_rest / factor
         self.z_rest = self.z_rest / factor

@@ -1,15 +1,11 @@
-"""One node of the search while it is looked at: bounded, shrunk, and closed or cut in two."""
+"""One node of the search for one component: bounded, shrunk, and closed or cut in two."""
 
 from __future__ import annotations
-
-import time
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.solvers.sparse_component.bound_admm import Relaxation, State
+from jointsparse.solvers.sparse_component.bound_admm import Relaxation
 from jointsparse.solvers.sparse_component.certificate import (
     BoolArray,
     Certificate,
@@ -19,115 +15,27 @@ from jointsparse.solvers.sparse_component.certificate import (
 from jointsparse.solvers.sparse_component.gershgorin import eliminate
 from jointsparse.solvers.sparse_component.joint_bound import JointRelaxation
 from jointsparse.solvers.sparse_component.nonnegative import bound_on_faces
-from jointsparse.solvers.sparse_component.primal import Component, best_on, exchanged, largest
-from jointsparse.solvers.sparse_component.problem import Problem
+from jointsparse.solvers.sparse_component.open_part import OpenPart, is_late
+from jointsparse.solvers.sparse_component.primal import best_on, exchanged, largest
 
 CHUNKS = (20, 20, 20, 40, 50, 60, 80, 100, 120, 140, 160)  # steps between two looks at the bound
 SHRINK_AT = (40, 100, 210, 390, 650)  # steps after which the certificate is asked what may leave
-EARLIEST = 100  # steps before a node is cut in two
-SLOW = 0.9  # of the distance to the level: two looks that leave more of it, and the node is cut
 OTHER_CHUNKS = (40, 60, 100)  # steps between two looks at the other bound
 WORTH = 0.05  # share of the candidates that must leave for the relaxation to begin anew
 CLEAR = 1e-9  # of k times the largest entry: an eigenvalue so far below the level is below it
 
 
-@dataclass(frozen=True, order=True)
-class Node:
-    """A part of the problem that is open; the largest bound is first in order.
+class Part(OpenPart):
+    """A node of the search for one component; attributes as those of :class:`OpenPart`."""
 
-    Attributes
-    ----------
-    key : tuple
-        Minus the bound, and the number of the node.
-    candidates, included : ndarray
-        Features that may be in the support, and those of them that must be.
-    start : State, JointState or None
-        Where the relaxation may start.
-    """
+    earliest = 100
 
-    key: tuple[float, int]
-    candidates: IntArray = field(compare=False)
-    included: IntArray = field(compare=False)
-    start: Any = field(compare=False, default=None)
+    def _is_done(self) -> bool:
+        """Do what needs no relaxation; return whether that was all."""
+        return not self._shrink_by_rows() or self._is_small()
 
-    @property
-    def bound(self) -> float:
-        """No support in this part is better."""
-        return -self.key[0]
-
-
-class Part:
-    """A node while it is looked at.
-
-    Attributes
-    ----------
-    bound : float
-        No support in this part is better than this (or than the level, where that is more).
-    best : Component
-        The best known component.
-    closed : float
-        A bound for what was closed; minus infinity where nothing was.
-    children : list
-        Bound, candidates, included features and start of every part that stays open.
-    """
-
-    def __init__(self, problem: Problem, node: Node, best: Component) -> None:
-        self.problem, self.best = problem, best
-        self.bound, self.start = node.bound, node.start
-        self.candidates, self.included = node.candidates, node.included
-        self.closed = -np.inf
-        self.children: list[tuple[float, IntArray, IntArray, State | None]] = []
-        self.relaxation: Relaxation | None = None
-        self.certificate: Certificate | None = None
-
-    @property
-    def level(self) -> float:
-        """Only supports better than this are looked for."""
-        return self.problem.level(self.best.value)
-
-    @property
-    def mask(self) -> BoolArray:
-        """Which candidates must be in the support."""
-        return np.isin(self.candidates, self.included)
-
-    def state(self) -> State | None:
-        """Return where to go on from."""
-        return self.start if self.relaxation is None else self.relaxation.state()
-
-    def work(self, deadline: float | None) -> bool:
-        """Do all there is to do; return whether it was done before the deadline."""
-        while self._shrink_by_rows() and not self._is_small():
-            again = self._relax(deadline)
-            if self.bound <= self.level:
-                self._close(self.bound)
-                return True
-            if deadline is not None and time.perf_counter() >= deadline:
-                return False
-            if not again:
-                self._cut_in_two()
-                return True
-        return True
-
-    def _close(self, bound: float) -> None:
-        """Note a bound for something that needs no more work."""
-        self.closed = max(self.closed, min(self.bound, max(bound, self.level)))
-
-    def _lower(self, bound: float) -> None:
-        """Note a bound for what is left; what had left before is below the level."""
-        self.bound = min(self.bound, max(bound, self.level))
-
-    def _offer(self, features: IntArray) -> None:
-        found = best_on(self.problem.S, features, nonnegative=self.problem.nonnegative)
-        if found.value > self.best.value:
-            self.best = found
-
-    def _keep(self, kept: IntArray) -> None:
-        """Go on with some of the candidates."""
-        if kept.size < self.candidates.size:
-            state = self.state()
-            self.start = None if state is None else state.of(kept)
-            self.relaxation = None
-            self.candidates = self.candidates[kept]
+    def _offer_on(self, features: IntArray) -> None:
+        self._offer(best_on(self.problem.S, features, nonnegative=self.problem.nonnegative))
 
     def _shrink_by_rows(self) -> bool:
         """Let candidates leave by the rows of S; return whether anything is left."""
@@ -165,7 +73,7 @@ class Part:
 
     def _solve(self, features: IntArray) -> None:
         """Close one support."""
-        self._offer(features)
+        self._offer_on(features)
         bound = upper_eigenvalue(self.problem.part(features))
         if self.problem.nonnegative and bound > self.level:
             bound = bound_on_faces(self.problem.part(np.sort(features)), self.level)
@@ -181,23 +89,9 @@ class Part:
             nonnegative=problem.nonnegative,
             start=self.start,
         )
-        self.relaxation, self.certificate = relaxation, None
-        distances = [np.inf, np.inf]
-        for chunk in CHUNKS:
-            relaxation.advance(chunk, deadline)
-            found = relaxation.certificate()
-            if self.certificate is None or found.value < self.certificate.value:
-                self.certificate = found
-            self._lower(found.value)
-            late = deadline is not None and time.perf_counter() >= deadline
-            if self.bound <= self.level or late:
-                return False
-            if relaxation.steps in SHRINK_AT and self._shrink_by_certificate(WORTH):
-                return True
-            distances.append(self.certificate.value - self.level)
-            slow = distances[-1] > SLOW * distances[-3]
-            if slow and relaxation.steps >= EARLIEST:
-                break
+        shrunk = self._advance(relaxation, CHUNKS, deadline)
+        if shrunk is not None:
+            return shrunk
         self._round(relaxation.chances())
         return self._shrink_by_certificate(0.0) or self._relax_otherwise(deadline)
 
@@ -207,29 +101,17 @@ class Part:
         part = problem.part(self.candidates)
         features = largest(chances, problem.k, self.mask, nonnegative=True)
         found = exchanged(part, features, self.mask, nonnegative=problem.nonnegative)
-        self._offer(self.candidates[found.features])
+        self._offer_on(self.candidates[found.features])
+
+    def _shrink(self) -> bool:
+        """Let candidates leave by the certificate now and then: it is dear to ask."""
+        return self.relaxation.steps in SHRINK_AT and self._shrink_by_certificate(WORTH)
 
     def _shrink_by_certificate(self, worth: float) -> bool:
         """Let candidates leave, or be included, by the best certificate; whether any were."""
-        assert self.certificate is not None
         useless = proved_useless(self.certificate, self.level)
         needed = proved_needed(self.certificate, self.level)
         return self._leave(useless, needed, worth)
-
-    def _leave(self, useless: BoolArray, needed: BoolArray, worth: float = 0.0) -> bool:
-        """Let candidates leave, or be included, where they are enough to be worth it."""
-        mask = self.mask
-        changes = np.count_nonzero(useless) + np.count_nonzero(needed)
-        if changes == 0 or changes < worth * np.count_nonzero(~mask):
-            return False
-        kept = np.flatnonzero(~useless)
-        n_included = np.count_nonzero(mask | needed)
-        if np.any(useless & needed) or n_included > self.problem.k or kept.size < self.problem.k:
-            self._lower(self.level)  # nothing better can be
-            return True
-        self.included = self.candidates[mask | needed]
-        self._keep(kept)
-        return True
 
     def _relax_otherwise(self, deadline: float | None) -> bool:
         """Try the bound that is made for several components; return whether there is now less.
@@ -237,15 +119,13 @@ class Part:
         It is better where the best component uses hardly more features than it needs, and as a
         proof it is as good.
         """
-        assert self.certificate is not None
         mask = self.mask
         relaxation = JointRelaxation(self.problem.part(self.candidates), self.problem.k, 1, mask)
         for chunk in OTHER_CHUNKS:
             relaxation.advance(chunk, deadline)
             found = relaxation.certificate()
             self._lower(found.value)
-            late = deadline is not None and time.perf_counter() >= deadline
-            if self.bound <= self.level or late:
+            if self.bound <= self.level or is_late(deadline):
                 return False
             level = self.level
             useless = ~mask & (found.with_each() <= level)
@@ -255,27 +135,14 @@ class Part:
                 break
         return False
 
-    def _cut_in_two(self) -> None:
-        """Leave two parts open: with a feature, and without it."""
-        assert self.relaxation is not None
-        assert self.certificate is not None
+    def _halves(self) -> tuple[int, FloatArray]:
+        """Return the candidate to branch on, and the bounds without it and with it."""
         chances = self.relaxation.chances()
         chances[self.mask] = np.inf
         j = int(np.argmin(np.abs(chances - 0.5)))
-        state, rows = self.relaxation.state(), self.certificate.rows
-        others = np.delete(np.arange(self.candidates.size), j)
-        feature = self.candidates[j]
-        options = [
-            (rows.without_feature(j), self.candidates[others], self.included, state.of(others)),
-            (rows.with_feature(j), self.candidates, np.append(self.included, feature), state),
-        ]
-        for sums, candidates, included, start in options:
-            bound = upper_eigenvalue(self.certificate.bounded(sums))
-            bound = min(self.bound, max(bound, self.level))
-            if bound <= self.level:
-                self._close(bound)
-            else:
-                self.children.append((bound, candidates, included, start))
+        rows = self.certificate.rows
+        sums = rows.without_feature(j), rows.with_feature(j)
+        return j, np.array([upper_eigenvalue(self.certificate.bounded(one)) for one in sums])
 
 
 def proved_useless(found: Certificate, level: float) -> BoolArray:

@@ -24,7 +24,8 @@ from jointsparse.solvers.sparse_component.gershgorin import Rows
 from jointsparse.solvers.sparse_component.joint_bound import joint_certificate
 from jointsparse.solvers.sparse_component.joint_part import JointPart
 from jointsparse.solvers.sparse_component.joint_primal import good_components
-from jointsparse.solvers.sparse_component.part import Node, Part
+from jointsparse.solvers.sparse_component.open_part import Node, OpenPart
+from jointsparse.solvers.sparse_component.part import Part
 from jointsparse.solvers.sparse_component.primal import Component, good_component
 from jointsparse.solvers.sparse_component.problem import Problem
 
@@ -168,7 +169,7 @@ class BestFirst:
         if start is not None:
             self._state_numbers -= start.n_numbers
 
-    def _part(self, node: Node) -> Part | JointPart:
+    def _part(self, node: Node) -> OpenPart:
         """Return a node as something to work on."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 

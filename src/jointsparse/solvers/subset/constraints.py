@@ -1,8 +1,4 @@
-"""Which sets are allowed: features that must or must not be in, budgets, at most so many of a kind.
-
-With a set allowed, every subset of it that keeps the included features is allowed too; the search
-relies on it.
-"""
+"""Which sets are allowed, as users say it: features by name or number, prices, groups."""
 
 from __future__ import annotations
 
@@ -14,120 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.solvers.subset.rules import Rules
 
-BUDGET_ROUNDING = 1e-12  # share of the budget by which a sum of prices may exceed it
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Constraints of a problem with numbered features.
-
-    Attributes
-    ----------
-    n_features : int
-        Number of features.
-    include : tuple of int
-        Features that must be in.
-    allowed : ndarray of bool
-        Features that may be in; what is included is.
-    costs : ndarray or None
-        Price of each feature, at least 0.
-    budget : float
-        What a set may cost.
-    groups : ndarray of int or None
-        Number of the group of each feature; -1 for none.
-    most : ndarray of int or None
-        How many features of each group may be in.
-    """
-
-    n_features: int
-    include: tuple[int, ...]
-    allowed: NDArray[np.bool_]
-    costs: FloatArray | None = None
-    budget: float = np.inf
-    groups: IntArray | None = None
-    most: IntArray | None = None
-
-    @classmethod
-    def none(cls, n_features: int) -> Rules:
-        """Allow every set."""
-        return cls(n_features, (), np.ones(n_features, dtype=bool))
-
-    @property
-    def coupled(self) -> bool:
-        """Whether some features cannot be in because others are."""
-        return self.costs is not None or self.groups is not None
-
-    @property
-    def _limit(self) -> float:
-        return self.budget * (1 + BUDGET_ROUNDING)
-
-    def left_over(self, chosen: Sequence[int] | IntArray) -> NDArray[np.bool_]:
-        """Return which features may join a set that is allowed."""
-        chosen = np.asarray(chosen, dtype=np.int64)
-        free = self.allowed.copy()
-        free[chosen] = False
-        if self.costs is not None:
-            free &= self.costs[chosen].sum() + self.costs <= self._limit
-        if self.groups is not None and self.most is not None:
-            free &= self._room(chosen)[self.groups] > 0
-        return free
-
-    def _room(self, chosen: IntArray) -> IntArray:
-        """Return how many more of each group may be in; the last entry is for no group."""
-        assert self.groups is not None
-        assert self.most is not None
-        numbers = self.groups[chosen]
-        used = np.bincount(numbers[numbers >= 0], minlength=self.most.size)
-        return np.append(self.most - used, np.iinfo(np.int64).max)
-
-    def pairs(self, chosen: Sequence[int] | IntArray, candidates: IntArray) -> NDArray[np.bool_]:
-        """Return which pairs of candidates, each allowed by itself, may join together."""
-        chosen = np.asarray(chosen, dtype=np.int64)
-        good = ~np.eye(candidates.size, dtype=bool)
-        if self.costs is not None:
-            prices = self.costs[candidates]
-            good &= self.costs[chosen].sum() + prices[:, None] + prices <= self._limit
-        if self.groups is not None:
-            kind = self.groups[candidates]
-            alike = (kind[:, None] == kind) & (kind >= 0)
-            good &= ~alike | (self._room(chosen)[kind] > 1)
-        return good
-
-    def swaps(self, chosen: IntArray) -> NDArray[np.bool_]:
-        """Return which feature (row) may take the place of which chosen one (column)."""
-        good = np.empty((self.n_features, chosen.size), dtype=bool)
-        for place in range(chosen.size):
-            if int(chosen[place]) in self.include:
-                good[:, place] = False
-                continue
-            good[:, place] = self.left_over(np.delete(chosen, place))
-        good[chosen, :] = False
-        return good
-
-    def allows(self, chosen: Sequence[int] | IntArray) -> bool:
-        """Whether a set keeps to the constraints."""
-        members = np.asarray(chosen, dtype=np.int64)
-        if not self.allowed[members].all() or not set(self.include) <= set(members.tolist()):
-            return False
-        if self.costs is not None and self.costs[members].sum() > self._limit:
-            return False
-        return self.groups is None or bool(np.all(self._room(members) >= 0))
-
-    def most_features(self) -> int:
-        """Return a number that no allowed set exceeds."""
-        count = int(self.allowed.sum())
-        if self.costs is not None:
-            inside = list(self.include)
-            others = self.allowed.copy()
-            others[inside] = False
-            spent = np.cumsum(np.append(self.costs[inside].sum(), np.sort(self.costs[others])))
-            count = min(count, len(inside) + int(np.sum(spent[1:] <= self._limit)))
-        if self.groups is not None and self.most is not None:
-            numbers = self.groups[self.allowed]
-            sizes = np.bincount(numbers[numbers >= 0], minlength=self.most.size)
-            count = min(count, int(np.minimum(sizes, self.most).sum() + np.sum(numbers < 0)))
-        return count
+__all__ = ["Constraints", "Rules"]
 
 
 @dataclass(frozen=True)
@@ -135,8 +20,9 @@ class Constraints:
     """Which sets of features are allowed.
 
     A set H of at most k features is allowed if it contains all of ``include`` and none of
-    ``exclude``, if its prices add up to no more than ``budget``, and if it has no more than
-    ``max_per_group`` features of each group. An excluded feature is still to be explained.
+    ``exclude``, if its prices add up to no more than ``budget``, if it has no more than
+    ``max_per_group`` features of each group, and if it has of each whole group all features or
+    none. An excluded feature is still to be explained.
 
     Parameters
     ----------
@@ -152,6 +38,11 @@ class Constraints:
         The group of every feature, a number or a name, None for no group; or {feature: group}.
     max_per_group : int, mapping or None, default=None
         How many features of a group may be in the set; or {group: number}. Goes with ``groups``.
+    whole_groups : bool or sequence, default=False
+        Groups that are chosen as a whole, such as the columns that stand for one category: True
+        for all groups, or their names; ``max_per_group`` is for the others. One feature in
+        ``include`` takes its whole group in, one in ``exclude`` keeps it out. Each of its features
+        counts.
 
     Examples
     --------
@@ -169,6 +60,7 @@ class Constraints:
     budget: float | None = None
     groups: Sequence[Any] | Mapping[Any, Any] | None = None
     max_per_group: int | Mapping[Any, int] | None = None
+    whole_groups: bool | Sequence[Any] = False
 
     def resolve(self, n_features: int, names: Sequence[Any] | None = None) -> Rules:
         """Return the constraints with features as numbers.
@@ -184,25 +76,26 @@ class Constraints:
         -------
         Rules
         """
-        find = _Finder(n_features, names)
-        include = tuple(dict.fromkeys(find(entry, "include") for entry in _several(self.include)))
+        find = Finder(n_features, names)
+        include = list(dict.fromkeys(find(entry, "include") for entry in several(self.include)))
         allowed = np.ones(n_features, dtype=bool)
-        for entry in _several(self.exclude):
+        for entry in several(self.exclude):
             allowed[find(entry, "exclude")] = False
         both = [feature for feature in include if not allowed[feature]]
         if both:
             raise ValueError(f"feature {find.shown(both[0])} is in both include and exclude")
         costs, budget = self._prices(find)
-        groups, most = self._groups(find)
-        rules = Rules(n_features, include, allowed, costs, budget, groups, most)
-        if not rules.allows(include):
-            what = "cost more than the budget"
-            if costs is None or costs[list(include)].sum() <= budget:
-                what = "are more than max_per_group allows of a group"
-            raise ValueError(f"the features in include {what}; no set is allowed")
+        grouping = self._grouping(find)
+        wholes = grouping.close(include, allowed, find)
+        groups, most = grouping.caps()
+        rules = Rules(n_features, tuple(include), allowed, costs, budget, groups, most, wholes)
+        if not rules.allows(rules.include):
+            raise ValueError(self._too_much(rules, grouping, find))
+        if not rules.include and not any(rules.room().fits(unit) for unit in rules.units):
+            raise ValueError(self._nothing(rules, find))
         return rules
 
-    def _prices(self, find: _Finder) -> tuple[FloatArray | None, float]:
+    def _prices(self, find: Finder) -> tuple[FloatArray | None, float]:
         if self.costs is None and self.budget is None:
             return None, np.inf
         if self.costs is None or self.budget is None:
@@ -216,30 +109,125 @@ class Constraints:
             raise ValueError(f"the {where} must be at least 0")
         return costs, budget
 
-    def _groups(self, find: _Finder) -> tuple[IntArray | None, IntArray | None]:
-        if self.groups is None and self.max_per_group is None:
-            return None, None
-        if self.groups is None or self.max_per_group is None:
-            missing = "groups" if self.groups is None else "max_per_group"
-            raise ValueError(f"groups and max_per_group go together; {missing} is not given")
-        given = find.each(self.groups, "groups", None, lambda value, _: value)
-        names = list(dict.fromkeys(value for value in given if value is not None))
+    def _grouping(self, find: Finder) -> _Grouping:
+        whole = self.whole_groups
+        some_whole = whole if isinstance(whole, bool) else len(several(whole)) > 0
+        if self.groups is None:
+            given = "whole_groups" if some_whole else "max_per_group"
+            if some_whole or self.max_per_group is not None:
+                raise ValueError(f"groups and {given} go together; groups is not given")
+            return _Grouping([None] * find.n_features, {}, ())
+        if self.max_per_group is None and not some_whole:
+            raise ValueError(
+                "groups and max_per_group go together; max_per_group is not given, nor whole_groups"
+            )
+        of = find.each(self.groups, "groups", None, lambda value, _: value)
+        names = list(dict.fromkeys(value for value in of if value is not None))
+        whole_ones = names if whole is True else [] if whole is False else several(whole)
         limits = self.max_per_group
-        if isinstance(limits, Mapping):
-            unknown = [name for name in limits if name not in names]
-            if unknown:
-                raise ValueError(f"max_per_group names {unknown[0]!r}, which is no group")
-        limit_of = limits if isinstance(limits, Mapping) else dict.fromkeys(names, limits)
-        most = [
-            _count(limit_of[name], "max_per_group") if name in limit_of else len(given)
-            for name in names
-        ]
-        number = {name: place for place, name in enumerate(names)}
-        groups = [-1 if value is None else number[value] for value in given]
-        return np.array(groups, dtype=np.int64), np.array(most, dtype=np.int64)
+        limit_of = dict(limits) if isinstance(limits, Mapping) else {}
+        for parameter, known in (("whole_groups", whole_ones), ("max_per_group", limit_of)):
+            for name in known:
+                if name not in names:
+                    raise ValueError(f"{parameter} names {name!r}, which is no group")
+        others = [name for name in names if name not in whole_ones]
+        both = [name for name in limit_of if name in whole_ones]
+        if both or (limits is not None and not others):
+            name = both[0] if both else names[0] if names else "none"
+            raise ValueError(
+                f"the group {name!r} is chosen as a whole, so max_per_group has nothing to limit: "
+                "take it out of max_per_group or of whole_groups"
+            )
+        if limits is not None and not isinstance(limits, Mapping):
+            limit_of = dict.fromkeys(others, limits)
+        counts = {name: _count(limit, "max_per_group") for name, limit in limit_of.items()}
+        return _Grouping(of, counts, tuple(whole_ones))
+
+    def _too_much(self, rules: Rules, grouping: _Grouping, find: Finder) -> str:
+        """Say why the included features are more than is allowed, and what to do."""
+        inside = list(rules.include)
+        if rules.costs is not None and rules.costs[inside].sum() > rules.limit:
+            dearest = max(inside, key=lambda j: float(rules.costs[j]))  # type: ignore[index]
+            return (
+                f"the features in include cost {rules.costs[inside].sum():g}, more than the budget "
+                f"of {rules.budget:g}; no set is allowed: raise budget, or take "
+                f"{find.shown(dearest)}, which costs {rules.costs[dearest]:g}, out of include"
+            )
+        name, count = grouping.overfull(inside)
+        first = next(j for j in inside if grouping.of[j] == name)
+        return (
+            f"the features in include are more than max_per_group allows of a group: {count} of "
+            f"{name!r}, of which {grouping.limits[name]} may be in; raise max_per_group, or take "
+            f"{find.shown(first)} out of include"
+        )
+
+    def _nothing(self, rules: Rules, find: Finder) -> str:
+        """Say why no feature may be in, and what to do."""
+        if not rules.allowed.any():
+            return "exclude leaves no feature to keep: take some out of exclude"
+        if rules.costs is not None:
+            costs = rules.costs
+            unit = min(rules.units, key=lambda members: float(costs[list(members)].sum()))
+            what = f"the cheapest feature, {find.shown(unit[0])},"
+            if len(unit) > 1:
+                what = f"the cheapest group, that of {find.shown(unit[0])},"
+            price = float(costs[list(unit)].sum())
+            if price > rules.limit:
+                return (
+                    f"{what} costs {price:g}, more than the budget of {rules.budget:g}; no set is "
+                    "allowed: raise budget"
+                )
+        return "max_per_group and the other constraints leave no feature to keep: raise it"
 
 
-class _Finder:
+@dataclass(frozen=True)
+class _Grouping:
+    """The group of each feature, how many of a group may be in, and which are whole."""
+
+    of: list[Any]
+    limits: dict[Any, int]
+    whole: tuple[Any, ...]
+
+    def members(self, name: Any) -> list[int]:
+        return [feature for feature, group in enumerate(self.of) if group == name]
+
+    def caps(self) -> tuple[IntArray | None, IntArray | None]:
+        """Return the number of each feature's group, and how many of each may be in."""
+        if not self.limits:
+            return None, None
+        number = {name: place for place, name in enumerate(self.limits)}
+        groups = [-1 if name is None else number.get(name, -1) for name in self.of]
+        return np.array(groups, dtype=np.int64), np.array(list(self.limits.values()), np.int64)
+
+    def close(
+        self, include: list[int], allowed: NDArray[np.bool_], find: Finder
+    ) -> tuple[tuple[int, ...], ...]:
+        """Take whole groups in, or keep them out, with one of their features; return the rest."""
+        free = []
+        for name in self.whole:
+            members = self.members(name)
+            inside = [feature for feature in members if feature in include]
+            outside = [feature for feature in members if not allowed[feature]]
+            if inside and outside:
+                raise ValueError(
+                    f"the group {name!r} is chosen as a whole, but {find.shown(inside[0])} is in "
+                    f"include and {find.shown(outside[0])} in exclude: give one of them"
+                )
+            if inside:
+                include += [feature for feature in members if feature not in include]
+            elif outside:
+                allowed[members] = False
+            else:
+                free.append(tuple(members))
+        return tuple(free)
+
+    def overfull(self, inside: list[int]) -> tuple[Any, int]:
+        """Return a group of which more is in than may be, and how many are."""
+        counts = {name: sum(self.of[j] == name for j in inside) for name in self.limits}
+        return next((name, n) for name, n in counts.items() if n > self.limits[name])
+
+
+class Finder:
     """Finds features by number or by name, and says what is wrong otherwise."""
 
     def __init__(self, n_features: int, names: Sequence[Any] | None) -> None:
@@ -276,7 +264,7 @@ class _Finder:
             for entry, value in given.items():
                 values[self(entry, parameter)] = read(value, parameter)
             return values
-        values = [read(value, parameter) for value in _several(given)]
+        values = [read(value, parameter) for value in several(given)]
         if len(values) != self.n_features:
             raise ValueError(
                 f"{parameter} has {len(values)} entries for {self.n_features} features"
@@ -284,7 +272,7 @@ class _Finder:
         return values
 
 
-def _several(value: Any) -> list[Any]:
+def several(value: Any) -> list[Any]:
     if isinstance(value, str | bytes | int | np.integer):
         return [value]  # one feature, given as it is
     return list(value)

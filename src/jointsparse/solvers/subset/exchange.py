@@ -21,11 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.solvers.subset.constraints import Rules
-from jointsparse.solvers.subset.problem import DETERMINED, SubsetProblem, set_value
+from jointsparse.solvers.subset.problem import (
+    DETERMINED,
+    SubsetProblem,
+    orthonormal_basis,
+    set_value,
+)
+from jointsparse.solvers.subset.rules import Rules
+from jointsparse.solvers.subset.whole_groups import without_each_unit
 
 GAIN = 1e-10  # share of the target below which an exchange is not worth making
 TIE = 1e-8  # relative difference of gains that rounding may make
+# Beginnings besides the greedy picks: with ten of them the best of ten random ones is reached on
+# all tables tried (digits, 20 of 61: 67.6 % instead of 66.5 %), in less than the time of a fit.
+STARTS, STARTS_UP_TO = 10, 20
 
 
 @dataclass(frozen=True)
@@ -74,15 +83,20 @@ def greedy_set(
     run = _Greedy(problem)
     for feature in dict.fromkeys([*rules.include, *map(int, start)]):
         run.take(feature)
+    prices = rules.prices if per_price else np.ones(problem.n_features)
     while len(run.picks) < size:
-        free = rules.left_over(run.picks) & problem.live & (run.left > DETERMINED)
-        if not free.any():
+        room = rules.room(run.picks)
+        free = room.free & problem.live & (run.left > DETERMINED)
+        group, worth = run.best_group(room.wholes, size - len(run.picks), prices)
+        if not free.any() and not group:
             break
-        score = run.scores(free)
-        if per_price and rules.costs is not None:
-            score = score / (rules.costs + 1e-12 * rules.budget)  # what is free comes first
-        if score.max() <= 0:  # the target is explained to the last digit: what is most by itself
+        score = run.scores(free) / prices
+        if max(score.max(), worth) <= 0:  # explained to the last digit: what is most by itself
             score = np.where(free, run.left, 0.0)
+        if group and worth >= score.max():
+            for feature in group:
+                run.take(feature)
+            continue
         run.take(int(np.argmax(score >= (1 - TIE) * score.max())))
     picks = np.array(run.picks, dtype=np.int64)
     return FoundSet(picks, set_value(problem, picks))
@@ -122,6 +136,25 @@ class _Greedy:
         self.left -= along**2
         self.basis = np.vstack([self.basis, direction])
 
+    def best_group(
+        self, groups: Sequence[tuple[int, ...]], most: int, prices: FloatArray
+    ) -> tuple[tuple[int, ...], float]:
+        """Return the whole group that adds most for each of its features, and how much.
+
+        Groups that add nothing, or have more than so many features, are left out.
+        """
+        best: tuple[tuple[int, ...], float] = ((), 0.0)
+        for members in groups:
+            if len(members) > most:
+                continue
+            block = self._off(self._off(self.problem.columns[:, list(members)]))
+            basis = orthonormal_basis(block)[0]
+            gain = float(np.einsum("ij,ij->", basis, self.problem.target @ basis))
+            worth = gain / float(prices[list(members)].sum())
+            if worth > best[1]:
+                best = members, worth
+        return best
+
     def _off(self, vector: FloatArray) -> FloatArray:
         return vector - self.basis.T @ (self.basis @ vector)
 
@@ -150,20 +183,26 @@ def exchange(
     start = FoundSet(chosen.copy(), set_value(problem, chosen))
     if chosen.size == 0 or chosen.size >= problem.live.sum():
         return start
-    swaps = _Swaps(problem, chosen, rules)
+    live = problem.live[chosen]  # constant features of the set stay, and are no part of the algebra
+    if not live.any():
+        return start
+    swaps = _Swaps(problem, chosen[live], rules, chosen[~live])
     # Each exchange adds GAIN, so the loop ends; local optima come long before this many.
     for _ in range(50 + 20 * chosen.size):
         if not swaps.make_best():
             break
-    value = set_value(problem, swaps.chosen)
-    return FoundSet(swaps.chosen, value, swaps.made) if value > start.value else start
+    chosen[live] = swaps.chosen
+    value = set_value(problem, chosen)
+    return FoundSet(chosen, value, swaps.made) if value > start.value else start
 
 
 class _Swaps:
-    """A set, and inner products of all features with its members."""
+    """A set, and inner products of all features with its members; some of it may stay aside."""
 
-    def __init__(self, problem: SubsetProblem, chosen: IntArray, rules: Rules) -> None:
-        self.problem, self.chosen, self.rules = problem, chosen, rules
+    def __init__(
+        self, problem: SubsetProblem, chosen: IntArray, rules: Rules, aside: IntArray
+    ) -> None:
+        self.problem, self.chosen, self.rules, self.aside = problem, chosen, rules, aside
         self.inner = problem.columns.T @ problem.columns[:, chosen]
         self.images = problem.images.T @ problem.columns[:, chosen]
         self.value = -np.inf
@@ -223,11 +262,13 @@ class _Swaps:
 
     def _allowed(self) -> NDArray[np.bool_]:
         if self.rules.coupled:
-            return self.rules.swaps(self.chosen) & self.problem.live[:, None]
+            whole = np.concatenate([self.chosen, self.aside])
+            good = self.rules.swaps(whole)[:, : self.chosen.size]
+            return np.asarray(good & self.problem.live[:, None])
         rows = self.rules.allowed & self.problem.live
         rows[self.chosen] = False
         movable = ~np.isin(self.chosen, self.rules.include)
-        return rows[:, None] & movable
+        return np.asarray(rows[:, None] & movable)
 
 
 def in_order(
@@ -287,21 +328,93 @@ def explained_curve(problem: SubsetProblem, order: IntArray, weights: FloatArray
     return np.clip(np.maximum.accumulate(curve), 0.0, 1.0) if curve else np.zeros(0)
 
 
-def good_set(problem: SubsetProblem, size: int, rules: Rules | None = None) -> FoundSet:
-    """Return a set by greedy picks and exchanges; with prices by the better of two beginnings."""
+def good_set(
+    problem: SubsetProblem, size: int, rules: Rules | None = None, *, starts: int | None = None
+) -> FoundSet:
+    """Return the best of some sets by exchanges.
+
+    They begin with greedy picks (with prices also for each unit of the price) and with sets spread
+    over all features.
+
+    Parameters
+    ----------
+    problem : SubsetProblem
+        Features and target.
+    size : int
+        Number of features.
+    rules : Rules or None
+        Constraints.
+    starts : int or None
+        How many sets of the second kind; None is a few where that takes no time to speak of.
+    """
     rules = rules or Rules.none(problem.n_features)
+    starts = starts if starts is not None else STARTS if size <= STARTS_UP_TO else 0
+    beginnings = [greedy_set(problem, size, rules).features]
+    if rules.costs is not None:
+        beginnings.append(greedy_set(problem, size, rules, per_price=True).features)
+    beginnings += spread_sets(problem, size, rules, starts)
     best = None
-    for per_price in (False, True) if rules.costs is not None else (False,):
-        found = greedy_set(problem, size, rules, per_price=per_price)
-        swaps = 0
-        while True:
-            found = exchange(problem, found.features, rules)
-            swaps += found.swaps
-            longer = greedy_set(problem, size, rules, start=found.features)
-            if longer.features.size == found.features.size:
-                break
-            found = longer  # an exchange has made room for another one
-        if best is None or found.value > best.value:
-            best = FoundSet(found.features, found.value, swaps)
+    for beginning in beginnings:
+        found = _exchanged_and_filled(problem, beginning, size, rules)
+        if best is None or found.value > best.value + GAIN:
+            best = found
     assert best is not None
+    return _exchanged_units(problem, best, size, rules) if rules.wholes else best
+
+
+def _exchanged_and_filled(
+    problem: SubsetProblem, features: IntArray, size: int, rules: Rules
+) -> FoundSet:
+    """Exchange members, and fill up where an exchange has made room for another one."""
+    swaps = 0
+    while True:
+        found = exchange(problem, features, rules)
+        swaps += found.swaps
+        features = greedy_set(problem, size, rules, start=found.features).features
+        if features.size == found.features.size:
+            return FoundSet(found.features, found.value, swaps)
+
+
+def _exchanged_units(problem: SubsetProblem, best: FoundSet, size: int, rules: Rules) -> FoundSet:
+    """Exchange whole groups for what fits in their place, as long as that helps."""
+    for _ in range(10 + size):  # each round adds GAIN; few are needed
+        sets = without_each_unit(
+            best.features, rules, lambda rest: _refilled(problem, rest, rules, size)
+        )
+        found = max(
+            (FoundSet(some, set_value(problem, some), best.swaps + 1) for some in sets),
+            key=lambda other: other.value,
+            default=best,
+        )
+        if found.value <= best.value + GAIN:
+            break
+        best = found
     return best
+
+
+def _refilled(problem: SubsetProblem, rest: list[int], rules: Rules, size: int) -> IntArray:
+    """Return the better of two ways to fill up what a unit has left."""
+    ways = (greedy_set(problem, size, rules, start=rest, per_price=p) for p in (False, True))
+    return max(ways, key=lambda found: found.value).features
+
+
+def spread_sets(problem: SubsetProblem, size: int, rules: Rules, count: int) -> list[IntArray]:
+    """Return sets that are far from each other: every so-manieth feature by its gain alone.
+
+    Unlike random ones they do not depend on the order of the features.
+    """
+    live = np.flatnonzero(rules.allowed & problem.live)
+    live = live[~np.isin(live, rules.include)]
+    order = live[np.argsort(-problem.gains[live], kind="stable")]
+    missing = min(size - len(rules.include), order.size)
+    if missing < 1 or order.size == missing or rules.wholes:
+        return []
+    found = []
+    for start in range(count):
+        places = ((np.arange(missing) + (start + 0.5) / count) * order.size / missing).astype(int)
+        chosen = list(rules.include)
+        for feature in order[places].tolist():
+            if not rules.coupled or rules.left_over(chosen)[feature]:
+                chosen.append(feature)
+        found.append(np.array(chosen, dtype=np.int64))
+    return found

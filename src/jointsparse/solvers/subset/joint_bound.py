@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.joint_certificate import (
     Certificate,
     Frame,
@@ -23,6 +22,7 @@ from jointsparse.solvers.subset.joint_certificate import (
     frame_of,
 )
 from jointsparse.solvers.subset.problem import SubsetProblem
+from jointsparse.solvers.subset.rules import Rules
 
 MOST_FEATURES = 300  # beyond, one step takes longer than a hundred nodes of the search
 OVER_RELAXATION = 1.6

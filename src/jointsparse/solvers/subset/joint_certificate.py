@@ -31,8 +31,8 @@ from scipy.linalg import solve_triangular
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.subset.bounds import top_sum
-from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.problem import EPS, SubsetProblem, inverse_traces
+from jointsparse.solvers.subset.rules import Rules
 
 
 @dataclass(frozen=True)

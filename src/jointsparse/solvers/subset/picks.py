@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from jointsparse.arrays import IntArray
 from jointsparse.device import to_host
 from jointsparse.solvers.columns import Columns
-from jointsparse.solvers.greedy import Target, row_products
-from jointsparse.solvers.subset.constraints import Rules
+from jointsparse.solvers.row_targets import Target, row_products
 from jointsparse.solvers.subset.exchange import FoundSet, exchange
 from jointsparse.solvers.subset.problem import SubsetProblem, problem_of_columns
+from jointsparse.solvers.subset.rules import Rules
 
 
 def problem_of_picks(columns: Columns, target: Target | None = None) -> SubsetProblem:

@@ -210,13 +210,21 @@ class Span:
 def span_of(problem: SubsetProblem, features: Sequence[int] | IntArray) -> Span:
     """Return the span of some features; those that others determine are left out."""
     chosen = problem.columns[:, np.asarray(features, dtype=np.int64)]
-    if chosen.size == 0:
-        return Span(np.zeros((len(chosen), 0)), np.zeros(0, dtype=np.int64), 0.0)
-    basis, triangle, order = qr(chosen, mode="economic", pivoting=True, check_finite=False)
-    left = np.diagonal(triangle) ** 2
-    rank = int(np.sum(left > DETERMINED))
-    inverse = np.linalg.inv(triangle[:rank, :rank])
-    return Span(basis[:, :rank], order[:rank].astype(np.int64), float(np.sum(inverse**2)))
+    basis, triangle, order = orthonormal_basis(chosen)
+    inverse = np.linalg.inv(triangle)
+    return Span(basis, order, float(np.sum(inverse**2)))
+
+
+def orthonormal_basis(columns: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return a basis of the span of columns of at most unit length, a triangle and its columns.
+
+    What others leave less than ``DETERMINED`` of is left out.
+    """
+    if columns.size == 0:
+        return np.zeros((len(columns), 0)), np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
+    basis, triangle, order = qr(columns, mode="economic", pivoting=True, check_finite=False)
+    rank = int(np.sum(np.diagonal(triangle) ** 2 > DETERMINED))
+    return basis[:, :rank], triangle[:rank, :rank], order[:rank].astype(np.int64)
 
 
 def independent(problem: SubsetProblem, features: Sequence[int]) -> tuple[int, ...]:

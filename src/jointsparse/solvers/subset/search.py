@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.subset.bounds import MORE, components_bound, largest_without, top_sum
-from jointsparse.solvers.subset.constraints import Rules
-from jointsparse.solvers.subset.exchange import FoundSet, exchange, good_set
+from jointsparse.solvers.subset.exchange import STARTS, FoundSet, exchange, good_set
 from jointsparse.solvers.subset.joint_bound import JointBound
 from jointsparse.solvers.subset.nodes import Nodes, Table
 from jointsparse.solvers.subset.pairs import bounds_by_pairs, gains_of_pairs
@@ -39,6 +38,7 @@ from jointsparse.solvers.subset.problem import (
     inverse_traces,
     set_value,
 )
+from jointsparse.solvers.subset.rules import Rules
 
 TOLERANCE = 1e-9  # share of the target to which "best" is proved
 # How far down, between a node's bound and the best set, bounds of its children are worth lowering.
@@ -113,7 +113,7 @@ class SubsetSearch:
         self.rules = rules or Rules.none(problem.n_features)
         self.size = min(size, self.rules.most_features())
         self.tol = tol
-        self.best = start or good_set(problem, self.size, self.rules)
+        self.best = start or good_set(problem, self.size, self.rules, starts=STARTS)
         self.nodes, self.seconds = 0, 0.0
         self.closed = self.best.value  # largest bound of what will not be looked at again
         self.method = "principal components"
@@ -229,11 +229,7 @@ class SubsetSearch:
 
     def _step(self, most: float, deadline: float) -> None:
         """Sharpen the bound of all, or look at the nodes with the largest bounds."""
-        joint, searched = self._joint, max(self._top(), self.closed)
-        way = (self._first - searched) / max(self._first - self.best.value, self.tol)
-        if joint is not None and joint.due(self.work, searched, way):
-            joint.improve(self.best.value + self.tol, lambda: time.perf_counter() >= deadline)
-            self._note_ceiling(joint.best, "joint relaxation")
+        if self._improve_joint(deadline):
             return
         tops = [heap[0].negative_bound if heap else np.inf for heap in self._open]
         depth = int(np.argmin(tops))
@@ -256,6 +252,16 @@ class SubsetSearch:
                 self._push(depth, node.parent, node.features, node.limits, node.place - 1)
         if taken:
             self._expand(taken, depth)
+
+    def _improve_joint(self, deadline: float) -> bool:
+        """Make some steps of the joint bound where it is worth it; return whether it was."""
+        joint, searched = self._joint, max(self._top(), self.closed)
+        way = (self._first - searched) / max(self._first - self.best.value, self.tol)
+        if joint is None or not joint.due(self.work, searched, way):
+            return False
+        joint.improve(self.best.value + self.tol, lambda: time.perf_counter() >= deadline)
+        self._note_ceiling(joint.best, "joint relaxation")
+        return True
 
     def _missing_at(self, depth: int) -> int:
         """Return how many features are missing where so many that add something are in."""
