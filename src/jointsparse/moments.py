@@ -472,8 +472,7 @@ class Moments:
         # These are never kept: what refers to itself, samples and all, waits for the collector.
         if "near one" not in self.cache:
             self.cache["near one"] = self.scaled(np.full(self.n_features, 2.0**-exponent))
-        found: Moments = self.cache["near one"]
-        return found
+        return self.cache["near one"]
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.
