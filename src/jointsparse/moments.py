@@ -22,7 +22,7 @@ from jointsparse.device import checked_samples, is_device_array, to_host
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, scaled_columns, without_offsets
-from jointsparse.robust.learning import ROBUST, robust_samples
+from jointsparse.robust.learning import ROBUST, joined, like_before, robust_samples
 from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
@@ -370,6 +370,7 @@ class Moments:
         scatter = Checked(self.scatter + other.scatter + between)
         total = Moments(n, mean, scatter, self.feature_names, halves=halves)
         total.dtype = np.result_type(self.dtype, other.dtype)
+        total.cache |= joined(self.cache, other.cache)
         return total
 
     def partial_fit(self, X: Any) -> Self:
@@ -381,16 +382,19 @@ class Moments:
             Samples with the same features. Not kept.
         """
         source = as_source(to_host(X) if is_device_array(X) else X)
+        source, how = like_before(source, self.cache)
         known: Moments = self
         if self._device is not None:
             known = Moments.from_source(ArraySource(to_host(self._data)))
         elif self._data is not None:
             known = Moments.from_source(ArraySource(self._data))
-        total = known + Moments.from_source(source, offset=self.n_samples)
+        more = Moments.from_source(source, offset=self.n_samples)
+        more.cache |= how if known is self else {}
+        total = known + more
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.dtype = total.dtype
-        self.cache, self.labels = {}, None  # not emptied: moments with other labels share it
+        self.cache, self.labels = how, None  # not emptied: moments with other labels share it
         cached_properties = ("variances", "spectrum", "thin_spectrum", "centred_data")
         for cached in (*cached_properties, "_mean_seems_small"):
             self.__dict__.pop(cached, None)
