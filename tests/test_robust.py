@@ -352,6 +352,28 @@ def test_moments_of_robust_samples_fit_as_the_samples_do():
         SPCAPSD(robust="cells").fit_moments(Moments.from_scatter(plain.scatter, 200))
 
 
+def test_more_samples_are_taken_as_those_before():
+    table = outlier_table("shift 30", 9, share=0.1)
+    moments = Moments.from_data(table.values[:150], robust="samples")
+    rule = learn(table.values[:150], "samples")
+    more = rule.apply(table.values[150:] + 1e6, comparable=False)
+    first = rule.apply(table.values[:150], comparable=False)
+    moments.partial_fit(table.values[150:170] + 1e6).partial_fit(table.values[170:] + 1e6)
+    expected = Moments.from_data(np.vstack([first, more]))
+    np.testing.assert_allclose(moments.scatter, expected.scatter, atol=1e-8)
+    fitted = SPCAPSD(n_features_to_select=8, robust="samples").fit_moments(moments)
+    assert fitted.outliers_[150:].all()
+    assert fitted.outlier_scores_.size == 200
+    halves = [Moments.from_data(half, robust="cells") for half in np.split(table.values, 2)]
+    both = SPCAPSD(n_features_to_select=8, robust="cells").fit_moments(halves[0] + halves[1])
+    assert both.get_support()[:SIGNAL].sum() >= 7
+    assert both.outlier_scores_.size == 200
+    for robust in (None, "samples"):
+        other = Moments.from_data(table.values, robust=robust)
+        with pytest.raises(ValueError, match="in the same way only"):
+            halves[0] + other
+
+
 def test_a_wrong_value_of_robust_is_refused():
     X = outlier_table("clean", 0).values
     for attempt in (SPCAPSD(robust="rows"), SPCA(robust=1)):

@@ -23,10 +23,16 @@ from jointsparse.device_moments import DeviceMoments
 from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, scaled_columns
-from jointsparse.preparation import Prepared, prepared
-from jointsparse.robust.learning import ROBUST, refuse_with_robust, robust_samples
+from jointsparse.preparation import Prepared, prepared, with_holes
+from jointsparse.robust.learning import (
+    ROBUST,
+    joined,
+    like_before,
+    refuse_with_robust,
+    robust_samples,
+)
 from jointsparse.semidefinite import Checked, checked_scatter
-from jointsparse.sources import Source, as_source, is_streamed
+from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.refusals import bytes_for_moments as bytes_for_moments
@@ -304,7 +310,7 @@ class Moments:
             if is_device_array(X):
                 samples = checked_samples(X, missing=missing != "error")
                 return cls.of_prepared(prepared(samples, **options))
-            source = _source(X)
+            source = with_holes(X)
             return cls.of_prepared(prepared(source, **options), source.feature_names)
         if robust is not None:
             X, how = robust_samples(X, robust, comparable=False)
@@ -415,6 +421,7 @@ class Moments:
         scatter = Checked(self.scatter + other.scatter + between)
         total = Moments(n, mean, scatter, self.feature_names, halves=halves)
         total.dtype = np.result_type(self.dtype, other.dtype)
+        total.cache |= joined(self.cache, other.cache)
         return total
 
     def partial_fit(self, X: Any) -> Self:
@@ -426,17 +433,20 @@ class Moments:
             Samples with the same features. Not kept.
         """
         source = as_source(to_host(X) if is_device_array(X) else X)
+        source, how = like_before(source, self.cache)
         known: Moments = self
         if self._device is not None:
             known = Moments.from_source(ArraySource(to_host(self._data)))
         elif self._data is not None:
             known = Moments.from_source(ArraySource(self._data))
-        total = known + Moments.from_source(source, offset=self.n_samples)
+        more = Moments.from_source(source, offset=self.n_samples)
+        more.cache |= how if known is self else {}
+        total = known + more
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.dtype = total.dtype
         self.missing = self.batches = self.scale = None
-        self.cache, self.labels = {}, None  # not emptied: moments with other labels share it
+        self.cache, self.labels = how, None  # not emptied: moments with other labels share it
         cached_properties = ("variances", "spectrum", "thin_spectrum", "centred_data")
         for cached in (*cached_properties, "_mean_seems_small"):
             self.__dict__.pop(cached, None)
@@ -490,10 +500,3 @@ class Moments:
 
     def __repr__(self) -> str:
         return f"Moments(n_samples={self.n_samples}, n_features={self.n_features})"
-
-
-def _source(X: Any) -> Source:
-    """Return samples as a source, with missing values in it."""
-    if isinstance(X, Source) or is_streamed(X):
-        return as_source(X)
-    return ArraySource(*as_samples(X, finite=False))

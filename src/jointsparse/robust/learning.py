@@ -299,14 +299,45 @@ def robust_source(source: Source, kind: str, *, comparable: bool) -> tuple[Sourc
     """
     rule = learn_from(source, kind)
     scores = scores_of(source, rule)
-    dtype = np.float32 if source.dtype == np.float32 else np.float64
-    changed = source.map(
-        partial(apply_rule, rule=rule, comparable=comparable),
-        source.n_features,
-        dtype,
-        source.feature_names,
+    return _changed(source, rule, comparable), Robust(rule, scores, comparable)
+
+
+def like_before(source: Source, cache: dict[str, Any]) -> tuple[Source, dict[str, Any]]:
+    """Return more samples as they count beside earlier ones, and what their moments know then.
+
+    Parameters
+    ----------
+    source : Source
+        More samples.
+    cache : dict
+        What the moments of the earlier ones know; how these were made robust, if they were.
+    """
+    how: Robust | None = cache.get(ROBUST)
+    if how is None:
+        return source, {}
+    scores = np.concatenate([how.scores, scores_of(source, how.rule)])
+    return _changed(source, how.rule, how.comparable), {ROBUST: how._replace(scores=scores)}
+
+
+def joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return how the samples of two moments were made robust, or refuse to add different kinds."""
+    first: Robust | None = one.get(ROBUST)
+    second: Robust | None = other.get(ROBUST)
+    if first is None and second is None:
+        return {}
+    alike = (
+        first is not None
+        and second is not None
+        and (first.rule.kind, first.comparable) == (second.rule.kind, second.comparable)
     )
-    return changed, Robust(rule, scores, comparable)
+    if not alike:
+        raise ValueError(
+            "moments of robust samples can be added to moments that were made robust in the same "
+            "way only: give Moments.from_data the same robust for both"
+        )
+    assert first is not None
+    assert second is not None
+    return {ROBUST: first._replace(scores=np.concatenate([first.scores, second.scores]))}
 
 
 def scores_of(source: Source, rule: RobustRule) -> FloatArray:
@@ -317,6 +348,12 @@ def scores_of(source: Source, rule: RobustRule) -> FloatArray:
 def _too_large(values: Any, budget: int) -> bool:
     """Tell whether samples are mapped into memory, and too many for a copy of them."""
     return isinstance(values, np.ndarray) and 3 * 8 * values.size > budget
+
+
+def _changed(source: Source, rule: RobustRule, comparable: bool) -> Source:
+    change = partial(apply_rule, rule=rule, comparable=comparable)
+    dtype = np.float32 if source.dtype == np.float32 else np.float64
+    return source.map(change, source.n_features, dtype, source.feature_names)
 
 
 def _scores(block: Any, rule: RobustRule) -> FloatArray:
