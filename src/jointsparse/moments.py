@@ -24,13 +24,7 @@ from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, scaled_columns
 from jointsparse.preparation import Prepared, prepared, with_holes
-from jointsparse.robust.learning import (
-    ROBUST,
-    joined,
-    like_before,
-    refuse_with_robust,
-    robust_samples,
-)
+from jointsparse.robust import learning
 from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
@@ -305,7 +299,7 @@ class Moments:
             units="original"; with neither weights nor batches nor missing values.
         """
         if sample_weight is not None or batch is not None or missing != "error":
-            refuse_with_robust(robust, sample_weight=sample_weight, batch=batch)
+            learning.refuse_with_robust(robust, sample_weight=sample_weight, batch=batch)
             options = {"sample_weight": sample_weight, "batch": batch, "missing": missing}
             if is_device_array(X):
                 samples = checked_samples(X, missing=missing != "error")
@@ -313,9 +307,9 @@ class Moments:
             source = with_holes(X)
             return cls.of_prepared(prepared(source, **options), source.feature_names)
         if robust is not None:
-            X, how = robust_samples(X, robust, comparable=False)
+            X, how = learning.robust_samples(X, robust, comparable=False)
             moments = cls.from_data(X)
-            moments.cache[ROBUST] = how
+            moments.cache[learning.ROBUST] = how
             return moments
         if is_device_array(X):
             device = DeviceMoments(checked_samples(X))
@@ -421,7 +415,7 @@ class Moments:
         scatter = Checked(self.scatter + other.scatter + between)
         total = Moments(n, mean, scatter, self.feature_names, halves=halves)
         total.dtype = np.result_type(self.dtype, other.dtype)
-        total.cache |= joined(self.cache, other.cache)
+        total.cache |= learning.joined(self.cache, other.cache)
         return total
 
     def partial_fit(self, X: Any) -> Self:
@@ -433,7 +427,7 @@ class Moments:
             Samples with the same features. Not kept.
         """
         source = as_source(to_host(X) if is_device_array(X) else X)
-        source, how = like_before(source, self.cache)
+        source, how = learning.like_before(source, self.cache)
         known: Moments = self
         if self._device is not None:
             known = Moments.from_source(ArraySource(to_host(self._data)))
