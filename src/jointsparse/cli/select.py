@@ -337,13 +337,17 @@ def select(options: SelectOptions) -> None:
         _write(selection, options)
         _write_more(options, selection, values, shape)
     with telling(written):
-        if options.as_json:
-            print_json(as_record(selection))
-        elif not options.quiet:
-            console = output_console()
-            print_selection(console, selection, options.top, options.verbose)
-            print_components(console, selection)
-            _print_written(console, written)
+        _print(options, selection, written)
+
+
+def _print(options: SelectOptions, selection: Selection, written: Any) -> None:
+    if options.as_json:
+        print_json(as_record(selection))
+    elif not options.quiet:
+        console = output_console()
+        print_selection(console, selection, options.top, options.verbose)
+        print_components(console, selection)
+        _print_written(console, written)
 
 
 def _constraints_held(
