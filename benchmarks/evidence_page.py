@@ -418,8 +418,8 @@ def swaps_part(folder=RESULTS):
 ## Exchanges after the greedy rule
 
 Should `rule="swap"` be the default? In the samples that select, an exchange never explains less.
-What counts is new samples: the sets of `SPCAPSD` and of `SubsetSelector` (all features as the
-target) before and after exchanges, selected anew in each half and judged in the other, as above.
+What counts is new samples: the greedy picks of `SPCAPSD`, and those with all features as the
+target, before and after exchanges, selected anew in each half and judged in the other, as above.
 Points of R² that exchanges add, mean over the tables with its standard error, and on how many
 tables they add something:
 
