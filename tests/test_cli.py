@@ -465,7 +465,7 @@ class TestRefusals:
         [
             ("a,b\n1,2\n", "one row"),
             ("a,b\n1,2\n1,2\n1,2\n", "constant"),
-            ("a,b\n1,x\n2,y\n", "b"),
+            ("a,b\n1,x\n2,3\n4,5\n", "--drop b"),
             ("a,b\n1,\n2,3\n", "missing"),
             ("", "empty"),
         ],

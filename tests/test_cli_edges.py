@@ -24,6 +24,7 @@ from jointsparse.cli.main import app
 from jointsparse.cli.transform import applied
 from jointsparse.experiments import Claim, Outcome
 from jointsparse.io import Table, read_table, write_table
+from jointsparse.io.layout import Layout
 from jointsparse.methods.plan import Reading
 from jointsparse.model_selection import Comparison, MethodResult
 
@@ -225,9 +226,7 @@ def test_an_array_without_names_in_blocks(array, tmp_path):
 
 def test_what_fits_is_not_read_in_blocks(array, tmp_path):
     def opened(path, memory):
-        return streaming.open_if_large(
-            str(path), GreedySelector(), label=None, drop_text=False, memory=memory
-        )
+        return streaming.open_if_large(str(path), GreedySelector(), layout=Layout(), memory=memory)
 
     assert opened(array, "10MB") is None
     assert opened(array, "40kB") is not None

@@ -147,7 +147,7 @@ def test_missing_values(big, tmp_path):
     path, column = with_holes(big, np.nan)
     options = (path, "--label", "who", "--memory", LITTLE)
     assert "missing value in column c3, data row 18" in refused(*options)
-    assert "medians need all samples at once: use --impute mean" in refused(
+    assert "medians need all samples at once: use --missing mean" in refused(
         *options, "--impute", "median"
     )
     out = tmp_path / "filled.parquet"
@@ -192,8 +192,9 @@ def test_refused_in_one_sentence(big, options, words, monkeypatch):
     assert not (big.parent / "out.npz").exists()
 
 
-def test_text_columns_and_labels_are_checked_early(big):
-    assert "1 text column: who" in refused(big, "--memory", LITTLE)
+def test_text_columns_are_left_out_and_labels_are_checked_early(big):
+    result = run(big, "--memory", LITTLE)
+    assert "left out 1 column that is not numbers: who (text)" in " ".join(result.output.split())
     message = refused(big, "--memory", LITTLE, "--label", "whom")
     assert "did you mean who" in message
 

@@ -27,7 +27,7 @@ from jointsparse.sources.columnwise import fill_block
 from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.stored import ChunkedSource
-from jointsparse.sources.sums import NotFiniteError, check_finite, mean_of, sparse_sums
+from jointsparse.sources.sums import NotFiniteError, Sums, check_finite, mean_of
 from jointsparse.sources.writing import write_source
 
 
@@ -145,7 +145,7 @@ def test_what_is_not_finite_is_found_in_any_block():
     assert (found.value.row, found.value.column) == (12, 1)
     sparse = sp.csr_array(np.array([[0.0, 1.0], [np.inf, 0.0]]))
     with pytest.raises(NotFiniteError) as found:
-        sparse_sums(sparse, 5)
+        Sums.empty(2).add(sparse, 5)
     assert (found.value.row, found.value.column, found.value.value) == (6, 0, np.inf)
 
 

@@ -20,6 +20,8 @@ _HOMES = {method.class_name: method.module for method in registry.methods().valu
     "SparseComponent": "jointsparse.methods.sparse_component",
     "sparse_component": "jointsparse.methods.sparse_component",
     "Constraints": "jointsparse.solvers.subset.constraints",
+    "ConstraintPrice": "jointsparse.methods.constraint_prices",
+    "constraint_prices": "jointsparse.methods.constraint_prices",
     "SetCertificate": "jointsparse.methods.set_certificate",
     "certify_set": "jointsparse.methods.set_certificate",
     "Moments": "jointsparse.moments",

@@ -89,6 +89,19 @@ class Spectrum:
         values, rows = values[positive], rows[:, positive]
         return cls(values, transposed_times(rows / xp.sqrt(values * trace)), trace)
 
+    @classmethod
+    def of_sparse(cls, data: Any, mean: NDArray[Any], live: NDArray[np.bool_]) -> Spectrum:
+        """Decompose the scatter matrix of sparse samples, which stay sparse, by their products."""
+        rows, mean = without_offsets(data, mean)
+        rows = rows.astype(np.float64).multiply(live).tocsr()
+        mean = np.where(live, mean, 0.0)
+        shift = rows @ mean
+        gram = np.asarray((rows @ rows.T).todense())
+        gram -= shift[:, None] + shift - float(mean @ mean)
+        return cls.of_rows(
+            gram, lambda vectors: rows.T @ vectors - np.outer(mean, vectors.sum(axis=0))
+        )
+
     def on_host(self) -> Spectrum:
         """Return the same as NumPy arrays."""
         return Spectrum(to_host(self.values), to_host(self.vectors), self.trace)

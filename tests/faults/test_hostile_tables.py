@@ -262,7 +262,7 @@ def test_rows_without_a_byte(tmp_path):
     with ipc.new_file(path, table.schema, options=ipc.IpcWriteOptions(allow_64bit=True)) as writer:
         writer.write_table(table)
     refused(path, "1000000000000 rows of 1 column take 16 TB")
-    with pytest.raises(TableError, match="without a single value"):
+    with pytest.raises(TableError, match="no numeric columns"):
         open_source(path)
 
 

@@ -261,11 +261,12 @@ def test_logical_columns_of_text_are_read_in_blocks_as_they_are_at_once(tmp_path
 def test_labels_and_text_columns(tmp_path):
     table = table_of(X).append_column("who", [["x"] * 53]).append_column("why", [["y"] * 53])
     pq.write_table(table, tmp_path / "x.parquet")
-    with pytest.raises(TableError, match="2 text columns: who, why; leave them out"):
-        open_source(tmp_path / "x.parquet")
-    source = open_source(tmp_path / "x.parquet", label="who", drop_text=True)
+    source = open_source(tmp_path / "x.parquet")
+    assert source.notes == ["left out 2 columns that are not numbers: who (text), why (text)"]
+    source = open_source(tmp_path / "x.parquet", label="who")
     assert source.n_features == 6
-    assert source.notes == ["dropped 1 text column: why"]
+    assert source.aside("who").tolist() == ["x"] * 53
+    assert source.notes == ["left out 1 column that is not numbers: why (text)"]
     some = open_source(tmp_path / "x.parquet", columns=["column 3", "column 1"])
     np.testing.assert_array_equal(some.read(), X[:, [3, 1]])
 

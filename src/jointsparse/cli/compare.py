@@ -1,8 +1,7 @@
 """``jointsparse compare``: several methods side by side on one table."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jointsparse.cli import fitting, proving, robustness
+from jointsparse.cli import constraining, fitting, proving, robustness
 from jointsparse.cli.arguments import find_method, parse_features
+from jointsparse.cli.compare_progress import CompareProgress, in_time
 from jointsparse.cli.console import (
     Glyphs,
     error_console,
@@ -27,7 +26,6 @@ from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale
 from jointsparse.cli.options import (
     DataArgument,
-    DropTextOption,
     FigureOption,
     ImputeOption,
     JsonOption,
@@ -37,6 +35,7 @@ from jointsparse.cli.options import (
     TransformOption,
 )
 from jointsparse.cli.outputs import Kind, Output, check_outputs, save_figure
+from jointsparse.cli.tables import TableOptions, spooled
 from jointsparse.cli.together import appear_together, telling
 from jointsparse.methods import registry
 from jointsparse.text import counted, visible
@@ -44,6 +43,7 @@ from jointsparse.text import counted, visible
 if TYPE_CHECKING:
     from jointsparse.io import Table
     from jointsparse.model_selection import Comparison, MethodResult
+    from jointsparse.solvers.subset.constraints import Constraints
 
 HELP = "Run several methods side by side: what each keeps, what that predicts, how they agree."
 QUICK = ("greedy", "spca-psd", "spca", "jspca", "spcafs", "laplacian-score")
@@ -52,8 +52,8 @@ _NAME_LENGTH = 18
 _OVERLAP_CELLS = 7  # of a number in the table of overlaps, with the gap beside it
 
 
-@dataclass(frozen=True)
-class CompareOptions:
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(constraining.ConstraintOptions, TableOptions):
     """What ``jointsparse compare`` can be asked for."""
 
     data: DataArgument = None
@@ -70,16 +70,9 @@ class CompareOptions:
             "samples call for, picked greedily.",
         ),
     ] = None
-    label: Annotated[
-        str | None,
-        typer.Option(
-            "--label", metavar="COLUMN", help="Classes: kept out, and used for cluster scores."
-        ),
-    ] = None
     scale: ScaleOption = Scale.STANDARD
     transform: TransformOption = None
     robust: RobustOption = None
-    drop_text: DropTextOption = False
     impute: ImputeOption = None
     subsamples: Annotated[
         int,
@@ -104,15 +97,21 @@ class CompareOptions:
         float | None,
         typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
     ] = None
+    skip_slow: Annotated[
+        bool,
+        typer.Option(
+            "--skip-slow", help="Leave out methods that would take more than a minute each."
+        ),
+    ] = False
     as_json: JsonOption = False
     quiet: QuietOption = False
 
 
 def compare(options: CompareOptions) -> None:
     """Read, compare, write, print."""
-    from jointsparse.model_selection import compare_methods
-
-    estimators = {name: find_method(name).make() for name in _names(options.methods)}
+    options = replace(options, data=spooled(options.data))
+    methods = {name: find_method(name) for name in _names(options.methods)}
+    constraining.check_constraints(options)
     if options.subsamples % 2:
         raise CommandError(f"--subsamples: {options.subsamples} is odd, but halves come in pairs")
     count = None if options.features is None else parse_features(options.features)
@@ -124,32 +123,21 @@ def compare(options: CompareOptions) -> None:
             Output("--figure", options.figure, Kind.FIGURE),
             Output("--report", options.report, Kind.PAGE),
         ],
-        [options.data],
+        [options.data, *options.constraint_files],
     )
-    table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
+    table = fitting.load_table(options.data, options.layout(), options.impute)
     values, scaling, _ = robustness.prepare(
         table, options.data, options.transform, options.scale, options.robust
     )
     proving.check_memory(options.prove, values, None)
-    wanted = _count(count, table, values)
-    try:
-        with _progress(error_console(), options.quiet) as on_progress:
-            found = compare_methods(
-                estimators,
-                values,
-                table.labels,
-                n_features_to_select=wanted,
-                n_subsamples=options.subsamples,
-                random_state=options.seed,
-                feature_names=table.names,
-                on_progress=on_progress,
-            )
-        if options.prove is not None:
-            with proving.proving(not options.quiet):
-                found = found.proved(values, time_limit=options.prove)
-    except ValueError as error:
-        raise told(error, time_limit="--prove") from error
-    found = _in_options(found)
+    constraints = constraining.constraints_of(options, table)
+    wanted = _count(count, table, values, constraints)
+    constraining.check_count(constraints, wanted)
+    estimators = {name: constraining.constrained(one, constraints) for name, one in methods.items()}
+    estimators = in_time(estimators, values, table, options)
+    found, held = _compared(options, estimators, table, values, wanted, constraints)
+    table.notes.extend(constraining.notes(held, one_set=False))
+    found = replace(found, notes=tuple(table.notes))
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):
             print_warning(f"{result.name}: {message}")
@@ -159,12 +147,47 @@ def compare(options: CompareOptions) -> None:
             _write_report(options.report, found, fitting.data_name(options.data), scaling)
     with telling(written):
         if options.as_json:
-            print_json(as_record(found, table, options))
+            print_json(as_record(found, table, options, held))
         elif not options.quiet:
             console = output_console()
             _print(console, found, table, fitting.data_name(options.data), scaling)
             for path in written:
                 console.print(Text(f"wrote {path}"), soft_wrap=True)
+
+
+def _compared(
+    options: CompareOptions,
+    estimators: "Mapping[str, Any]",
+    table: "Table",
+    values: Any,
+    wanted: int,
+    constraints: "Constraints | None",
+) -> "tuple[Comparison, dict[str, Any] | None]":
+    """Return the comparison, and which constraints held and what they cost."""
+    from jointsparse.model_selection import compare_methods
+
+    prices: list[Any] = []
+    try:
+        with CompareProgress(error_console(), options.quiet) as progress:
+            found = compare_methods(
+                estimators,
+                values,
+                table.labels,
+                n_features_to_select=wanted,
+                n_subsamples=options.subsamples,
+                random_state=options.seed,
+                feature_names=table.names,
+                on_progress=progress.method,
+                on_fit=progress.fit,
+            )
+        if options.prove is not None:
+            seconds = options.prove
+            with proving.proving(not options.quiet):
+                found = found.proved(values, constraints=constraints, time_limit=seconds)
+                prices = constraining.prices(constraints, values, table.names, wanted, seconds)
+    except ValueError as error:
+        raise told(error, time_limit="--prove") from error
+    return _in_options(found), constraining.record(constraints, table.names, None, prices)
 
 
 def _in_options(found: "Comparison") -> "Comparison":
@@ -191,13 +214,15 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _count(wanted: int | float | None, table: "Table", values: Any) -> int:
+def _count(
+    wanted: int | float | None, table: "Table", values: Any, constraints: "Constraints | None"
+) -> int:
     """Return how many features each method keeps."""
     n_features = table.values.shape[1]
     if wanted is None:
         from jointsparse.methods.greedy_selector import GreedySelector
 
-        selector = GreedySelector()
+        selector = GreedySelector(constraints=constraints)
         try:
             with fitting.collect_warnings(selector):
                 count = int(selector.fit(values).get_support().sum())
@@ -210,21 +235,6 @@ def _count(wanted: int | float | None, table: "Table", values: Any) -> int:
     count = wanted if isinstance(wanted, int) else max(1, round(wanted * n_features))
     fitting.check_count(count, n_features)
     return int(count)
-
-
-@contextmanager
-def _progress(console: Console, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    if quiet:
-        yield None
-    elif not console.is_terminal:
-        yield lambda name, done, total: console.print(Text(f"{done + 1} of {total}: {name}"))
-    else:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("", total=None)
-            yield lambda name, done, total: bar.update(
-                task, description=name, completed=done, total=total
-            )
 
 
 def _write(found: "Comparison", output: Path | None, figure: Path | None) -> None:
@@ -293,7 +303,12 @@ def _blank(value: Any) -> Any:
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
-def as_record(found: "Comparison", table: "Table", options: CompareOptions) -> dict[str, Any]:
+def as_record(
+    found: "Comparison",
+    table: "Table",
+    options: CompareOptions,
+    constraints: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return everything a program may want to know, ready for JSON."""
     return {
         "data": fitting.data_name(options.data),
@@ -307,7 +322,12 @@ def as_record(found: "Comparison", table: "Table", options: CompareOptions) -> d
         "verdict": found.verdict,
         "set": None
         if math.isnan(found.set_bound)
-        else {"bound": found.set_bound, "best_value": found.best_set_value},
+        else {
+            "bound": found.set_bound,
+            "best_value": found.best_set_value,
+            "constrained": found.constrained,
+        },
+        "constraints": constraints,
         "methods": [_method_record(found, result) for result in found.results],
         "pca_r2_held_out": _mean_std(found.pca_r2),
         "random_r2_held_out": _mean_std(found.random_r2),

@@ -4,15 +4,16 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 from jointsparse.cli.arguments import name_of, parameters_of, quoted
 from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import SILENT_WARNINGS, CommandError, told
 from jointsparse.cli.progress import solver_progress
+from jointsparse.cli.tables import notes_in_options
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from jointsparse.cli.streaming import StreamedTable
     from jointsparse.io import Table
+    from jointsparse.io.layout import Layout
     from jointsparse.methods.robust_steps import RobustStep
     from jointsparse.methods.set_certificate import SetCertificate
     from jointsparse.selection_report import SelectionReport
@@ -56,10 +58,16 @@ class Rule(StrEnum):
 
 
 class Impute(StrEnum):
-    """What replaces missing values."""
+    """What is done about missing values."""
 
-    MEDIAN = "median"
+    ERROR = "error"
     MEAN = "mean"
+    MEDIAN = "median"
+    PAIRWISE = "pairwise"
+    EM = "em"
+
+
+ESTIMATES = (Impute.PAIRWISE, Impute.EM)  # of the scatter matrix; nothing is filled
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,7 @@ class Selection:
     report: "SelectionReport | None" = None
     transform: Transform | None = None
     certificate: "SetCertificate | None" = None
+    constraints: dict[str, Any] | None = None  # those that held, and what they cost
     step: "RobustStep | None" = None  # what made the samples robust
 
     @property
@@ -103,37 +112,56 @@ class Selection:
         mask: NDArray[Any] = self.estimator.get_support()
         return mask
 
-    @property
-    def best_first(self) -> list[int]:
-        """Column numbers, best first."""
-        order: list[int] = self.estimator.ranking_.argsort(kind="stable").tolist()
-        return order
-
 
 def load_table(
     data: str | None,
-    label: str | None,
-    drop_text: bool,
+    layout: "Layout",
     impute: Impute | None,
     memory: str | None = None,
+    *,
+    estimates: bool = False,
 ) -> "Table":
-    """Read the user's table, or the bundled one."""
-    from jointsparse.io import TableError, read_table
+    """Read the user's table, or the bundled one; with its holes where those are estimated over."""
+    if impute in ESTIMATES and not estimates:
+        raise CommandError(
+            f"--missing {impute.value} estimates the scatter matrix, from which select works; use "
+            "--missing mean here"
+        )
+    from jointsparse.io import TableError
+    from jointsparse.io.budget import available_memory, parse_size
+    from jointsparse.io.reading import read_with
+    from jointsparse.io.reshaping import take_aside
 
     try:
         if data is not None:
-            filling = cast("Literal['median', 'mean'] | None", impute and impute.value)
-            return read_table(
-                Path(data), label=label, drop_text=drop_text, impute=filling, memory=memory
+            limit = available_memory() if memory is None else parse_size(memory)
+            table = read_with(
+                Path(data), layout, impute=filling_of(impute), least_rows=2, memory=limit
             )
+            table.notes[:] = notes_in_options(table.notes)
+            return table
+        from jointsparse.datasets import load_breast_cancer_table
+
+        table = load_breast_cancer_table()
+        return take_aside(
+            Path(BUNDLED_NAME), table, replace(layout, labels=_of_bundled(layout, table))
+        )
     except (TableError, OSError) as error:
         raise told(error) from error
-    from jointsparse.datasets import load_breast_cancer_table
 
-    table = load_breast_cancer_table()
-    if label not in (None, table.label_name):
+
+def filling_of(impute: Impute | None) -> str | None:
+    """Return what the reader of tables calls it."""
+    if impute in ESTIMATES:
+        return "keep"
+    return None if impute in (None, Impute.ERROR) else impute.value
+
+
+def _of_bundled(layout: "Layout", table: "Table") -> tuple[str, ...]:
+    """Return the labels of the bundled table, of which there is one."""
+    if any(name != table.label_name for name in layout.labels):
         raise CommandError(f"the label column of the bundled table is {table.label_name}")
-    return table
+    return layout.labels
 
 
 def check_table(table: "Table", estimator: Any) -> None:

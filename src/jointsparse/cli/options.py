@@ -30,11 +30,14 @@ TransformOption = Annotated[
 RobustOption = Annotated[
     Robust | None, typer.Option("--robust", help=ROBUST_HELP, show_default=False)
 ]
-DropTextOption = Annotated[
-    bool, typer.Option("--drop-text", help="Leave out columns that are not numbers.")
-]
 ImputeOption = Annotated[
-    Impute | None, typer.Option("--impute", help="What replaces missing values.")
+    Impute | None,
+    typer.Option(
+        "--missing",
+        "--impute",
+        help="What to do about missing values: error, or fill them by mean or median.",
+        show_default="error",
+    ),
 ]
 FigureOption = Annotated[
     Path | None, typer.Option("--figure", metavar="FILE", help="Draw it: PNG, SVG or PDF.")

@@ -74,11 +74,11 @@ def check_outputs(outputs: Iterable[Output], inputs: Iterable[Path | str | None]
 
 
 def _check_suffix(option: str, path: Path, kind: Kind) -> None:
-    from jointsparse.io.formats import kind_of
+    from jointsparse.io.formats import written_kind_of
 
     what, suffixes = kind.value
     if not suffixes:
-        kind_of(path)
+        written_kind_of(path)
     elif not path.name.lower().endswith(suffixes):
         *most, last = suffixes[: len(_TEXT)]  # that they may be packed need not be said
         ends = f"{', '.join(most)} or {last}" if most else last

@@ -2,7 +2,7 @@
 
 import math
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,7 +26,6 @@ from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale
 from jointsparse.cli.options import (
     DataArgument,
-    DropTextOption,
     FigureOption,
     ImputeOption,
     JsonOption,
@@ -37,6 +36,7 @@ from jointsparse.cli.options import (
 )
 from jointsparse.cli.outputs import Kind, Output, check_outputs, save_figure
 from jointsparse.cli.progress import solver_progress
+from jointsparse.cli.tables import TableOptions, spooled
 from jointsparse.cli.together import appear_together, telling
 from jointsparse.text import counted, visible
 
@@ -49,8 +49,8 @@ _NAMED = 3  # names in a line on the terminal; the files have all
 _NAME_CELLS = 24
 
 
-@dataclass(frozen=True)
-class PathOptions:
+@dataclass(frozen=True, kw_only=True)
+class PathOptions(TableOptions):
     """What ``jointsparse path`` can be asked for."""
 
     data: DataArgument = None
@@ -80,13 +80,9 @@ class PathOptions:
             "--components", min=1, metavar="K", help="Number of components, where there are any."
         ),
     ] = None
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="COLUMN", help="Column to keep out.")
-    ] = None
     scale: ScaleOption = Scale.STANDARD
     transform: TransformOption = None
     robust: RobustOption = None
-    drop_text: DropTextOption = False
     impute: ImputeOption = None
     output: Annotated[
         Path | None,
@@ -99,6 +95,7 @@ class PathOptions:
 
 def path(options: PathOptions) -> None:
     """Read, solve for every penalty, write, print."""
+    options = replace(options, data=spooled(options.data))
     if not 0 < options.smallest < 0.95:
         raise CommandError(f"--smallest: {options.smallest:g} is not a share between 0 and 0.95")
     chosen = find_method(options.method)
@@ -113,7 +110,7 @@ def path(options: PathOptions) -> None:
         ],
         [options.data],
     )
-    table = fitting.load_table(options.data, options.label, options.drop_text, options.impute)
+    table = fitting.load_table(options.data, options.layout(), options.impute)
     fitting.check_table(table, estimator)
     values, scaling, _ = robustness.prepare(
         table, options.data, options.transform, options.scale, options.robust

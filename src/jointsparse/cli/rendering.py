@@ -1,8 +1,8 @@
 """A finished selection as text for people and as JSON for programs."""
 
 import math
-from dataclasses import asdict, astuple, dataclass
-from typing import Any
+from dataclasses import asdict, astuple
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
@@ -17,6 +17,9 @@ from jointsparse.cli.fitting import Selection, nothing_kept_message
 from jointsparse.cli.proving import set_record
 from jointsparse.cli.robustness import outlier_record, outliers_in_words
 from jointsparse.text import counted, percent, visible
+
+if TYPE_CHECKING:
+    from jointsparse.methods.ranking import RankedFeature
 
 MOST_SHOWN = 30  # kept features that are shown where no number is asked for
 _NARROWEST = 10  # cells of names, however narrow the terminal
@@ -39,59 +42,11 @@ _DIAGNOSTICS = {
 }
 
 
-@dataclass(frozen=True)
-class Row:
-    """One feature of the ranking.
-
-    ``r2`` is what the kept features down to this one account for of all, in this table; of a
-    dropped feature, ``stand_in`` is the kept one that predicts it best, and ``stand_in_r2`` how
-    much of it. ``shared`` is the share of the feature that the others account for, and ``p_value``
-    how probable so much is for a feature that has nothing to do with them. ``found_again`` is the
-    share of the parts of the samples in which a kept feature, or one that stands in for it, is
-    found again.
-    """
-
-    rank: int
-    feature: str
-    score: float
-    kept: bool
-    r2: float | None = None
-    stand_in: str | None = None
-    stand_in_r2: float | None = None
-    shared: float | None = None
-    p_value: float | None = None
-    found_again: float | None = None
-
-
-def ranking_rows(selection: Selection) -> list[Row]:
+def ranking_rows(selection: Selection) -> "list[RankedFeature]":
     """Return every feature, best first."""
-    scores, kept, names = selection.scores, selection.kept, selection.table.names
-    r2 = dict(enumerate(selection.curve, start=1))
-    shares = getattr(selection.estimator, "feature_shares_", None)
-    pvalues = getattr(selection.estimator, "feature_pvalues_", None)
-    stand_ins: dict[int, tuple[str, float]] = {}
-    again: dict[int, float] = {}
-    if selection.report is not None and selection.report.n_kept:
-        found = selection.report.stand_ins
-        best = zip(found.dropped, found.kept[:, 0], found.r2[:, 0], strict=True)
-        stand_ins = {int(d): (names[int(k)], float(share)) for d, k, share in best if k >= 0}
-        pairs = zip(selection.report.kept.tolist(), selection.report.found_again, strict=True)
-        again = {feature: float(share) for feature, share in pairs if not math.isnan(share)}
-    return [
-        Row(
-            rank,
-            names[column],
-            float(scores[column]),
-            bool(kept[column]),
-            r2.get(rank) if kept[column] else None,
-            stand_in=stand_ins.get(column, (None, None))[0],
-            stand_in_r2=stand_ins.get(column, (None, None))[1],
-            shared=None if shares is None else float(shares[column]),
-            p_value=None if pvalues is None else float(pvalues[column]),
-            found_again=again.get(column),
-        )
-        for rank, column in enumerate(selection.best_first, start=1)
-    ]
+    from jointsparse.methods.ranking import ranked_features
+
+    return ranked_features(selection.estimator, selection.table.names, selection.report)
 
 
 def ranking_cells(selection: Selection) -> list[tuple[Any, ...]]:
@@ -110,6 +65,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
     return {
         "data": selection.data,
         "label": selection.table.label_name,
+        "ids": list(selection.table.id_names),
         "n_samples": n_samples,
         "n_features": n_features,
         "method": selection.method,
@@ -121,6 +77,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "verdict": None if selection.report is None else selection.report.verdict,
         "worth": _worth_record(selection),
         "set": set_record(selection.certificate, selection.table.names),
+        "constraints": selection.constraints,
         "components": component_records(selection),
         "ranking": [asdict(row) for row in rows],
         "objective": getattr(model, "objective_", None),
@@ -168,16 +125,22 @@ def _extremes_record(selection: Selection) -> dict[str, Any] | None:
     return {
         "matter": report.extremes_matter,
         "columns": [
-            {"feature": names[j], "share": float(share), "row": int(row) + 1}
+            {"feature": names[j], "share": float(share), **_sample(selection, row)}
             for j, share, row in zip(
                 found.columns.tolist(), found.column_shares, found.column_samples, strict=True
             )
         ],
         "samples": [
-            {"row": int(row) + 1, "share": float(share)}
+            {**_sample(selection, row), "share": float(share)}
             for row, share in zip(found.samples, found.sample_shares, strict=True)
         ],
     }
+
+
+def _sample(selection: Selection, row: Any) -> dict[str, Any]:
+    """Return the number of a sample, counted from 1, and its IDs."""
+    ids = {name: column[int(row)].item() for name, column in selection.table.ids.items()}
+    return {"row": int(row) + 1} | ({"ids": ids} if ids else {})
 
 
 def extremes_in_words(selection: Selection) -> dict[str, str]:
@@ -248,7 +211,7 @@ def _verdict(selection: Selection, glyphs: Glyphs) -> Text:
     return Text(f"kept {n_kept} of {counted(n_features, 'feature')}", "bold")
 
 
-def _represented(rows: list[Row], unrelated: set[str]) -> dict[str, list[str]]:
+def _represented(rows: "list[RankedFeature]", unrelated: set[str]) -> dict[str, list[str]]:
     """Return for each kept feature the dropped ones that it stands in for, best first.
 
     Nothing stands in for a feature that is unrelated to all others.
@@ -278,7 +241,11 @@ def _heading(selection: Selection, glyphs: Glyphs) -> Text:
 
 
 def _ranking_table(
-    width: int, rows: list[Row], represented: dict[str, list[str]], parts: int, glyphs: Glyphs
+    width: int,
+    rows: "list[RankedFeature]",
+    represented: dict[str, list[str]],
+    parts: int,
+    glyphs: Glyphs,
 ) -> RichTable:
     """Return the table; ``parts`` is in how many parts of the samples features may be found."""
     names = [visible(row.feature) for row in rows]
@@ -315,7 +282,7 @@ def _ranking_table(
     return table
 
 
-def _again(row: Row, parts: int) -> str:
+def _again(row: "RankedFeature", parts: int) -> str:
     return "" if row.found_again is None else f"{round(row.found_again * parts)} of {parts}"
 
 
@@ -335,7 +302,7 @@ def _few(names: list[str], cells: int, glyphs: Glyphs) -> str:
     return f"{text}{f', {glyphs.ellipsis}' if len(shown) < len(names) else ''}{end}"
 
 
-def _rest_line(rest: list[Row], total: int, glyphs: Glyphs) -> str:
+def _rest_line(rest: "list[RankedFeature]", total: int, glyphs: Glyphs) -> str:
     kept = sum(row.kept for row in rest) or "none"
     more = counted(len(rest), "more feature")
     return f"{glyphs.ellipsis} and {more}, {kept} of them kept (--top {total} shows all)"

@@ -3,7 +3,7 @@
 import re
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale, Selection, Transform
 from jointsparse.cli.rendering import extremes_in_words
 from jointsparse.cli.robustness import outlier_record
-from jointsparse.cli.streaming import StreamedTable, labels_of
+from jointsparse.cli.streaming import StreamedTable, first_labels
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
@@ -54,29 +54,37 @@ class Request:
     ----------
     target : Path
         Where it goes.
-    source, label : str or None
-        Text of DATA and of ``--label``.
+    source : str or None
+        Text of DATA.
     image_shape : (int, int) or None
         Height and width, where the features are pixels.
     points : int or None
         Points of the regularisation path; 0 for none, None for as many as there is time for.
     reading : dict
-        Other options of ``read_table``.
+        Parameters of ``read_table``.
     show_progress : bool
         Whether to say on a terminal what is being done.
+    weighing : dict
+        Columns of weights and batches, by the parameters of ``fit``.
+    estimated : bool
+        Whether the scatter matrix is estimated over missing values.
     """
 
     target: Path
     source: str | None
-    label: str | None
     image_shape: tuple[int, int] | None
     points: int | None
     reading: dict[str, Any]
     show_progress: bool
+    weighing: dict[str, str] = field(default_factory=dict)
+    estimated: bool = False
 
 
 def write_report(request: Request, selection: Selection, values: Any) -> None:
     """Write the report of a finished selection; ``values`` are the data of the fit, scaled."""
+    import numpy as np
+
+    from jointsparse.moments import Moments
     from jointsparse.report import Report
 
     table, shape = selection.table, request.image_shape
@@ -88,9 +96,13 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         path, note = _path(selection, values, request.points)
     if isinstance(table, StreamedTable):  # then samples are at hand only if the method needs them
         samples, mean = values if hasattr(values, "__array__") else None, table.mean
-        labels = None if samples is None else labels_of(table.source)
+        labels = None if samples is None else first_labels(table.source)
     else:
-        samples, labels, mean = values, table.labels, table.values.mean(axis=0)
+        samples, labels, mean = values, table.labels, np.nanmean(table.values, axis=0)
+        if isinstance(values, Moments):  # estimated: no value of a sample is known
+            samples = labels = None
+        elif values.shape[0] != table.shape[0]:  # weights made other rows of them
+            labels = None
     report = Report.from_estimator(
         selection.estimator,
         samples,
@@ -199,8 +211,7 @@ def _code(selection: Selection, request: Request, values: Any) -> str:
     table = "load_breast_cancer_table()"
     home = "from jointsparse.datasets import load_breast_cancer_table"
     if request.source is not None:
-        options = {"label": request.label, **request.reading}
-        given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
+        given = "".join(f", {name}={value!r}" for name, value in request.reading.items())
         table = f"read_table({request.source!r}{given})"
         home = "from jointsparse.io import read_table"
     imports.append(home)
@@ -215,6 +226,13 @@ def _code(selection: Selection, request: Request, values: Any) -> str:
     elif selection.transform is Transform.RANK:
         imports.append("from jointsparse.ranks import normal_scores")
         columns = f"normal_scores({columns})"
+    if request.weighing or request.estimated:  # scaled after these, by the selector itself
+        beside = "".join(f", {name}=aside[{text!r}]" for name, text in request.weighing.items())
+        fit = fit.replace(".fit(X)", f"{_scaling(selection)}.fit(X{beside})")
+        lines = [*sorted(imports), "", f"table = {table}", f"X = {columns}"]
+        lines += ["aside = {**table.all_labels, **table.ids}"] * bool(beside)
+        shown = "print([table.names[j] for j in model.get_support(indices=True)])"
+        return "\n".join([*lines, fit, shown])
     if selection.step is not None:
         imports.append(f"from jointsparse import {type(selection.step).__name__}")
         columns = f"{selection.step!r}.fit_transform({columns})"
@@ -226,14 +244,20 @@ def _code(selection: Selection, request: Request, values: Any) -> str:
     return "\n".join([*lines, "print([table.names[j] for j in model.get_support(indices=True)])"])
 
 
+def _scaling(selection: Selection) -> str:
+    """Return the call that has the selector scale the columns; nothing where they stay."""
+    if selection.scale is Scale.NONE:
+        return ""
+    return f".set_params(scale={selection.scale.value!r})"
+
+
 def _streamed_code(selection: Selection, request: Request, imports: list[str], values: Any) -> str:
     """Return the Python that does the same without holding the table."""
     from jointsparse.moments import Moments
     from jointsparse.report.words import fit_line
 
-    options = {"label": request.label, **request.reading}
     given = "".join(
-        f", {name}={value!r}" for name, value in options.items() if value and name != "impute"
+        f", {name}={value!r}" for name, value in request.reading.items() if name != "impute"
     )
     step = selection.step
     scaled = selection.scale is not Scale.NONE and step is None
@@ -245,18 +269,23 @@ def _streamed_code(selection: Selection, request: Request, imports: list[str], v
         imports = [*imports, f"from jointsparse import {type(step).__name__}"]
         opened = f"{step!r}.fit_transform({opened})"
     fit = fit_line(selection.estimator)
+    columns = request.weighing.items()
+    beside = "".join(f", {name}=samples.aside({text!r})" for name, text in columns)
+    if beside and not isinstance(values, Moments):
+        fit = fit.replace(".fit(X)", f"{_scaling(selection)}.fit(X{beside})")
+        scaled = False  # but by the selector, after weights and batches
     if isinstance(values, Moments):
         imports = [*imports, "from jointsparse import Moments, open_source"]
         lines = [
             f"samples = {opened}",
-            f"moments = Moments.from_data(samples){'.standardised()' if scaled else ''}",
+            f"moments = Moments.from_data(samples{beside}){'.standardised()' if scaled else ''}",
             fit.replace(".fit(X)", ".fit_moments(moments)"),
         ]
     else:
         imports = [*imports, "from jointsparse import open_source"]
         imports += ["from jointsparse.sources.columnwise import standardised"] * scaled
         samples = f"standardised({opened}).source" if scaled else opened
-        lines = [f"samples = {samples}", fit.replace(".fit(X)", ".fit(samples)")]
+        lines = [f"samples = {samples}", fit.replace(".fit(X", ".fit(samples")]
     assert isinstance(selection.table, StreamedTable)
     named = selection.table.source.feature_names is not None
     column = "samples.feature_names[j]" if named else "j"

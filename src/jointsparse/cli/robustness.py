@@ -32,8 +32,21 @@ class Robust(StrEnum):
     CELLS = "cells"
 
 
-def check_options(robust: Robust | None, outliers: bool, output: Path | None) -> None:
-    """Refuse outlier scores that nothing computes, or that would be written nowhere."""
+def check_options(
+    robust: Robust | None, outliers: bool, output: Path | None, beside: dict[str, bool]
+) -> None:
+    """Refuse outlier scores that nothing computes, or that would be written nowhere.
+
+    Parameters
+    ----------
+    robust, outliers, output
+        Those options.
+    beside : dict of str to bool
+        Other options that do not go with ``--robust``, and whether they were given.
+    """
+    clashes = [option for option, given in beside.items() if given]
+    if robust is not None and clashes:
+        raise CommandError(f"--robust does not go with {clashes[0]}: leave one of them out")
     if outliers and robust is None:
         raise CommandError("--outliers needs --robust samples or --robust cells")
     if outliers and output is None:

@@ -2,31 +2,42 @@
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from jointsparse.cli.arguments import name_of
 from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError, told
-from jointsparse.cli.fitting import Impute, Scale, Transform, told_with
+from jointsparse.cli.fitting import (
+    ESTIMATES,
+    Impute,
+    Scale,
+    Transform,
+    filling_of,
+    told_with,
+)
 from jointsparse.cli.reading_progress import reading_progress
 from jointsparse.cli.robustness import Robust, make_step, scaling_words
+from jointsparse.cli.tables import notes_in_options
+from jointsparse.cli.weighing import Weighing, weighed_source
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
     import numpy as np
 
     from jointsparse.io import Table
+    from jointsparse.io.layout import Layout
     from jointsparse.methods.plan import Reading
     from jointsparse.methods.robust_steps import RobustStep
     from jointsparse.sources import Source
 
 # Arrays as large as a table that is read as a whole, and fitted, that exist at the same time.
 _TABLE_COPIES = 4
+_ENTRY_BYTES = 12  # of a sparse table: a number and its column
 _TEXT_SAMPLE = 1 << 16  # bytes of delimited text from which its number of rows is estimated
 _PACKED = 4  # how much smaller .gz is than what it holds, about
-_BLOCKS_ONLY = (".h5", ".hdf5", ".he5", ".zarr")
+_BLOCKS_ONLY = (".hdf5", ".he5", ".zarr")
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,7 @@ class Preparation:
     transform: Transform | None = None
     scale: Scale = Scale.STANDARD
     impute: Impute | None = None
+    weighing: Weighing = field(default_factory=Weighing)
     robust: Robust | None = None
 
 
@@ -47,7 +59,7 @@ class StreamedTable:
     n_samples: int
     notes: list[str] = field(default_factory=list)
     filling: "np.ndarray | None" = None  # what stands for missing values, where there are any
-    typical: "np.ndarray | None" = None  # means of the values as they are, for --impute
+    typical: "np.ndarray | None" = None  # means of the values as they are, for --missing
     mean: "np.ndarray | None" = None  # before any scaling, of what is fitted
     deviations: "np.ndarray | None" = None
     step: "RobustStep | None" = None  # what made the samples robust
@@ -67,8 +79,18 @@ class StreamedTable:
 
     @property
     def label_name(self) -> str | None:
-        """Column that was kept out."""
-        return getattr(self.source, "label", None)
+        """The first column of labels."""
+        return next(iter(self.source.labels), None)
+
+    @property
+    def id_names(self) -> tuple[str, ...]:
+        """Columns that name the samples."""
+        return self.source.ids
+
+    @cached_property
+    def ids(self) -> "dict[str, np.ndarray]":
+        """What is in these columns, which are read by themselves."""
+        return {name: self.source.aside(name) for name in self.source.ids}
 
     def write(self, path: Path, columns: Any) -> None:
         """Write some columns, and the labels, block by block."""
@@ -87,15 +109,14 @@ class StreamedTable:
         if self.filling is not None:
             kept = ColumnwiseSource(kept, fill=self.filling[columns])
         kept.n_samples = self.n_samples  # which text files do not say, and .npy begins with
-        write_source(path, kept)
+        write_source(path, kept, beside=self.source)
 
 
 def open_if_large(
     data: str | None,
     estimator: Any,
     *,
-    label: str | None,
-    drop_text: bool,
+    layout: "Layout",
     memory: str | None,
 ) -> "Source | None":
     """Open a table that is to be read in blocks; None for one that fits in memory.
@@ -106,8 +127,8 @@ def open_if_large(
         A file, or a folder of files.
     estimator : estimator
         What is to be fitted to it.
-    label, drop_text
-        As in ``open_source``.
+    layout : Layout
+        What the options say about the table.
     memory : str or None
         Text of ``--memory``.
     """
@@ -123,10 +144,19 @@ def open_if_large(
         return None
     if not _blocks_only(path) and not _may_be_large(path, budget):
         return None
+    from jointsparse.sources.opening import open_with
+
     try:
-        source = _open(path, label, drop_text, budget)
-        whole = bytes_at_once(rows_of(source), source.n_features, estimator)
-        return None if whole <= budget and not _blocks_only(path) else source
+        source = open_with(path, layout, memory=budget)
+        whole = bytes_at_once(rows_of(source), source.n_features, estimator, source.entries)
+        if whole <= budget and not _blocks_only(path):
+            return None
+        if layout.categories is not None:
+            raise CommandError(
+                f"{path} does not fit in memory, and --categories needs all samples at once: allow "
+                "more with --memory, or make the columns of 0 and 1 in the file"
+            )
+        return source
     except TableError as error:
         # What is read as a whole says itself what is wrong, and may be able to read more.
         if _blocks_only(path) or _looks_like_table(path):
@@ -134,19 +164,12 @@ def open_if_large(
         return None
 
 
-def _open(path: Path, label: str | None, drop_text: bool, budget: int) -> "Source":
-    from jointsparse.sources import open_source
-
-    named = {} if _is_array(path) else {"label": label, "drop_text": drop_text}
-    return open_source(path, memory=budget, **cast(Any, named))
-
-
 def _blocks_only(path: Path) -> bool:
-    return path.is_dir() or path.suffix.lower() in _BLOCKS_ONLY
+    from jointsparse.io.tenx import is_market_folder
 
-
-def _is_array(path: Path) -> bool:
-    return path.suffix.lower() in (*_BLOCKS_ONLY, ".npy") or (path / "zarr.json").exists()
+    if path.is_dir():
+        return not is_market_folder(path)
+    return path.suffix.lower() in _BLOCKS_ONLY
 
 
 def _looks_like_table(path: Path) -> bool:
@@ -154,7 +177,7 @@ def _looks_like_table(path: Path) -> bool:
     from jointsparse.io.formats import kind_of
 
     try:
-        return kind_of(path) not in ("npz", "mtx", "npy")
+        return kind_of(path) not in ("npz", "mtx", "npy", "sheet")
     except TableError:
         return False
 
@@ -164,10 +187,14 @@ def _may_be_large(path: Path, budget: int) -> bool:
     return 64 * path.stat().st_size > budget
 
 
-def bytes_at_once(n_samples: int, n_features: int, estimator: Any) -> int:
+def bytes_at_once(
+    n_samples: int, n_features: int, estimator: Any, entries: int | None = None
+) -> int:
     """Return the memory of a table that is read as a whole, and of a fit to it, about."""
     from jointsparse.methods.plan import bytes_of_scatter
 
+    if entries is not None:
+        return _TABLE_COPIES * _ENTRY_BYTES * entries  # sparse samples stay sparse
     needed = _TABLE_COPIES * 8 * n_samples * n_features
     if n_samples >= n_features and not estimator._needs_samples():
         needed += bytes_of_scatter(n_features)
@@ -226,7 +253,9 @@ def whole_table(source: "Source", how: Preparation) -> "Table | None":
     elif how.scale is Scale.ROBUST:
         instead = "use --scale standard"
     elif how.impute is Impute.MEDIAN:
-        instead = "use --impute mean"
+        instead = "use --missing mean"
+    elif how.impute in ESTIMATES:
+        why, instead = "estimates need all samples at once", "use --missing mean"
     else:
         return None
     needed = _TABLE_COPIES * 8 * rows_of(source) * source.n_features
@@ -281,6 +310,10 @@ def how_to_read(source: "Source", estimator: Any, how: Preparation) -> "Reading"
         raise told(error, method=name_of(estimator)) from error
 
 
+def _notes_of(source: "Source") -> list[str]:
+    return notes_in_options(list(getattr(source, "notes", [])))
+
+
 def _read_whole(source: "Source", impute: Impute | None) -> "Table":
     import numpy as np
 
@@ -293,27 +326,21 @@ def _read_whole(source: "Source", impute: Impute | None) -> "Table":
         table = Table(
             values,
             streamed.names,
-            labels_of(source),
+            first_labels(source),
             streamed.label_name,
-            list(getattr(source, "notes", [])),
+            _notes_of(source),
+            streamed.ids,
+            {name: source.aside(name) for name in source.labels[1:]},
         )
-        complete(Path(source.name), table, impute and impute.value)
+        complete(Path(source.name), table, filling_of(impute))
     except (TableError, OSError) as error:
         raise told(error) from error
     return table
 
 
-def labels_of(source: "Source") -> "np.ndarray | None":
-    """Return the labels of a table, read by themselves; None where it has none."""
-    import numpy as np
-
-    label = getattr(source, "label", None)
-    if label is None:
-        return None
-    batches = cast(Any, source).batches([label], 1 << 16)
-    values = [batch.column(0).to_numpy(zero_copy_only=False) for batch in batches]
-    joined = np.concatenate(values)
-    return joined if joined.dtype.kind in "biuf" else joined.astype(str)
+def first_labels(source: "Source") -> "np.ndarray | None":
+    """Return the first labels of a table, read by themselves; None where it has none."""
+    return source.aside(source.labels[0]) if source.labels else None
 
 
 def take_in(
@@ -343,6 +370,7 @@ def take_in(
     except (TableError, OSError) as error:
         raise told(error) from error
     table.source = source
+    table.notes[:0] = _notes_of(source)
     if table.n_samples < 2:
         raise CommandError(f"{source.name} has one row of data; at least two samples are needed")
     assert table.deviations is not None
@@ -366,7 +394,7 @@ def _taken_in(
     from jointsparse.sources.filling import filled_with_means
     from jointsparse.sources.logarithms import Log1pSource
 
-    table = StreamedTable(source, 0, list(getattr(source, "notes", [])))
+    table = StreamedTable(source, 0)
     if how.impute is not None:
         filled = filled_with_means(source)
         table.typical = filled.means
@@ -375,6 +403,9 @@ def _taken_in(
             table.filling, source = filled.means, filled.source
     if how.transform is Transform.LOG1P:
         source = Log1pSource(source)
+    given = how.weighing.of_source(table.source)
+    source, notes = weighed_source(source, given, reading)
+    table.notes.extend(notes)
     passes = "once" if how.impute is None else "twice"
     values: Any
     if how.robust is not None:
@@ -415,7 +446,7 @@ def _filled_note(source: "Source", missing: Any, means: Any) -> str:
     if np.isnan(means).any():
         empty = [source.column_name(int(j)) for j in np.flatnonzero(np.isnan(means))]
         count = f"{counted(len(empty), 'column')} without a single value ({listed(empty)})"
-        raise table_error(source.name, f"has {count}, which --impute cannot fill; drop them.")
+        raise table_error(source.name, f"has {count}, which --missing cannot fill; drop them.")
     columns = counted(int((missing > 0).sum()), "column")
     return f"imputed {counted(int(missing.sum()), 'missing value')} in {columns} by the mean"
 

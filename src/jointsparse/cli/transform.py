@@ -1,6 +1,6 @@
 """``jointsparse transform``: apply a saved model to another table."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +10,7 @@ from rich.text import Text
 from jointsparse.cli.console import Glyphs, output_console, print_json, print_warning
 from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.outputs import Kind, Output, check_outputs
+from jointsparse.cli.tables import TableOptions, notes_in_options, spooled
 from jointsparse.text import counted, visible
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _NOTHING = (
 _MODEL_FAULTS = (ValueError, AttributeError, TypeError, LookupError, ArithmeticError, MemoryError)
 
 
-@dataclass(frozen=True)
-class TransformOptions:
+@dataclass(frozen=True, kw_only=True)
+class TransformOptions(TableOptions):
     """What ``jointsparse transform`` can be asked for."""
 
     model: Annotated[
@@ -45,10 +46,6 @@ class TransformOptions:
             "--output", metavar="FILE", help="Where the result goes; any format that select reads."
         ),
     ]
-    label: Annotated[
-        str | None,
-        typer.Option("--label", metavar="COLUMN", help="Column to carry over as it is."),
-    ] = None
     scaled: Annotated[
         bool,
         typer.Option(
@@ -73,15 +70,20 @@ class TransformOptions:
 
 def transform(options: TransformOptions) -> None:
     """Load, match the columns, write."""
-    from jointsparse.io import TableError, read_table, write_table
+    from jointsparse.io import TableError, write_table
+    from jointsparse.io.budget import available_memory
+    from jointsparse.io.reading import read_with
     from jointsparse.persistence import ModelError, load_model
 
+    options = replace(options, data=str(spooled(options.data)))
     check_outputs([Output("--output", options.output, Kind.TABLE)], [options.data, options.model])
     try:
         fitted = load_model(options.model)
-        table = read_table(
-            options.data, label=options.label, drop_text=True, impute="keep", least_rows=1
+        layout = replace(options.layout(), drop_text=True, ids_apart_from=_wanted_names(fitted))
+        table = read_with(
+            Path(options.data), layout, impute="keep", least_rows=1, memory=available_memory()
         )
+        table.notes[:] = notes_in_options(table.notes)
         result, notes = applied(
             fitted, table, options.data, scaled=options.scaled, partial=options.partial
         )
@@ -181,6 +183,12 @@ def _applied(
     return _table(out, names, table), notes
 
 
+def _wanted_names(model: Any) -> frozenset[str]:
+    """Return the columns that a model was fitted to, whatever they look like."""
+    names = getattr(model, "feature_names_in_", None)
+    return frozenset() if names is None else frozenset(map(str, names))
+
+
 def _matched(
     model: Any, table: "Table", data: str, needed: Any
 ) -> "tuple[Table, list[str], list[str]]":
@@ -242,6 +250,8 @@ def _filled(model: Any, table: "Table", kept: Any, data: str) -> Any:
     """Return the values without missing ones where it matters."""
     import numpy as np
 
+    from jointsparse.methods.samples import takes_missing
+
     values = table.values
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
         return values
@@ -249,12 +259,14 @@ def _filled(model: Any, table: "Table", kept: Any, data: str) -> Any:
     filling = getattr(first, "statistics_", None)
     if filling is not None:
         return np.where(np.isnan(values), filling, values)
+    if takes_missing(model[-1] if hasattr(model, "steps") else model):
+        return values  # what is missing stays missing
     columns = np.arange(values.shape[1]) if kept is None else kept
     holed = [table.names[j] for j in columns if np.isnan(values[:, j]).any()]
     if holed:
         raise CommandError(
             f"{data} has missing values in {counted(len(holed), 'column')} ({_listed(holed)}), and "
-            "the model was saved without --impute"
+            "the model was saved without --missing"
         )
     return values
 
@@ -269,9 +281,9 @@ def _quietly(model: Any, values: Any) -> Any:
 
 
 def _table(values: Any, names: list[str], like: "Table") -> "Table":
-    from jointsparse.io import Table
-
-    return Table(values, names, like.labels, like.label_name, [])
+    made = like.with_values(values, names)
+    made.notes.clear()
+    return made
 
 
 def _listed(names: list[str]) -> str:

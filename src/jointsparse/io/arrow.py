@@ -8,90 +8,123 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from jointsparse.io.delimited import read_delimited
-from jointsparse.io.errors import TableError, listed, reading, shown, table_error
-from jointsparse.io.formats import DELIMITERS, NUMBER, formula_safe
+from jointsparse.io.errors import listed, reading
+from jointsparse.io.formats import DELIMITERS, formula_safe
+from jointsparse.io.layout import Layout
 from jointsparse.io.limits import CELL_BYTES, NAME_BYTES, check_memory
-from jointsparse.io.table import Table, check_shape, distinct, find_label
+from jointsparse.io.numerals import numbers_in
+from jointsparse.io.onehot import indicators
+from jointsparse.io.roles import assign_roles, is_number
+from jointsparse.io.table import Table, check_shape, distinct
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def is_numeric(column: pa.ChunkedArray) -> bool:
-    """Whether NumPy takes the column over as numbers."""
-    return str(column.type).startswith(("int", "uint", "float", "double"))
+def plain(column: pa.ChunkedArray, decimal: str = ".") -> pa.ChunkedArray:
+    """Return an Arrow column as numbers that NumPy takes over, or as it is.
 
-
-def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return an Arrow column as numbers that NumPy takes over, or as strings, or as it is."""
+    Text is numbers where every cell is one, however it is written.
+    """
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
-        if not is_numeric(pa.array([], column.type.value_type)):
-            return column  # text that repeats stays small this way
+        if not is_number(pa.array([], column.type.value_type)):
+            numbers = _packed_numbers(column, decimal)
+            return column if numbers is None else numbers  # repeated text stays small this way
         column = column.cast(column.type.value_type)
     kind = str(column.type)
     if kind.startswith(("null", "decimal", "halffloat")):
         return column.cast(pa.float64())
-    if kind.startswith(("string", "large_string", "date", "time")):
-        return column.cast(pa.string())
+    if kind.startswith(("string", "large_string")):
+        numbers = numbers_in(column, decimal)
+        return column.cast(pa.string()) if numbers is None else numbers
     return column.cast(pa.uint8()) if kind == "bool" else column
 
 
-def _text_error(path: Path, columns: dict[str, pa.ChunkedArray]) -> TableError:
-    """Say which columns are text, where, and which one may be meant as labels."""
-    name, column = next(iter(columns.items()))
-    # A column is text by one bad cell among numbers: that is the cell to show.
-    cells = enumerate((str(cell.as_py() or "") for cell in column), start=1)
-    row, cell = next((c for c in cells if c[1] and not NUMBER.fullmatch(c[1])), (1, "text"))
-    where = f"first {cell[:60]!r} in data row {row} of column {shown(name)}"
-    cure, option = "leave them out with drop_text=True", "leave them out with --drop-text"
-    for name, column in columns.items():
-        if _is_text(column.type) and len(column.unique()) <= min(50, len(column) // 2):
-            cure += f", or keep one aside with label={name[:60]!r}"
-            option += f", or keep one aside with --label {shown(name)}"
-            break
-    found = f"{counted(len(columns), 'text column')} ({listed(list(columns))})"
-    return table_error(path, f"has {found}, {where}; ", f"{cure}.", f"{option}.")
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return str(type_) == "string" or str(type_).startswith("dictionary<values=string")
-
-
-def read_arrow(path: Path, kind: str, label: str | None, drop_text: bool, memory: int) -> Table:
-    """Read delimited text, Parquet or Arrow."""
+def _packed_numbers(column: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:
+    """Return text that is stored once for all its repetitions as numbers; None where it is none."""
     import pyarrow as pa
 
+    if not str(column.type).startswith(("dictionary<values=string", "dictionary<values=large")):
+        return None
+    chunks, any_value = [], False
+    for chunk in getattr(column, "chunks", [column]):
+        if chunk.null_count == len(chunk):
+            chunks.append(pa.nulls(len(chunk), pa.float64()))
+            continue
+        numbers = numbers_in(pa.chunked_array([chunk.dictionary]), decimal)
+        if numbers is None:
+            return None
+        any_value = True
+        chunks.append(numbers.combine_chunks().take(chunk.indices))
+    return pa.chunked_array(chunks, pa.float64()) if any_value else None
+
+
+def read_arrow(
+    path: Path, kind: str, layout: Layout, memory: int, *, keep_empty: bool = False
+) -> Table:
+    """Read delimited text, a spreadsheet, Parquet or Arrow."""
+    import pyarrow as pa
+
+    notes: list[str] = []
+    decimal = layout.decimal or "."
     with reading(path, pa.ArrowException):
         if kind in DELIMITERS:
-            arrow = read_delimited(path, kind, memory)
+            arrow, header = read_delimited(path, kind, memory, layout)
+            notes, decimal = list(header.notes), header.decimal
         elif kind == "arrow":
             arrow = _read_ipc(path, memory)
         else:
             arrow = _read_parquet(path, memory)
-        names, notes = distinct(arrow.column_names)
-        columns = dict(zip(names, map(plain, arrow.columns), strict=True))
-    labels = None
-    if label is not None:
-        labels = _labels(path, columns.pop(names[find_label(path, label, names)]), memory)
+        names, renamed = distinct(arrow.column_names)
+        columns = dict(zip(names, (plain(c, decimal) for c in arrow.columns), strict=True))
     check_shape(path, arrow.num_rows, len(names))
-    text = {name: column for name, column in columns.items() if not is_numeric(column)}
-    if text and not drop_text:
-        raise _text_error(path, text)
-    if text:
-        notes.append(f"dropped {counted(len(text), 'text column')}: {listed(list(text))}")
-    numeric = {name: column for name, column in columns.items() if name not in text}
-    check_shape(path, arrow.num_rows, len(numeric))
+    roles = assign_roles(path, columns, layout, keep_empty=keep_empty)
+    notes += [*renamed, *roles.notes]
+    features = {name: columns[name] for name in roles.features}
+    groups = {name: indicators(name, columns[name]) for name in roles.categories}
+    check_shape(path, arrow.num_rows, len(features) + len(groups))
+    values = _matrix(path, arrow.num_rows, features, groups)
+    every = [*features, *(made for group in groups.values() for made in group)]
+    if groups:
+        every, again = distinct(every)
+        notes.append(f"made columns of 0 and 1 of {listed(list(groups))}")
+        notes += again
+    carried = {name: _labels(path, columns[name], memory) for name in (*roles.ids, *roles.labels)}
+    labels = [carried[name] for name in roles.labels]
+    return Table(
+        values,
+        every,
+        labels[0] if labels else None,
+        layout.label,
+        notes,
+        {name: carried[name] for name in roles.ids},
+        dict(zip(roles.labels[1:], labels[1:], strict=True)),
+        {name: list(group) for name, group in groups.items()},
+    )
+
+
+def _matrix(
+    path: Path,
+    rows: int,
+    features: dict[str, pa.ChunkedArray],
+    groups: dict[str, dict[str, np.ndarray]],
+) -> np.ndarray:
+    """Return the columns side by side, as numbers."""
     # The narrowest type that holds every column; an integer column with holes needs NaN.
-    dtypes = {column.type.to_pandas_dtype() for column in numeric.values()}
-    dtypes |= {np.float64 for c in numeric.values() if c.null_count and "int" in str(c.type)}
+    dtypes = {column.type.to_pandas_dtype() for column in features.values()}
+    dtypes |= {np.float64 for c in features.values() if c.null_count and "int" in str(c.type)}
+    made = [column for group in groups.values() for column in group.values()]
     with reading(path):
-        values = np.empty((arrow.num_rows, len(numeric)), np.result_type(*dtypes), order="F")
-        for j, column in enumerate(numeric.values()):
+        dtype = np.result_type(*(dtypes or {np.uint8}))
+        values = np.empty((rows, len(features) + len(made)), dtype, order="F")
+        for j, column in enumerate(features.values()):
             values[:, j] = column.to_numpy()
-    return Table(values, list(numeric), labels, label, notes)
+        for j, indicator in enumerate(made, start=len(features)):
+            values[:, j] = indicator
+    return values
 
 
 def _labels(path: Path, column: pa.ChunkedArray, memory: int) -> np.ndarray:
@@ -99,7 +132,7 @@ def _labels(path: Path, column: pa.ChunkedArray, memory: int) -> np.ndarray:
     import pyarrow as pa
     from pyarrow import compute
 
-    if is_numeric(column):
+    if is_number(column):
         return np.array(column.to_numpy())
     with reading(path, pa.ArrowException):
         packed = pa.types.is_dictionary(column.type)
@@ -169,7 +202,7 @@ def checked_batch(
     batch = stored.get_batch(number)
     batch = batch if names is None else batch.select(names)
     # Of numbers the sizes say all; of text, where each begins is believed too.
-    batch.validate(full=not all(map(is_numeric, batch.columns)))
+    batch.validate(full=not all(map(is_number, batch.columns)))
     return batch
 
 
@@ -189,12 +222,15 @@ def write_arrow(stream: BinaryIO, kind: str, table: Table) -> None:
     from pyarrow import feather, parquet
 
     guard = formula_safe if kind in DELIMITERS else str
-    columns = [pa.array(table.values[:, j]) for j in range(len(table.names))]
-    names = list(map(guard, table.names))
-    if (labels := table.labels) is not None:
-        columns.append(pa.array(list(map(guard, labels)) if labels.dtype.kind == "U" else labels))
-        names.append(guard(table.label_name or "label"))
-    arrow = pa.table(columns, names=names)
+
+    def carried(values: np.ndarray) -> pa.Array:
+        return pa.array(list(map(guard, values)) if values.dtype.kind == "U" else values)
+
+    columns = [*map(carried, table.ids.values())]
+    columns += [pa.array(table.values[:, j]) for j in range(len(table.names))]
+    columns += map(carried, table.all_labels.values())
+    names = [*table.ids, *table.names, *table.all_labels]
+    arrow = pa.table(columns, names=list(map(guard, names)))
     if kind == "parquet":
         parquet.write_table(arrow, stream)
     elif kind == "arrow":

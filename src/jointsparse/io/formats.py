@@ -13,10 +13,14 @@ from jointsparse.io.errors import table_error
 
 _KINDS = {f".{kind}": kind for kind in ("csv", "tsv", "txt", "parquet", "npy", "npz", "mtx")}
 _KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
+_KINDS |= dict.fromkeys((".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"), "sheet")
+_KINDS |= {".h5ad": "h5ad"} | dict.fromkeys((".h5", ".hdf5", ".he5"), "hdf5")
 _GZIP_KINDS = ("csv", "tsv", "txt", "npy", "mtx")
+READ_ONLY = ("sheet", "h5ad", "hdf5")  # kinds that are not written
 # The first delimiter that splits the header is read, the first of all is written.
-DELIMITERS = {"csv": ",;\t", "tsv": "\t", "txt": "\t,;"}
+DELIMITERS = {"csv": ",;\t", "tsv": "\t", "txt": "\t,;", "sheet": ","}
 MISSING = ["", "NA", "NaN", "nan", "null", "NULL", "N/A", "?"]
+MISSING += ["n/a", "#N/A", "<NA>", "None", "NaT", "-", "--", "."]
 MISSING += [f" {marker}" for marker in MISSING]
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 
@@ -28,6 +32,16 @@ def kind_of(path: Path) -> str:
     if kind is None or (name.endswith(".gz") and kind not in _GZIP_KINDS):
         known = " ".join([*_KINDS, *(f".{name}.gz" for name in _GZIP_KINDS)])
         raise table_error(path, f"has no supported suffix; the supported ones are {known}.")
+    return kind
+
+
+def written_kind_of(path: Path) -> str:
+    """Return the format that the suffix names, of a file that is to be written."""
+    kind = kind_of(path)
+    if kind in READ_ONLY:
+        raise table_error(
+            path, "is a format that is read and not written; write .csv, .parquet or .npz."
+        )
     return kind
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +34,12 @@ class Table:
         Numbers, or text in which a missing label is the empty string; where they came from.
     notes : list of str
         Sentences about what reading changed.
+    ids : dict of str to ndarray of shape (n_samples,)
+        Columns that name or number the samples; they are written before all others.
+    more_labels : dict of str to ndarray of shape (n_samples,)
+        Labels besides the first.
+    groups : dict of str to list of str
+        Columns of 0 and 1 that were made of one column of categories, by its name.
     """
 
     values: np.ndarray | sparse.csr_array
@@ -42,6 +47,20 @@ class Table:
     labels: np.ndarray | None = None
     label_name: str | None = None
     notes: list[str] = field(default_factory=list)
+    ids: dict[str, np.ndarray] = field(default_factory=dict)
+    more_labels: dict[str, np.ndarray] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def id_names(self) -> tuple[str, ...]:
+        """Columns that name or number the samples."""
+        return tuple(self.ids)
+
+    @property
+    def all_labels(self) -> dict[str, np.ndarray]:
+        """All labels, by their names."""
+        first = {} if self.labels is None else {self.label_name or "label": self.labels}
+        return first | self.more_labels
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -56,7 +75,19 @@ class Table:
             raise TypeError("columns is a mask; integer indices are needed: np.flatnonzero(mask)")
         indices = np.array([operator.index(j) for j in columns], dtype=np.intp)
         names = [self.names[j] for j in indices]
-        return Table(self.values[:, indices], names, self.labels, self.label_name, list(self.notes))
+        return self.with_values(self.values[:, indices], names)
+
+    def with_values(self, values: np.ndarray | sparse.csr_array, names: list[str]) -> Table:
+        """Return other columns of the same samples, with the IDs and labels of these."""
+        kept = set(names)
+        groups = {
+            name: found for name, made in self.groups.items() if (found := _within(made, kept))
+        }
+        return replace(self, values=values, names=names, notes=list(self.notes), groups=groups)
+
+
+def _within(names: list[str], kept: set[str]) -> list[str]:
+    return [name for name in names if name in kept]
 
 
 def distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -74,20 +105,6 @@ def distinct(names: Sequence[str]) -> tuple[list[str], list[str]]:
     if (more := len(notes) - _MOST_NOTES) > 0:
         notes[_MOST_NOTES:] = [f"renamed {more} more repeated columns in the same way"]
     return list(distinct), notes
-
-
-def find_label(path: Path, label: str, names: Sequence[str], *, wanted_for: str = "label") -> int:
-    """Return the place of the label column, or say which columns there are."""
-    if label in names:
-        return list(names).index(label)
-    close = difflib.get_close_matches(label, names, n=3)
-    hint = f"did you mean {listed(close)}?" if close else f"it has {listed(names)}."
-    raise table_error(
-        path,
-        f"has no column {shown(label)} for ",
-        f"{wanted_for}; {hint}",
-        f"--label; {hint}" if wanted_for == "label" else "",
-    )
 
 
 def check_shape(path: Path, rows: int, columns: int, least_rows: int = 1) -> None:
@@ -124,8 +141,12 @@ def complete(path: Path, table: Table, impute: str | None) -> None:
     counts = missing.sum(axis=0)
     if empty := [names[j] for j in np.flatnonzero(counts == len(values))]:
         count = f"{counted(len(empty), 'column')} without a single value ({listed(empty)})"
-        cannot = "cannot fill; drop them in the file."
-        raise table_error(path, f"has {count}, which ", f"impute {cannot}", f"--impute {cannot}")
+        raise table_error(
+            path,
+            f"has {count}, which ",
+            f"impute cannot fill; leave them out with drop={empty[:5]!r}.",
+            f"--missing cannot fill; leave them out with --drop {shown(empty[0])}.",
+        )
     if not (holed := np.flatnonzero(counts)).size:
         return
     where = f"{counted(int(counts.sum()), 'missing value')} in {counted(holed.size, 'column')}"
@@ -135,7 +156,7 @@ def complete(path: Path, table: Table, impute: str | None) -> None:
             path,
             f"has {where}; fill with ",
             "impute='median' (or 'mean').",
-            "--impute median (or mean).",
+            "--missing median (or mean).",
         )
     statistic = np.median if impute == "median" else np.mean
     for j in holed:

@@ -64,6 +64,8 @@ class AWSPCA(SampleLossSelector):
         Largest number of iterations: steps of the splitting solver, or sets of weights.
     random_state : int, RandomState instance or None, default=None
         Not used; for symmetry with the other methods.
+    :shared: missing
+    :shared: scale
 
     Attributes
     ----------
@@ -126,6 +128,8 @@ class AWSPCA(SampleLossSelector):
         tol: float = 1e-4,
         max_iter: int = 1000,
         random_state: Any = None,
+        missing: str = "error",
+        scale: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.psd = psd
@@ -139,6 +143,8 @@ class AWSPCA(SampleLossSelector):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.missing = missing
+        self.scale = scale
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         solution, scores = super()._solve(moments)

@@ -71,6 +71,8 @@ class CSPCA(SampleLossSelector):
         Largest number of iterations: steps of the splitting solver, or sets of weights.
     random_state : int, RandomState instance or None, default=None
         Random start of the published algorithm; None starts from the identity.
+    :shared: missing
+    :shared: scale
 
     Attributes
     ----------
@@ -144,6 +146,8 @@ class CSPCA(SampleLossSelector):
         tol: float = 1e-4,
         max_iter: int = 1000,
         random_state: Any = None,
+        missing: str = "error",
+        scale: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.eta = eta
@@ -158,6 +162,8 @@ class CSPCA(SampleLossSelector):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.missing = missing
+        self.scale = scale
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}

@@ -59,6 +59,8 @@ class GreedySelector(Selector):
     :shared: constraints
     tol : float, default=1e-9
         Share of its variance below which a feature counts as determined by the picks.
+    :shared: missing
+    :shared: scale
     :shared: robust
 
     Attributes
@@ -120,6 +122,8 @@ class GreedySelector(Selector):
         n_features_to_select: int | float | str = "auto",
         constraints: Constraints | None = None,
         tol: float = DETERMINED,
+        missing: str = "error",
+        scale: str | None = None,
         robust: str | None = None,
     ) -> None:
         self.target = target
@@ -128,6 +132,8 @@ class GreedySelector(Selector):
         self.n_features_to_select = n_features_to_select
         self.constraints = constraints
         self.tol = tol
+        self.missing = missing
+        self.scale = scale
         self.robust = robust
 
     def _takes_products(self) -> bool:

@@ -81,6 +81,7 @@ class JSPCA(ComponentsMethod):
     warm_start : bool, default=False
         Start from Q and P of the previous call to ``fit``, where their shapes are right and their
         objective is not above that of the first answer to the usual start; ``solver="exact"`` only.
+    :shared: missing
     :shared: robust_components
 
     Attributes
@@ -183,6 +184,7 @@ class JSPCA(ComponentsMethod):
         tol: float = 1e-5,
         max_iter: int = 1000,
         warm_start: bool = False,
+        missing: str = "error",
         robust: str | None = None,
     ) -> None:
         self.n_components = n_components
@@ -194,6 +196,7 @@ class JSPCA(ComponentsMethod):
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
+        self.missing = missing
         self.robust = robust
 
     def _keep_order(self) -> bool:

@@ -20,6 +20,7 @@ from jointsparse.sources.sums import mean_of
 # halves, what the solver makes of them, and the regressions of the report. Measured over all
 # methods that need no more than the scatter matrix: 13 at most.
 SCATTER_COPIES = 13
+INDEX_BYTES = 4  # of the column of a stored entry
 BLOCK_COPIES = 4  # of a block in float64, while the next one is read
 # Bytes of samples that are read whole, although sums of them would do, where a set of features is
 # judged: sums do not tell how noisy each sample is, and a file should give the answer of its array.
@@ -144,7 +145,12 @@ def bytes_of_scatter(n_features: int) -> int:
 
 
 def bytes_of_samples(source: Source, n_samples: int) -> int:
-    """Return the memory of the samples, and of a centred copy in float64."""
+    """Return the memory of the samples, and of a centred copy in float64.
+
+    Sparse samples stay sparse: what counts is what is stored, with the columns it is in.
+    """
+    if source.entries is not None:
+        return source.entries * (source.dtype.itemsize + 8 + 2 * INDEX_BYTES)
     return n_samples * source.n_features * (source.dtype.itemsize + 8)
 
 

@@ -120,7 +120,7 @@ _METHODS = (
         "selector",
         "subset_selector.SubsetSelector",
         summary="The set of features that explains most, with a proven bound on any other set.",
-        when="The best set of a given size, how good a set is, or sets that keep to constraints.",
+        when="The best set of a given size, and how good a set is, also under constraints.",
         source="Column subset selection: Boutsidis, Mahoney, Drineas 2009, SODA",
     ),
     Method(

@@ -32,6 +32,12 @@ def robust_of(estimator: Any) -> str | None:
     return None if robust is None else check_kind(robust)
 
 
+def scale_of(estimator: Any) -> str | None:
+    """Return how a method scales columns; robust samples have comparable columns already."""
+    scale: str | None = getattr(estimator, "scale", None)
+    return scale if robust_of(estimator) is None else None
+
+
 def robust_moments(X: Any, estimator: Any) -> Moments:
     """Return the moments of samples in memory, of robust ones if a method wants those.
 

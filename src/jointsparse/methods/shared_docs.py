@@ -66,6 +66,20 @@ constraints : Constraints or None, default=None
     ``ranking_``; what no longer fits is passed over. With prices, features are picked by gain and
     again by gain for the price, and the better set is kept. "auto" repeats the selection under
     the same constraints; "support" keeps what may be in, best first as long as it fits.""",
+    "missing": """\
+missing : {"error", "mean", "pairwise", "em"}, default="error"
+    What to do about missing values (NaN). "error": refuse them. "mean": the mean of the column
+    stands for them. "pairwise": each correlation is from the samples that have both values, and
+    negative eigenvalues are repaired. "em": the scatter matrix of greatest likelihood for Gaussian
+    samples. These two are for methods that look at nothing but the scatter matrix: what is proved
+    holds for the *estimated* one, ``missing_values_`` tells what was done, and a set is judged
+    between two halves of the samples, each with its own estimate. A selector's ``transform`` leaves
+    missing values missing; for component scores the mean stands for them.""",
+    "scale": """\
+scale : {None, "standard", "robust"}, default=None
+    How columns of different units are made comparable while features are chosen: None leaves them,
+    "standard" divides each by its standard deviation, "robust" by the distance of its quartiles.
+    ``transform`` gives the columns as they came.""",
     "attributes": """\
 n_significant_ : int
     Independent patterns in the table: directions that noise alone would not have.
@@ -80,6 +94,12 @@ significant_ : ndarray of bool of shape (n_features,)
 selection_curve_ : ndarray of shape (n_kept,)
     Share of the variance of all features, in this table, that the best kept feature, the best
     two, … account for. Not with "support", nor where nothing is kept.
+missing_values_ : MissingValues
+    What was missing and what was done about it. Only where values were missing.
+batches_ : Batches
+    What lay between batches and was taken out. Only where ``fit`` was given batches.
+n_samples_seen_ : int
+    Samples of all calls of ``partial_fit``. Only after these.
 selection_report_ : SelectionReport
     What the set is worth in new samples, with a verdict in words, and the stand-ins of the dropped
     features. Computed when first asked for.""",

@@ -81,6 +81,7 @@ class SPCA(ComponentsMethod):
     certify : bool or float, default=False
         With ``n_nonzero``: find each component by a search that proves how much better another
         could be, for at most so many seconds (True: 60) for each. See the notes.
+    :shared: missing
     :shared: robust_components
 
     Attributes
@@ -200,6 +201,7 @@ class SPCA(ComponentsMethod):
         max_iter: int = 1000,
         warm_start: bool = False,
         certify: bool | float = False,
+        missing: str = "error",
         robust: str | None = None,
     ) -> None:
         self.n_components = n_components
@@ -211,6 +213,7 @@ class SPCA(ComponentsMethod):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.certify = certify
+        self.missing = missing
         self.robust = robust
 
     def _keep_order(self) -> bool:

@@ -87,6 +87,8 @@ class SPCAPSD(ConvexSelector):
     random_state : int, RandomState instance or None, default=None
         Random start of the published algorithm; None starts from the identity. The exact solver
         uses no random numbers.
+    :shared: missing
+    :shared: scale
     :shared: robust
 
     Attributes
@@ -176,6 +178,8 @@ class SPCAPSD(ConvexSelector):
         max_iter: int = 1000,
         warm_start: bool = False,
         random_state: Any = None,
+        missing: str = "error",
+        scale: str | None = None,
         robust: str | None = None,
     ) -> None:
         self.alpha = alpha
@@ -191,6 +195,8 @@ class SPCAPSD(ConvexSelector):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
+        self.missing = missing
+        self.scale = scale
         self.robust = robust
 
     _loss = "squared"

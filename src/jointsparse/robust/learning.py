@@ -73,6 +73,38 @@ def check_kind(robust: Any) -> str:
     return robust
 
 
+def refuse_with_robust(robust: Any, **given: Any) -> None:
+    """Refuse weights, batches or missing values where outliers are to be bounded.
+
+    Parameters
+    ----------
+    robust : str or None
+        What is to be bounded.
+    **given : object
+        What else was asked for, by the name of its parameter; nothing is missing values.
+
+    Examples
+    --------
+    >>> from jointsparse.robust.learning import refuse_with_robust
+    >>> refuse_with_robust("cells", batch=[1, 1, 2])
+    Traceback (most recent call last):
+    ...
+    ValueError: robust='cells' and batch do not go together: leave one of them out
+    """
+    if robust is None:
+        return
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise ValueError(
+            f"robust={check_kind(robust)!r} and {names[0]} do not go together: leave one of them "
+            "out"
+        )
+    raise ValueError(
+        f"robust={check_kind(robust)!r} and missing values do not go together: fill them first, "
+        "for example with scikit-learn's SimpleImputer"
+    )
+
+
 def learn(values: Any, kind: str, *, signs: bool = False) -> RobustRule:
     """Learn what is usual in samples.
 
@@ -289,15 +321,22 @@ def like_before(source: Source, cache: dict[str, Any]) -> tuple[Source, dict[str
 
 def joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """Return how the samples of two moments were made robust, or refuse to add different kinds."""
-    first, second = one.get(ROBUST), other.get(ROBUST)
+    first: Robust | None = one.get(ROBUST)
+    second: Robust | None = other.get(ROBUST)
     if first is None and second is None:
         return {}
-    kinds = {None if how is None else (how.rule.kind, how.comparable) for how in (first, second)}
-    if len(kinds) > 1:
+    alike = (
+        first is not None
+        and second is not None
+        and (first.rule.kind, first.comparable) == (second.rule.kind, second.comparable)
+    )
+    if not alike:
         raise ValueError(
             "moments of robust samples can be added to moments that were made robust in the same "
             "way only: give Moments.from_data the same robust for both"
         )
+    assert first is not None
+    assert second is not None
     return {ROBUST: first._replace(scores=np.concatenate([first.scores, second.scores]))}
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from jointsparse.io.arrow import checked_batch, is_numeric, plain
+from jointsparse.io.arrow import checked_batch, plain
 from jointsparse.io.delimited import Header, read_header
-from jointsparse.io.errors import listed, reading, shown, table_error
-from jointsparse.io.formats import DELIMITERS, open_input
+from jointsparse.io.errors import TableError, listed, reading, shown, table_error
+from jointsparse.io.formats import DELIMITERS
+from jointsparse.io.layout import Layout
 from jointsparse.io.limits import check_possible
-from jointsparse.io.table import distinct, find_label
+from jointsparse.io.numerals import is_numeral, numbers_in
+from jointsparse.io.roles import assign_roles, find_column, is_number
+from jointsparse.io.table import distinct
 from jointsparse.io.versions import Versions
 from jointsparse.sources.base import Block, Source
 from jointsparse.text import counted
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
 
 READ_BUFFER = 1 << 18  # bytes of each column of a Parquet file that are fetched at a time
 TEXT_BLOCK = 1 << 24  # bytes of delimited text that are parsed at a time
+# First rows by which columns are told apart, fewer of wide tables.
+SAMPLE_ROWS, SAMPLE_ENTRIES = 4096, 1 << 20
 
 
 class ArrowSource(Source):
@@ -41,10 +48,8 @@ class ArrowSource(Source):
         What messages call them.
     columns : sequence of str or None
         Columns to read; None is all that hold numbers.
-    label : str or None
-        Column to leave out, kept for :meth:`batches`.
-    drop_text : bool
-        Leave columns that are not numbers out instead of refusing them.
+    layout : Layout or None
+        Which columns are no features, and how text is written.
     """
 
     def __init__(
@@ -54,49 +59,78 @@ class ArrowSource(Source):
         name: str,
         *,
         columns: Sequence[str] | None = None,
-        label: str | None = None,
-        drop_text: bool = False,
+        layout: Layout | None = None,
     ) -> None:
         self.files = list(files)
         self.kind = kind
         self.name = name
-        self.label = label
+        self.layout = layout or Layout()
         self.notes: list[str] = []
         self._versions = Versions(self.files)
         schema = self._schema
         path = self.files[0]
-        names = list(schema.names)
-        if label is not None:
-            find_label(path, label, names)
         if columns is not None:
-            known = set(names)
             for column in columns:
-                if column not in known:
-                    find_label(path, column, names, wanted_for="columns")
-            names = list(columns)
-        names = [name for name in names if name != label]
-        # Text tells the type of a column later; elsewhere this one stands for rows without a byte.
-        empty = [name for name in names if str(schema.field(name).type) == "null"]
-        if empty and kind not in DELIMITERS:
-            count = f"{counted(len(empty), 'column')} without a single value ({listed(empty)})"
-            raise table_error(path, f"has {count}; drop them in the file.")
-        types = {name: _number_type(schema.field(name).type) for name in names}
-        text = [name for name in names if types[name] is None]
-        if text and not drop_text:
-            raise table_error(
-                name,
-                f"has {_text_columns(text)}; leave them out with ",
-                f"drop_text=True, or keep one aside with label={text[0][:60]!r}.",
-                f"--drop-text, or keep one aside with --label {shown(text[0])}.",
-            )
-        if text:
-            self.notes.append(f"dropped {_text_columns(text)}")
-        names = [name for name in names if types[name] is not None]
+                find_column(path, column, schema.names, "columns")
+            others = (set(schema.names) - set(columns)) - set(self.layout.carried)
+            free = [name for name in schema.names if name not in others]
+            layout = replace(self.layout, find_ids=False, drop=(), only=())
+        else:
+            free, layout = list(schema.names), self.layout
+        free = self._without_empty(free)
+        sample, whole = self._sample(free)
+        self._numerals = {
+            name for name in free if is_number(sample[name]) and _is_text(schema.field(name).type)
+        }
+        roles = assign_roles(Path(name), sample, layout, whole=whole)
+        self.notes += roles.notes
+        names = roles.features
+        if columns is not None:
+            names = [name for name in dict.fromkeys(columns) if name in set(names)]
         if not names:
             raise table_error(name, "has no numeric columns.")
+        self.ids, self.labels = tuple(roles.ids), tuple(roles.labels)
+        self._types = {name: sample[name].type.to_pandas_dtype() for name in names}
+        self._take(names)
+
+    def _without_empty(self, names: list[str]) -> list[str]:
+        """Leave out columns whose type says that there is no value; text tells the type later."""
+        types = {name: str(self._schema.field(name).type) for name in names}
+        empty = [name for name in names if types[name] == "null"]
+        if not empty or self.kind in DELIMITERS:
+            return names
+        self.notes.append(f"left out {counted(len(empty), 'empty column')}: {listed(empty)}")
+        return [name for name in names if name not in set(empty)]
+
+    def _take(self, names: list[str]) -> None:
+        """Read these features from now on."""
         self.feature_names = np.array(names, dtype=object)
         self.n_features = len(names)
-        self.dtype = np.result_type(*(types[name] for name in names))
+        self.dtype = np.result_type(*(self._types[name] for name in names))
+
+    def _sample(self, names: list[str]) -> tuple[dict[str, pa.ChunkedArray], bool]:
+        """Return the first rows of some columns, and whether there are no more."""
+        import pyarrow as pa
+
+        file = self.files[0]
+        rows = max(2, min(SAMPLE_ROWS, SAMPLE_ENTRIES // max(1, len(names))))
+        schema = self._schema
+        with reading(file, pa.ArrowException):
+            if self.kind in DELIMITERS:
+                options = self._headers[file].options(TEXT_BLOCK)
+                with self._headers[file].open(file) as stream:
+                    batches = csv_batches(stream, options)
+                    first = next(batches, None)
+                    whole = len(self.files) == 1 and next(batches, None) is None
+            else:
+                first, whole = next(self._batches_of(file, names, rows), None), False
+            if first is None:
+                first = pa.RecordBatch.from_pylist([], schema=schema)
+            first = first.select(names)
+            part = first if whole else first.slice(0, rows)
+            found = pa.Table.from_batches([part])
+            decimal = self._headers[file].decimal if self.kind in DELIMITERS else "."
+            return {n: plain(c, decimal) for n, c in zip(names, found.columns, strict=True)}, whole
 
     @cached_property
     def _headers(self) -> dict[Path, Header]:
@@ -104,9 +138,10 @@ class ArrowSource(Source):
         headers = {}
         for file in self.files:
             with reading(file):
-                header = read_header(file, self.kind)
+                header = read_header(file, self.kind, self.layout)
             names, notes = distinct(header.names)
             headers[file] = replace(header, names=names)
+            notes = [*header.notes, *notes]
             self.notes.extend(note for note in notes if note not in self.notes)
         return headers
 
@@ -135,7 +170,7 @@ class ArrowSource(Source):
             header = self._headers[file]
             if file != self.files[0]:
                 return pa.schema([(name, pa.float64()) for name in header.names])
-            with reading(file, pa.ArrowException), open_input(file) as stream:
+            with reading(file, pa.ArrowException), header.open(file) as stream:
                 return csv.open_csv(stream, **header.options(TEXT_BLOCK)).schema
         with reading(file, pa.ArrowException):
             if self.kind == "parquet":
@@ -179,10 +214,20 @@ class ArrowSource(Source):
         self._versions.check()
         if not names:  # of which only the number of rows is left to read
             return super().columns(indices)
-        part = ArrowSource(self.files, self.kind, self.name, columns=names, label=self.label)
-        part._versions = self._versions
-        part.memory = self.memory
+        part = copy(self)
+        part._take(names)
         return part
+
+    def aside(self, name: str) -> NDArray[Any]:
+        """Return a column that goes along with the samples."""
+        values = [
+            batch.column(0).to_numpy(zero_copy_only=False)
+            for batch in self.batches([name], 1 << 16)
+        ]
+        joined = np.concatenate(values)
+        if joined.dtype.kind in "biuf":
+            return joined
+        return np.array(["" if cell is None else str(cell) for cell in joined], dtype=str)
 
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
         """Yield blocks of equal length, whatever the batches of the files are."""
@@ -222,12 +267,12 @@ class ArrowSource(Source):
                     batch = next(batches, None)
                 if batch is None:
                     break
-                yield batch.select(list(names))
+                yield self._numbers(file, batch.select(list(names)))
             self._versions.check(file)
 
     def _batches_of(self, file: Path, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
-        from pyarrow import csv, parquet
+        from pyarrow import parquet
 
         if self.kind == "parquet":
             # Without buffers a whole column of a row group would be fetched at once.
@@ -245,14 +290,32 @@ class ArrowSource(Source):
             converting.column_types = {name: self._text_type(name) for name in names}
             # One thread is slower but counts the rows, so that its errors say which one is wrong.
             options["read_options"].use_threads = file.stat().st_size > 1 << 24
-            with open_input(file) as stream, csv.open_csv(stream, **options) as batches:
-                yield from batches
+            with self._headers[file].open(file) as stream:
+                yield from csv_batches(stream, options)
+
+    def _numbers(self, file: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch in which text that is numbers in other writing is numbers."""
+        import pyarrow as pa
+
+        written = self._numerals.intersection(batch.schema.names) - {*self.ids, *self.labels}
+        if not written:
+            return batch
+        decimal = self._headers[file].decimal if self.kind in DELIMITERS else "."
+        columns = list(batch.columns)
+        for place, name in enumerate(batch.schema.names):
+            if name in written:
+                found = numbers_in(pa.chunked_array([columns[place]]), decimal)
+                if found is None and columns[place].null_count < len(batch):
+                    raise _no_number(file, name, columns[place], decimal)
+                empty = pa.nulls(len(batch), pa.float64())
+                columns[place] = empty if found is None else found.combine_chunks()
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
     def _text_type(self, name: str) -> pa.DataType:
         """Return the type as which a column of delimited text is read, in every file."""
         import pyarrow as pa
 
-        if name == self.label:
+        if name in self.ids or name in self.labels or name in self._numerals:
             return pa.string()
         # Whatever the first rows look like: integers may become fractions further down.
         logical = pa.types.is_boolean(self._schema.field(name).type)
@@ -269,13 +332,26 @@ def _fill(block: Block, filled: int, part: pa.RecordBatch) -> Block:
     return block
 
 
-def _number_type(type_: pa.DataType) -> Any:
-    """Return the NumPy type of a column, None where it holds no numbers."""
-    import pyarrow as pa
+def csv_batches(stream: Any, options: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a delimited text."""
+    from pyarrow import csv
 
-    empty = plain(pa.array([], type_))
-    return empty.type.to_pandas_dtype() if is_numeric(empty) else None
+    with csv.open_csv(stream, **options) as batches:
+        yield from batches
 
 
-def _text_columns(names: Sequence[str]) -> str:
-    return f"{counted(len(names), 'text column')}: {listed(names)}"
+def _is_text(type_: pa.DataType) -> bool:
+    return str(type_) in ("string", "large_string")
+
+
+def _no_number(file: Path, name: str, column: pa.Array, decimal: str) -> TableError:
+    """Say which cell of a column of numbers in other writing is none."""
+    cells = ((row, cell.as_py()) for row, cell in enumerate(column, start=1))
+    row, cell = next((r, c) for r, c in cells if c is not None and not is_numeral(c, decimal))
+    return table_error(
+        file,
+        f"has {cell[:60]!r} in column {shown(name)}, which otherwise holds numbers (row {row} of "
+        "the block in which it is); mend the cell, or leave the column out with ",
+        f"drop={name[:60]!r}.",
+        f"--drop {shown(name)}.",
+    )

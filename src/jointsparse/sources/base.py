@@ -42,6 +42,10 @@ class Source:
         What messages call the samples.
     memory : int or None
         Bytes that a computation may take; None is half of what is free.
+    ids, labels : tuple of str
+        Columns that are no features and go along with the samples.
+    entries : int or None
+        How many entries are stored of sparse samples; None of dense ones.
     """
 
     n_features: int
@@ -50,6 +54,13 @@ class Source:
     feature_names: NDArray[Any] | None = None
     name: str = "the data"
     memory: int | None = None
+    ids: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    entries: int | None = None
+
+    def aside(self, name: str) -> NDArray[Any]:
+        """Return a column that goes along with the samples."""
+        raise KeyError(name)  # pragma: no cover - of sources without such columns none is asked
 
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
         """Yield all rows in order, some at a time.

@@ -6,11 +6,18 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.sources.base import Block, Source
-from jointsparse.sources.sums import add_means, check_finite, fold_mean, squares_around
+from jointsparse.sources.sums import (
+    add_means,
+    check_finite,
+    check_sparse_finite,
+    fold_mean,
+    squares_around,
+)
 
 
 class ColumnwiseSource(Source):
@@ -44,7 +51,7 @@ class ColumnwiseSource(Source):
         if factors is None and source.dtype.kind == "f":
             self.dtype = source.dtype
         self.feature_names, self.name = source.feature_names, source.name
-        self.memory = source.memory
+        self.memory, self.entries = source.memory, source.entries
 
     @property
     def most_samples(self) -> int | None:
@@ -77,6 +84,9 @@ class ColumnwiseSource(Source):
             block = fill_block(block, self._fill[features])
         if self._factors is None:
             return block
+        if sp.issparse(block):  # which stays sparse, and is never centred
+            scaled = block.astype(np.float64).multiply(self._factors[features]).tocsr()
+            return scaled.astype(self.dtype, copy=False)
         centre = 0.0 if self._centre is None else self._centre[features]
         changed = np.subtract(block, centre, dtype=np.float64)
         changed *= self._factors[features]
@@ -86,6 +96,12 @@ class ColumnwiseSource(Source):
 def fill_block(block: Block, means: FloatArray) -> Block:
     """Return the block with the means in place of what is missing; itself where nothing is."""
     if block.dtype.kind != "f":
+        return block
+    if sp.issparse(block):
+        stored = np.isnan(block.data)
+        if stored.any():
+            block = block.copy()
+            block.data[stored] = means[block.indices[stored]]
         return block
     holes = np.isnan(block)
     return np.where(holes, means.astype(block.dtype), block) if holes.any() else block
@@ -98,7 +114,7 @@ class Standardised(NamedTuple):
     ----------
     source : Source
         Subtracts the mean and divides by the standard deviation while it is read; a column that is
-        constant becomes 0.
+        constant becomes 0. Sparse samples are divided only.
     n_samples : int
         Number of rows.
     mean, deviations : ndarray of shape (n_features,)
@@ -122,12 +138,17 @@ def standardised(source: Source) -> Standardised:
     n_samples, mean = state
     deviations = np.sqrt(squares_around(source, mean) / n_samples)
     factors = 1 / np.where(deviations > 0, deviations, 1.0)
-    scaled = ColumnwiseSource(source, centre=mean, factors=factors)
+    # Methods centre sparse samples themselves, without making them dense.
+    centre = mean if source.entries is None else None
+    scaled = ColumnwiseSource(source, centre=centre, factors=factors)
     return Standardised(scaled, n_samples, mean, deviations)
 
 
 def _fold_finite_mean(
     state: tuple[int, FloatArray] | None, block: Block, start: int
 ) -> tuple[int, FloatArray]:
-    check_finite(np.sum(block, axis=0, dtype=np.float64), block, start)
+    if sp.issparse(block):
+        check_sparse_finite(block, start)
+    else:
+        check_finite(np.sum(block, axis=0, dtype=np.float64), block, start)
     return fold_mean(state, block, start)

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.utils import check_array
 
+from jointsparse.io.table import distinct
 from jointsparse.sources.frames import (
     arrow_values,
     bare_frame,
-    check_distinct,
     check_frame,
     column_names,
+    flat_frame,
     is_arrow_table,
     is_frame,
 )
@@ -47,7 +48,9 @@ class Samples(NamedTuple):
     names: NDArray[Any] | None
 
 
-def as_samples(X: Any, *, sparse: bool = True, finite: bool = True, **options: Any) -> Samples:
+def as_samples(
+    X: Any, *, sparse: bool = True, finite: bool = True, missing: bool = False, **options: Any
+) -> Samples:
     """Return samples of any kind as an array or sparse matrix of numbers, and their names.
 
     Parameters
@@ -58,6 +61,8 @@ def as_samples(X: Any, *, sparse: bool = True, finite: bool = True, **options: A
         Whether a sparse matrix may stay one; otherwise it is refused.
     finite : bool
         Whether missing and infinite values are refused.
+    missing : bool
+        Whether missing values are not.
     **options
         More of what scikit-learn's ``check_array`` takes.
 
@@ -80,11 +85,11 @@ def as_samples(X: Any, *, sparse: bool = True, finite: bool = True, **options: A
     if array.dtype.itemsize > 8:  # of extended precision, which the sums do not have
         array = array.astype(np.float64)
     if finite and array.dtype.kind == "f" and not get_config()["assume_finite"]:
-        refuse_not_finite(array, names)
+        refuse_not_finite(array, names, missing=missing)
     return Samples(array, names)
 
 
-def refuse_not_finite(array: Any, names: Any = None) -> None:
+def refuse_not_finite(array: Any, names: Any = None, *, missing: bool = False) -> None:
     """Refuse values that are missing or infinite, and say where the first one is.
 
     Parameters
@@ -93,6 +98,8 @@ def refuse_not_finite(array: Any, names: Any = None) -> None:
         Numbers.
     names : sequence of str or None
         Names of the columns.
+    missing : bool
+        Whether values may be missing.
     """
     stored = array.data if sp.issparse(array) else array
     with np.errstate(over="ignore", invalid="ignore"):
@@ -100,12 +107,12 @@ def refuse_not_finite(array: Any, names: Any = None) -> None:
             return  # a finite sum has finite terms: the common case needs no mask
     if sp.issparse(array):
         found = array.tocoo()
-        wrong = np.flatnonzero(~np.isfinite(found.data))
+        wrong = np.flatnonzero(np.isinf(found.data) if missing else ~np.isfinite(found.data))
         rows, columns = found.row[wrong], found.col[wrong]
         first = np.lexsort((columns, rows))[:1]
         rows, columns, values = rows[first], columns[first], found.data[wrong[first]]
     else:
-        rows, columns = np.nonzero(~np.isfinite(array))
+        rows, columns = np.nonzero(np.isinf(array) if missing else ~np.isfinite(array))
         values = array[rows[:1], columns[:1]]
     if rows.size == 0:
         return
@@ -126,11 +133,12 @@ def _with_names(X: Any) -> tuple[Any, NDArray[Any] | None]:
         raise ValueError(
             f"X is a {type(X).__name__}, whose rows are not computed yet; pass X.collect()"
         )
+    if is_labelled(X):
+        return X.values, labels_of(X)
     if not is_annotated(X):
         return X, column_names(X)
-    names = np.asarray(X.var_names, dtype=object)
-    check_distinct(list(names))
-    return _matrix_of(X), np.array([str(name) for name in names], dtype=object)
+    names, _ = distinct([str(name) for name in X.var_names])
+    return _matrix_of(X), np.array(names, dtype=object)
 
 
 def _bare(X: Any) -> Any:
@@ -139,7 +147,7 @@ def _bare(X: Any) -> Any:
         return arrow_values(X)
     if is_frame(X):
         check_frame(X)
-        X = bare_frame(X)
+        X = bare_frame(flat_frame(X))
     if hasattr(X, "to_scipy_sparse"):  # of the package sparse
         X = X.to_scipy_sparse()
     return canonical(X) if sp.issparse(X) else without_mask(X)
@@ -153,6 +161,21 @@ def without_mask(values: Any) -> Any:
         return values.data
     holes = np.ma.getmaskarray(values)
     return np.where(holes, np.nan, values.data.astype(np.result_type(values.dtype, np.float16)))
+
+
+def is_labelled(X: Any) -> bool:
+    """Whether something is a DataArray of xarray."""
+    return type(X).__module__.partition(".")[0] == "xarray" and hasattr(X, "dims")
+
+
+def labels_of(array: Any) -> NDArray[Any] | None:
+    """Return the names of the columns of a DataArray, where its second dimension has text."""
+    if len(array.dims) != 2 or array.dims[1] not in array.coords:
+        return None
+    names = list(np.asarray(array.coords[array.dims[1]].values, dtype=object))
+    if not all(isinstance(name, str) for name in names):
+        return None
+    return np.array(distinct(names)[0], dtype=object)
 
 
 def is_annotated(X: Any) -> bool:

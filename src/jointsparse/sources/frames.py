@@ -5,7 +5,6 @@ No library is imported here that the caller has not imported already.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from numbers import Number
 from typing import Any, NamedTuple
@@ -13,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jointsparse.io.delimited import JOINED
 from jointsparse.io.errors import listed, shown
-from jointsparse.text import counted
+from jointsparse.io.table import distinct
 
 _LONGEST = 40  # characters of the name of a type; some list what they hold
 # What to do about a column, by what the name of its type begins with.
@@ -49,19 +49,37 @@ def column_names(X: Any) -> Any:
     columns = X.schema.names if is_arrow_table(X) else getattr(X, "columns", None)
     if columns is None:
         return None
-    names = np.asarray(columns, dtype=object)
-    return names if all(isinstance(name, str) for name in names) else None
+    names = list(columns)
+    if names and all(isinstance(name, tuple) for name in names):
+        names = [_joined(name) for name in names]  # of columns with several levels
+    if not all(isinstance(name, str) for name in names):
+        return None
+    return np.array(distinct(names)[0], dtype=object)
+
+
+def _joined(levels: tuple[Any, ...]) -> str:
+    """Return the names of a column on all levels as one."""
+    return JOINED.join(str(level) for level in levels if str(level) != "") or str(levels[-1])
+
+
+def flat_frame(frame: Any) -> Any:
+    """Return a pandas frame with one name of its own for every column; others as they are."""
+    columns = list(frame.columns)
+    several = any(isinstance(name, tuple) for name in columns)
+    if not hasattr(frame, "set_axis") or not (several or len(set(columns)) < len(columns)):
+        return frame
+    names = column_names(frame)
+    return frame if names is None else frame.set_axis(list(names), axis=1)
 
 
 def check_frame(frame: Any) -> None:
-    """Refuse a data frame with a column that is not numbers, or with one name for two columns.
+    """Refuse a data frame with a column that is not numbers.
 
     Parameters
     ----------
     frame : data frame of pandas or polars
         Looked at, not converted.
     """
-    check_distinct(list(frame.columns))
     by_name = hasattr(frame, "iloc")
     wrong = []
     for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
@@ -77,16 +95,14 @@ def check_frame(frame: Any) -> None:
     _refuse(wrong, "X.drop(columns={})" if by_name else "X.drop({})")
 
 
-def check_distinct(names: Sequence[Any]) -> None:
-    """Refuse names that stand for several columns: nobody could tell which one was kept."""
-    twice = [(name, count) for name, count in Counter(names).items() if count > 1]
-    if not twice:
-        return
-    name, count = twice[0]
-    more = f", and {counted(len(twice) - 1, 'more name')} for several columns" if twice[1:] else ""
-    raise ValueError(
-        f"X has {count} columns called {name!r}{more}; give every column a name of its own"
-    )
+def check_schema(names: Sequence[str], dtypes: Sequence[Any]) -> None:
+    """Refuse columns of a lazy frame that are not numbers."""
+    wrong = [
+        _Column(name, f"values of type {shown(str(dtype), _LONGEST)}", str(dtype))
+        for name, dtype in zip(names, dtypes, strict=True)
+        if number_type(dtype) is None
+    ]
+    _refuse(wrong, "X.drop({})")
 
 
 def number_type(dtype: Any) -> np.dtype[Any] | None:
@@ -129,7 +145,6 @@ def arrow_values(table: Any) -> NDArray[Any]:
     """Return the columns of an Arrow table side by side, NaN where nothing is stored."""
     import pyarrow as pa
 
-    check_distinct(table.schema.names)
     wrong, columns = [], []
     for name, column in zip(table.schema.names, table.columns, strict=True):
         kind = column.type

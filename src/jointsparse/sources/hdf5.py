@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jointsparse.io.errors import reading, shown, table_error
+from jointsparse.io.annotated import AnnotatedFile, DenseRows
+from jointsparse.io.layout import Layout
 from jointsparse.io.versions import Versions
+from jointsparse.sources.annotated import AnnotatedSource
+from jointsparse.sources.base import Source
 from jointsparse.sources.stored import ChunkedSource
 
 SUFFIXES = (".h5", ".hdf5", ".he5")
 
 
-def open_hdf5(path: Path, choose: Any) -> ChunkedSource:
+def open_hdf5(path: Path, layout: Layout) -> Source:
     """Open a matrix in an HDF5 file.
 
     Links to other files are not followed, and matrices made of parts of other files are refused:
@@ -22,31 +25,13 @@ def open_hdf5(path: Path, choose: Any) -> ChunkedSource:
     ----------
     path : Path
         The file.
-    choose : callable
-        ``choose(names)`` says which matrix to take.
+    layout : Layout
+        Which matrix, and what goes along with the samples.
     """
-    try:
-        import h5py
-    except ImportError:
-        raise table_error(path, "needs h5py: pip install 'jointsparse[hdf5]'.") from None
-    found: list[str] = []
-    versions = Versions([path])
-
-    def note(name: str, item: Any) -> None:
-        if len(getattr(item, "shape", None) or ()) == 2:
-            found.append(name)
-
-    with reading(path):
-        file = h5py.File(path, "r")
-        file.visititems(note)
-        stored = file[choose(found)]
-        if stored.is_virtual or stored.external:
-            raise table_error(
-                path,
-                f"keeps the numbers of {shown(stored.name)} in other files; copy them into one "
-                "file first, for example with h5repack.",
-            )
-        return ChunkedSource(stored, str(path), versions)
+    opened = AnnotatedFile(path, layout)
+    if opened.names is None and isinstance(opened.matrix, DenseRows):
+        return ChunkedSource(opened.matrix.dataset, str(path), opened.versions)
+    return AnnotatedSource(opened, layout)
 
 
 def source_of_dataset(dataset: Any) -> ChunkedSource:

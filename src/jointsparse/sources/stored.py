@@ -65,6 +65,10 @@ class ChunkedSource(Source):
         block = self._read((slice(None), slice(first, stop)))
         return block if block.shape[1] == len(features) else block[:, features - first]
 
+    def read_rows(self, first: int, stop: int) -> Block:
+        """Return some consecutive rows."""
+        return self._read(slice(first, stop))
+
     def _read(self, part: Any) -> Block:
         """Return a part, all of it from the files that were opened."""
         self._check()

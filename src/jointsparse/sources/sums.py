@@ -73,7 +73,7 @@ class Sums:
         if block.shape[0] == 0:
             return
         if sp.issparse(block):
-            self._merge(*sparse_sums(block, start))
+            self._add_sparse(block, start)
             return
         rows = np.empty(block.shape, order="F" if block.flags.f_contiguous else "C")
         mean = self.mean
@@ -92,6 +92,31 @@ class Sums:
         self.scatter = dsyr(-(m * m) / (self.n + m), deviation, a=self.scatter, overwrite_a=1)
         self.n += m
         self.mean = self.mean + deviation * (m / self.n)
+
+    def _add_sparse(self, block: Any, start: int) -> None:
+        """Take more rows in that stay sparse: strip by strip, upper triangle only.
+
+        With R the rows, μ their mean and μ₀ that of the rows before, of which there are n₀, the
+        scatter matrix grows by RᵀR − nμμᵀ + n₀n/(n₀ + n)(μ − μ₀)(μ − μ₀)ᵀ. A column without zeros
+        is centred first; the diagonal is summed up by itself, without cancellation.
+        """
+        check_sparse_finite(block, start)
+        values = block.astype(np.float64)
+        n = block.shape[0]
+        mean = np.asarray(values.sum(axis=0)).ravel() / n
+        shift, total = mean - self.mean, self.n + n
+        share = self.n * n / total
+        diagonal = np.diagonal(self.scatter) + squared_deviations(block, mean) + share * shift**2
+        centred, rest = without_offsets(values, mean)
+        columns = centred.tocsc()
+        for part in slices(mean.size):
+            products = columns[:, : part.stop].T @ columns[:, part]
+            self.scatter[: part.stop, part] += products.toarray()
+        self.scatter = dsyr(-n, rest, a=self.scatter, overwrite_a=1)
+        self.scatter = dsyr(share, shift, a=self.scatter, overwrite_a=1)
+        np.fill_diagonal(self.scatter, diagonal)
+        self.mean = self.mean + shift * (n / total)
+        self.n = total
 
     def _merge(self, n: int, mean: FloatArray, scatter: FloatArray) -> None:
         """Chan, Golub and LeVeque's update, in place: no difference of large numbers."""
@@ -138,21 +163,13 @@ def check_finite(sums: FloatArray, block: Block, start: int) -> None:
             raise NotFiniteError(start + part.start + first[0], first[1], float(values[first]))
 
 
-def sparse_sums(block: Any, start: int = 0) -> tuple[int, FloatArray, FloatArray]:
-    """Return count, mean and scatter matrix of a sparse block, which stays sparse."""
-    values = block.astype(np.float64)
-    if not np.isfinite(values.data).all():
-        found = values.tocoo()
-        at = int(np.flatnonzero(~np.isfinite(found.data))[0])
-        raise NotFiniteError(start + int(found.row[at]), int(found.col[at]), float(found.data[at]))
-    n = block.shape[0]
-    mean = np.asarray(values.sum(axis=0)).ravel() / n
-    centred, rest = without_offsets(values, mean)
-    scatter = np.asarray((centred.T @ centred).todense())
-    scatter -= n * np.outer(rest, rest)
-    # The diagonal decides which features are constant, so it must not suffer from cancellation.
-    np.fill_diagonal(scatter, squared_deviations(block, mean))
-    return n, mean, scatter
+def check_sparse_finite(block: Any, start: int) -> None:
+    """Refuse a sparse block with an entry that is missing or infinite, saying which one."""
+    if np.isfinite(block.data).all():
+        return
+    found = block.tocoo()
+    at = int(np.flatnonzero(~np.isfinite(found.data))[0])
+    raise NotFiniteError(start + int(found.row[at]), int(found.col[at]), float(found.data[at]))
 
 
 def squared_deviations(block: Block, mean: FloatArray) -> FloatArray:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from jointsparse.io import StrPath, atomic_path, check_writable_format
-from jointsparse.io.arrow import is_numeric
 from jointsparse.io.errors import table_error
 from jointsparse.io.formats import DELIMITERS, formula_safe, kind_of, open_output
+from jointsparse.io.roles import is_number
 from jointsparse.sources.arrow import ArrowSource
 from jointsparse.sources.base import Block, Source
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def write_source(path: StrPath, source: Source) -> None:
+def write_source(path: StrPath, source: Source, beside: Source | None = None) -> None:
     """Write all samples, never more than a block of them in memory.
 
     Parameters
@@ -29,6 +29,9 @@ def write_source(path: StrPath, source: Source) -> None:
         A Parquet, Arrow, CSV or TSV (also .gz) file, or .npy where the number of rows is known.
     source : Source
         Samples; columns without a name are called x1, x2, ….
+    beside : Source or None
+        Where IDs and labels come from, which are written before and behind the samples, except to
+        .npy; None is the same source.
     """
     check_streamed_format(path)
     if kind_of(Path(path)) == "npy":
@@ -38,7 +41,28 @@ def write_source(path: StrPath, source: Source) -> None:
     if names is None:
         width = len(str(source.n_features))
         names = np.array([f"x{j:0{width}d}" for j in range(1, source.n_features + 1)])
-    _write_batches(path, (_batch(block, names) for block in source.blocks()))
+    beside = beside or source
+    before = {name: beside.aside(name) for name in beside.ids}
+    behind = {name: beside.aside(name) for name in beside.labels}
+    _write_batches(path, _with_aside(source, names, before, behind))
+
+
+def _with_aside(
+    source: Source, names: Any, before: dict[str, Any], behind: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the samples with what goes along with them."""
+    import pyarrow as pa
+
+    start = 0
+    every = [*before, *names, *behind]
+    for block in source.blocks():
+        part = slice(start, start + block.shape[0])
+        dense = block if isinstance(block, np.ndarray) else block.toarray()  # one block
+        columns = [pa.array(column[part]) for column in before.values()]
+        columns += [pa.array(np.ascontiguousarray(column)) for column in dense.T]
+        columns += [pa.array(column[part]) for column in behind.values()]
+        yield pa.RecordBatch.from_arrays(columns, names=every)
+        start = part.stop
 
 
 def write_columns(
@@ -47,7 +71,7 @@ def write_columns(
     columns: Sequence[str],
     change: Callable[[Block], Block] | None = None,
 ) -> None:
-    """Write some columns of a table as they are in its files, and its labels behind them.
+    """Write some columns of a table as they are in its files, between its IDs and its labels.
 
     Parameters
     ----------
@@ -61,11 +85,11 @@ def write_columns(
         What is done to the values first, block by block, such as filling what is missing.
     """
     check_streamed_format(path)
-    labels = [] if table.label is None else [table.label]
     rows = max(1, table.block_entries() // table.n_features)
-    batches = table.batches([*columns, *labels], rows)
+    batches = table.batches([*table.ids, *columns, *table.labels], rows)
     if change is not None:
-        batches = (_changed(batch, len(columns), change) for batch in batches)
+        part = slice(len(table.ids), len(table.ids) + len(columns))
+        batches = (_changed(batch, part, change) for batch in batches)
     _write_batches(path, batches)
 
 
@@ -80,24 +104,20 @@ def check_streamed_format(path: StrPath) -> None:
         )
 
 
-def _batch(block: Block, names: Any) -> pa.RecordBatch:
+def _changed(
+    batch: pa.RecordBatch, part: slice, change: Callable[[Block], Block]
+) -> pa.RecordBatch:
+    """Return a batch with some of its columns changed where they are missing."""
     import pyarrow as pa
 
-    dense = block if isinstance(block, np.ndarray) else block.toarray()  # one block, not the whole
-    columns = [pa.array(np.ascontiguousarray(column)) for column in dense.T]
-    return pa.RecordBatch.from_arrays(columns, names=list(names))
-
-
-def _changed(batch: pa.RecordBatch, count: int, change: Callable[[Block], Block]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    values = [column.to_numpy(zero_copy_only=False) for column in batch.columns[:count]]
+    values = [column.to_numpy(zero_copy_only=False) for column in batch.columns[part]]
     changed = change(np.stack([column.astype(np.float64) for column in values], axis=1))
-    columns = [
-        pa.array(new) if old.null_count or (is_numeric(old) and np.isnan(value).any()) else old
-        for new, old, value in zip(changed.T, batch.columns, values, strict=False)
+    columns = list(batch.columns)
+    columns[part] = [
+        pa.array(new) if old.null_count or (is_number(old) and np.isnan(value).any()) else old
+        for new, old, value in zip(changed.T, batch.columns[part], values, strict=True)
     ]
-    return pa.RecordBatch.from_arrays([*columns, *batch.columns[count:]], names=batch.schema.names)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _write_batches(path: StrPath, batches: Iterator[pa.RecordBatch]) -> None:
@@ -135,7 +155,7 @@ def _guarded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
     columns = []
     for column in batch.columns:
-        if not is_numeric(column) and pa.types.is_string(column.type):
+        if not is_number(column) and pa.types.is_string(column.type):
             cells = (cell.as_py() for cell in column)
             column = pa.array(
                 [None if cell is None else formula_safe(cell) for cell in cells], pa.string()
