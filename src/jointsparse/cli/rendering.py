@@ -148,13 +148,13 @@ def extremes_in_words(selection: Selection) -> dict[str, str]:
     report = selection.report
     if report is None or report.extremes is None or not report.extremes_matter:
         return {}
-    from jointsparse.extremes import ADVICE_SAMPLES
+    from jointsparse.extremes import BELONGS
 
     found = report.extremes
     advice = "--transform rank makes them comparable"
     if selection.transform is None and _logarithms_exist(selection, found.columns):
         advice = "--transform log1p or rank makes them comparable"
-    advice_samples = ADVICE_SAMPLES
+    advice_samples = BELONGS
     if selection.step is None:
         advice += ", and --robust cells leaves such values out"
         advice_samples += ", or try --robust samples"
