@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jointsparse.cli import constraining, fitting, proving
+from jointsparse.cli import constraining, fitting, proving, robustness
 from jointsparse.cli.arguments import find_method, parse_features
-from jointsparse.cli.compare_progress import CompareProgress, announce, without_slow
+from jointsparse.cli.compare_progress import CompareProgress, in_time
 from jointsparse.cli.console import (
     Glyphs,
     error_console,
@@ -30,6 +30,7 @@ from jointsparse.cli.options import (
     ImputeOption,
     JsonOption,
     QuietOption,
+    RobustOption,
     ScaleOption,
     TransformOption,
 )
@@ -71,6 +72,7 @@ class CompareOptions(constraining.ConstraintOptions, TableOptions):
     ] = None
     scale: ScaleOption = Scale.STANDARD
     transform: TransformOption = None
+    robust: RobustOption = None
     impute: ImputeOption = None
     subsamples: Annotated[
         int,
@@ -124,13 +126,15 @@ def compare(options: CompareOptions) -> None:
         [options.data, *options.constraint_files],
     )
     table = fitting.load_table(options.data, options.layout(), options.impute)
-    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
+    values, scaling, _ = robustness.prepare(
+        table, options.data, options.transform, options.scale, options.robust
+    )
     proving.check_memory(options.prove, values, None)
     constraints = constraining.constraints_of(options, table)
     wanted = _count(count, table, values, constraints)
     constraining.check_count(constraints, wanted)
     estimators = {name: constraining.constrained(one, constraints) for name, one in methods.items()}
-    estimators = _in_time(estimators, values, table, options)
+    estimators = in_time(estimators, values, table, options)
     found, held = _compared(options, estimators, table, values, wanted, constraints)
     table.notes.extend(constraining.notes(held, one_set=False))
     found = replace(found, notes=tuple(table.notes))
@@ -184,27 +188,6 @@ def _compared(
     except ValueError as error:
         raise told(error, time_limit="--prove") from error
     return _in_options(found), constraining.record(constraints, table.names, None, prices)
-
-
-def _in_time(
-    estimators: dict[str, Any], values: Any, table: "Table", options: CompareOptions
-) -> dict[str, Any]:
-    """Say how long the methods will take; leave out the slow ones, where that was asked for."""
-    from jointsparse.model_selection.timing import estimated_seconds
-
-    try:
-        estimates = estimated_seconds(
-            estimators, values, n_subsamples=options.subsamples, random_state=options.seed
-        )
-    except ValueError:
-        return estimators  # what is wrong with the samples is said by the comparison
-    if options.skip_slow:
-        estimators, notes = without_slow(estimators, estimates)
-        table.notes.extend(notes)
-        estimates = {name: seconds for name, seconds in estimates.items() if name in estimators}
-    if not options.quiet:
-        announce(estimates)
-    return estimators
 
 
 def _in_options(found: "Comparison") -> "Comparison":
