@@ -364,7 +364,7 @@ def take_in(
         shown = reading_progress(error_console(), source, rows_of(source))
     try:
         with shown as watched:
-            table, values = _taken_in(watched, reading, how)
+            table, values = _taken_in(watched, reading, how, how.weighing.of_source(source))
     except NotFiniteError as error:
         raise told(not_finite(source, error)) from error
     except (TableError, OSError) as error:
@@ -383,7 +383,7 @@ def take_in(
 
 
 def _taken_in(
-    source: "Source", reading: "Reading", how: Preparation
+    source: "Source", reading: "Reading", how: Preparation, given: dict[str, Any]
 ) -> "tuple[StreamedTable, Any]":
     import numpy as np
 
@@ -403,7 +403,6 @@ def _taken_in(
             table.filling, source = filled.means, filled.source
     if how.transform is Transform.LOG1P:
         source = Log1pSource(source)
-    given = how.weighing.of_source(table.source)
     source, notes = weighed_source(source, given, reading)
     table.notes.extend(notes)
     passes = "once" if how.impute is None else "twice"
