@@ -147,7 +147,7 @@ def test_missing_values(folder, tmp_path):
     assert invoke(*arguments).exit_code == 0  # nothing that is kept is missing
     values[5, table.names.index(kept[1])] = np.nan
     changed(folder, "holed.csv", values=values)
-    assert_refused(invoke(*arguments), f"missing values in 1 column ({kept[1]})", "--impute")
+    assert_refused(invoke(*arguments), f"missing values in 1 column ({kept[1]})", "--missing")
     # A model that was fitted with --impute fills them with what it learned.
     model = tmp_path / "filling.skops"
     chosen = ("--features", 12, "--impute", "median", "--save", model)

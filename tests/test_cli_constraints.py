@@ -1,4 +1,4 @@
-"""``select --include --exclude``: features that must, or must not, be kept."""
+"""Constraints on the command line: what must be kept, prices, groups, for every method."""
 
 import html
 import json
@@ -74,8 +74,11 @@ def test_several_of_each(table):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--method", "greedy", "--exclude", "gene1"], "--exclude is for --method subset; greedy"),
-        (["--include", "gene1"], "--include is for --method subset; spca-psd"),
+        ([*SUBSET, "--include", "zz*"], "--include: no feature of the table is like 'zz*'"),
+        ([*SUBSET, "--budget", 3], "--budget goes with --costs: give both"),
+        ([*SUBSET, "--max-per-group", 3], "--max-per-group goes with --groups FILE: give both"),
+        ([*SUBSET, "--whole-groups", "*"], "--whole-groups goes with --groups FILE: give both"),
+        ([*SUBSET, "--param", "constraints=1"], "constraints have options of their own"),
         ([*SUBSET, "--include", "gene11"], "no feature 'gene11'; did you mean 'gene1'?"),
         ([*SUBSET, "--exclude", "zzz"], "--exclude: the table has no feature 'zzz'.\n"),
         ([*SUBSET, "--include", "gene1", "--exclude", "gene1"], "in both --include and --exclude"),
@@ -91,3 +94,174 @@ def test_several_of_each(table):
 )
 def test_what_cannot_be_is_refused(table, arguments, message):
     assert message in invoke("select", table[0], *arguments, status=2)
+
+
+@pytest.fixture(name="files")
+def files_of(tmp_path):
+    costs, groups = tmp_path / "costs.csv", tmp_path / "groups.csv"
+    costs.write_text("feature,cost\n" + "".join(f"gene{j},{1 + j % 3}\n" for j in range(7)))
+    groups.write_text("\n".join(f"gene{j};{'abc'[j // 3]}" for j in range(8)))
+    return costs, groups
+
+
+METHODS = ["greedy", "spca-psd", "jspca", "laplacian-score", "subset"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_keeps_to_every_option(table, files, method):
+    costs, groups = files
+    limits = ["--include", "gene[7]", "--exclude", "gene0", "--costs", costs, "--budget", 5]
+    limits += ["--groups", groups, "--max-per-group", "b=1", "--whole-groups", "a"]
+    record = json.loads(
+        invoke("select", table[0], "--method", method, "--features", 4, *limits, "--json")
+    )
+    kept = {int(name[4:]) for name in record["kept"]}
+    assert 7 in kept
+    assert not kept & {0, 1, 2}  # a whole group goes with one of its features
+    assert len(kept & {3, 4, 5}) <= 1
+    spent = sum(1 + j % 3 for j in kept if j != 7)
+    assert spent <= 5
+    held = record["constraints"]
+    assert held["cost"] == spent
+    assert held["budget"] == 5
+    assert held["include"] == ["gene7"]
+    assert held["without_cost"] == 1
+    assert held["max_per_group"] == {"b": 1}
+    assert held["prices"] == []
+    notes = " ".join(record["notes"])
+    assert f"the kept features cost {spent} of the budget of 5" in notes
+    assert "1 feature without a cost counts as free" in notes
+    assert "of each group at most so many are kept: 1 of 'b'" in notes
+    assert "kept as a whole or not at all: 'a'" in notes
+    assert "--prove SECONDS tells what the constraints cost" in notes
+
+
+def test_prices_are_those_of_enumeration_everywhere(table, files, tmp_path):
+    path, Z = table
+    page = tmp_path / "page.html"
+    limits = ["--include", "gene5", "--groups", files[1], "--max-per-group", 1, "--prove", 10]
+    asked = ["select", path, "--method", "greedy", "--features", 3, *limits]
+    record = json.loads(invoke(*asked, "--json", "--report", page, "--path-points", 0))
+    sets = list(combinations(range(8), 3))
+    groups = [j // 3 for j in range(8)]
+    capped = [s for s in sets if len({groups[j] for j in s}) == 3]
+    values = {s: value_of(Z, s) for s in sets}
+    with_both = max(values[s] for s in capped if 5 in s)
+    expected = [
+        ("keeping 'gene5'", max(values[s] for s in capped)),
+        ("allowing at most 1 of each group", max(values[s] for s in sets if 5 in s)),
+        ("all constraints together", max(values.values())),
+    ]
+    prices = record["constraints"]["prices"]
+    assert [price["constraint"] for price in prices] == [words for words, _ in expected]
+    for price, (_, best) in zip(prices, expected, strict=True):
+        assert price["at_least"] <= best - with_both + 1e-9
+        assert price["at_most"] >= best - with_both - 1e-9
+        assert price["at_most"] - price["at_least"] < 1e-6
+        assert price["words"] in record["notes"]
+        assert price["words"] in html.unescape(page.read_text("utf-8"))
+    assert "that keep to the constraints" in record["set"]["words"]
+    plain = " ".join(invoke(*asked).split())
+    assert prices[0]["words"] in plain
+
+
+def test_compare_holds_all_methods_to_them(table, files, tmp_path):
+    limits = ["--include", "gene7", "--exclude", "gene0", "--costs", files[0], "--budget", 5]
+    asked = ["compare", table[0], "--methods", "greedy,jspca,subset", "--subsamples", 2]
+    page, again = tmp_path / "page.html", tmp_path / "again.html"
+    asked_all = [*asked, "--features", 3, *limits, "--prove", 5, "--report", page, "--json"]
+    record = json.loads(invoke(*asked_all))
+    run = tmp_path / "run.json"
+    run.write_text(json.dumps(record))
+    invoke("report", run, "--output", again)
+    words = record["constraints"]["prices"][0]["words"]
+    for written in (page, again):
+        assert words[1:] in html.unescape(written.read_text("utf-8"))
+    for method in record["methods"]:
+        assert method["error"] is None
+        assert "gene7" in method["kept"]
+        assert "gene0" not in method["kept"]
+        assert method["set_value"] <= record["set"]["bound"] + 1e-12
+    assert record["set"]["constrained"]
+    assert record["constraints"]["prices"]
+    assert "the kept features of each method cost at most 5" in record["notes"]
+    # And the count that new samples call for.
+    record = json.loads(invoke(*asked, *limits, "--json"))
+    assert record["n_kept"] >= 1
+    refused = invoke(*asked, "--features", 1, "--include", "gene1", "--include", "gene2", status=2)
+    assert "--include names 2 features, more than --features 1" in refused
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "feature,cost\ngene11,2\n",
+            "row 2: the table has no feature 'gene11'; did you mean 'gene1'",
+        ),
+        ("gene1,x\n", "row 1: the cost of 'gene1' is 'x', which is not a number of at least 0"),
+        ("gene1,-2\n", "row 1: the cost of 'gene1' is '-2', which is not a number of at least 0"),
+        ("gene1,2\n\ngene1,3\n", "row 3: 'gene1' has a cost in row 1 already"),
+        ("gene1,2\ngene2\n", "row 2 has 1 cell; it takes two, a feature and its cost"),
+        ("feature,cost\n", "has no cost of any feature"),
+        (None, "costs.csv does not exist"),
+        ('gene1,"2\n' + "x" * 200_000, "field larger than field limit"),
+        (b"\xff\xfe\x00", "is not text in UTF-8"),
+        ("".join(f"gene{j},9\n" for j in range(8)), "costs 9, more than the budget of 3"),
+    ],
+)
+def test_a_file_of_costs_that_is_wrong_is_refused_where_it_is(table, tmp_path, text, message):
+    path = tmp_path / "costs.csv"
+    if text is not None:
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    asked = ["select", table[0], "--costs", path, "--budget", 3]
+    assert message in " ".join(invoke(*asked, status=2).split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--max-per-group", "x"], "--max-per-group takes a whole number or NAME=2, not 'x'"),
+        (["--max-per-group", "z=1"], "--max-per-group: no feature is in the group 'z'"),
+        (
+            ["--max-per-group", "1", "--max-per-group", "2"],
+            "one number is for all groups; name them",
+        ),
+        (["--whole-groups", "z*"], "--whole-groups: no feature is in a group 'z*'"),
+        ([], "--groups goes with --max-per-group or --whole-groups: give one of them"),
+        (
+            ["--whole-groups", "*", "--max-per-group", "1"],
+            "chosen as a whole, so --max-per-group has nothing to limit",
+        ),
+        (
+            ["--max-per-group", "1", "--budget", "-1", "--costs", "x"],
+            "--budget: -1 is not a number",
+        ),
+    ],
+)
+def test_groups_that_are_wrong_are_refused(table, files, arguments, message):
+    asked = ["select", table[0], "--groups", files[1], *arguments]
+    assert message in " ".join(invoke(*asked, status=2).split())
+
+
+def test_no_result_replaces_a_file_of_constraints(table, files):
+    asked = ["select", table[0], "--costs", files[0], "--budget", 9, "--ranking", files[0]]
+    invoke(*asked, status=2)
+    assert files[0].read_text().startswith("feature,cost")
+
+
+def test_a_folder_and_a_giant_are_no_files_of_costs(table, tmp_path, monkeypatch):
+    asked = ["select", table[0], "--budget", 3, "--costs"]
+    assert "is no file" in invoke(*asked, tmp_path, status=2)
+    path = tmp_path / "costs.csv"
+    path.write_text("gene1,2\n")
+    monkeypatch.setattr("jointsparse.cli.constraint_files.LARGEST", 3)
+    assert "too large" in " ".join(invoke(*asked, path, status=2).split())
+
+
+def test_constraints_are_in_the_saved_model(table, files, tmp_path):
+    model, kept = tmp_path / "model.skops", tmp_path / "kept.csv"
+    limits = ["--costs", files[0], "--budget", 3, "--groups", files[1], "--whole-groups", "a"]
+    invoke("select", table[0], "--method", "greedy", "--features", 3, *limits, "--save", model)
+    invoke("transform", model, table[0], "--output", kept)
+    assert kept.exists()

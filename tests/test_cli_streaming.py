@@ -147,7 +147,7 @@ def test_missing_values(big, tmp_path):
     path, column = with_holes(big, np.nan)
     options = (path, "--label", "who", "--memory", LITTLE)
     assert "missing value in column c3, data row 18" in refused(*options)
-    assert "medians need all samples at once: use --impute mean" in refused(
+    assert "medians need all samples at once: use --missing mean" in refused(
         *options, "--impute", "median"
     )
     out = tmp_path / "filled.parquet"

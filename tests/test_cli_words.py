@@ -128,7 +128,7 @@ def test_the_pattern_finds_what_it_is_for():
     [
         ("AWSPCA needs them", "aw-spca-psd needs them"),
         ("SelectFeatures: only 3", "only 3"),
-        ('fill it with impute="mean"', "fill it with --impute mean"),
+        ('fill it with impute="mean"', "fill it with --missing mean"),
         ("leave them out with drop_text=True, or", "leave them out with --drop-text, or"),
         ("keep it aside with label='who'.", "keep it aside with --label who."),
         ('allow more with memory="2GB", or', "allow more with --memory 2GB, or"),

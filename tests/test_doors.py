@@ -557,7 +557,7 @@ def test_errors_of_the_library_speak_of_parameters_and_the_command_line_of_optio
             [path, "--label", "x"],
             "for --label; ",
         ),
-        (lambda: read_table(holes), "impute='median'", [holes], "--impute median"),
+        (lambda: read_table(holes), "impute='median'", [holes], "--missing median"),
         (
             lambda: open_source(parquet),
             "in data row 4 of column kind.*with drop='kind'",
@@ -568,7 +568,7 @@ def test_errors_of_the_library_speak_of_parameters_and_the_command_line_of_optio
             lambda: Moments.from_data(tmp_path / "holes.npy"),
             "column number 1, data row 2; fill it, or drop the row",
             [tmp_path / "holes.npy", "--memory", "40kB"],
-            "data row 2; fill it, for example by --impute mean",
+            "data row 2; fill it, for example by --missing mean",
         ),
     ]
     for python, words, arguments, options in cases:
@@ -598,7 +598,7 @@ def test_no_other_sentence_of_the_library_names_an_option():
             found.add(part.as_posix())
     assert found == {
         *("io/annotated.py", "io/matrix.py", "io/reading.py", "io/reshaping.py", "io/roles.py"),
-        *("io/table.py", "sources/arrow.py"),
+        *("io/table.py", "robust/learning.py", "sources/arrow.py"),
         *("sources/logarithms.py", "sources/refusals.py"),
     }
 

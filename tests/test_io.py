@@ -237,7 +237,7 @@ def test_date_labels(tmp_path):
 @pytest.mark.parametrize("marker", ["", "NA", "NaN", "nan", "null", "NULL", "N/A", "?", " NA"])
 def test_missing_markers(tmp_path, marker):
     path = csv_file(tmp_path, f"a,b\n1,2\n{marker},3\n6,4\n9,5\n")
-    refused(path, "1 missing value in 1 column (a)", "impute='median'", "--impute median")
+    refused(path, "1 missing value in 1 column (a)", "impute='median'", "--missing median")
     table = read_table(path, impute="median")
     np.testing.assert_array_equal(table.values[:, 0], [1, 6, 6, 9])
     assert table.notes == ["imputed 1 missing value in 1 column by the median"]

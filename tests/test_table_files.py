@@ -315,8 +315,9 @@ def test_missing_values_of_sparse_files_are_filled_in_blocks(tmp_path, monkeypat
 
 
 def test_columns_of_a_category_and_other_groups():
-    from jointsparse import Constraints
     from jointsparse.cli.categories import keep_together
+
+    from jointsparse import Constraints
     from jointsparse.cli.errors import CommandError
     from jointsparse.io import Table
 

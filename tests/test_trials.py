@@ -258,3 +258,23 @@ def test_sizes_grow_by_half_and_end_with_the_last(most):
     assert sizes[-1] == most
     assert np.all(np.diff(sizes) > 0)
     assert np.all(sizes[1:] <= 2 * sizes[:-1])
+
+
+def test_a_number_that_is_asked_for_is_the_number_that_is_judged():
+    """Also where fewer features account for nearly all of the target."""
+    X = one_factor(members=40)
+    selector = GreedySelector(n_features_to_select=25).fit(X)
+    cut = selector._cut(Moments.from_data(X))
+    assert [picked.order.size for picked in cut.picked] == [25] * 3
+    open_count = GreedySelector(n_features_to_select="auto")._cut(Moments.from_data(X))
+    assert all(picked.order.size != 25 for picked in open_count.picked)
+
+
+def test_sizes_beyond_what_covers_the_predictable_are_not_judged():
+    X = one_factor(members=40)
+    moments = Moments.from_data(X)
+    trials_of = Trials(moments, GreedySelector(n_features_to_select="auto")._cut(moments))
+    curve = trials_of.curve()
+    assert curve.coverage[-1] >= trials.COVERED
+    assert (curve.coverage[:-1] < trials.COVERED).all()
+    assert curve.sizes[-1] < max(order.size for order in trials_of.orders)

@@ -69,7 +69,9 @@ def errors_raised(array: Array) -> Iterator[None]:
         yield
 
 
-def checked_samples(X: Array, *, n_features: int | None = None, min_samples: int = 1) -> Array:
+def checked_samples(
+    X: Array, *, n_features: int | None = None, min_samples: int = 1, missing: bool = False
+) -> Array:
     """Return samples on a device, cut off from gradients, or say what is wrong with them.
 
     Parameters
@@ -80,6 +82,8 @@ def checked_samples(X: Array, *, n_features: int | None = None, min_samples: int
         Number of columns expected.
     min_samples : int
         Number of rows needed.
+    missing : bool
+        Whether values may be missing (NaN).
     """
     if is_torch_array(X):
         X = X.detach() if X.requires_grad else X  # the same object where possible
@@ -101,11 +105,17 @@ def checked_samples(X: Array, *, n_features: int | None = None, min_samples: int
         )
     if n_features is not None and X.shape[1] != n_features:
         raise ValueError(f"X has {X.shape[1]} features, but {n_features} were seen in fit")
-    _check_numbers(X)
+    _check_numbers(X, missing=missing)
     return X
 
 
-def _check_numbers(X: Array) -> None:
+def kept_type(dtype: Any) -> np.dtype[Any]:
+    """Return float32 for samples of that type, on whatever device; float64 for all others."""
+    single = str(getattr(dtype, "name", dtype)).rpartition(".")[2] == "float32"
+    return np.dtype(np.float32 if single else np.float64)
+
+
+def _check_numbers(X: Array, *, missing: bool) -> None:
     xp = array_namespace(X)
     if not xp.isdtype(X.dtype, ("real floating", "integral", "bool")):
         raise ValueError(f"X must hold real numbers, not {X.dtype}")
@@ -119,7 +129,7 @@ def _check_numbers(X: Array) -> None:
     # One pass without a temporary array; only where it fails is the place looked for.
     if np.isfinite(float(xp.sum(X, dtype=xp.float64))):
         return
-    bad = xp.nonzero(~xp.isfinite(X))
+    bad = xp.nonzero(xp.isinf(X) if missing else ~xp.isfinite(X))
     if bad[0].shape[0]:
         raise ValueError(
             f"X contains NaN or infinity, {bad[0].shape[0]} times, the first in row "

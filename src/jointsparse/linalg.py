@@ -89,6 +89,19 @@ class Spectrum:
         values, rows = values[positive], rows[:, positive]
         return cls(values, transposed_times(rows / xp.sqrt(values * trace)), trace)
 
+    @classmethod
+    def of_sparse(cls, data: Any, mean: NDArray[Any], live: NDArray[np.bool_]) -> Spectrum:
+        """Decompose the scatter matrix of sparse samples, which stay sparse, by their products."""
+        rows, mean = without_offsets(data, mean)
+        rows = rows.astype(np.float64).multiply(live).tocsr()
+        mean = np.where(live, mean, 0.0)
+        shift = rows @ mean
+        gram = np.asarray((rows @ rows.T).todense())
+        gram -= shift[:, None] + shift - float(mean @ mean)
+        return cls.of_rows(
+            gram, lambda vectors: rows.T @ vectors - np.outer(mean, vectors.sum(axis=0))
+        )
+
     def on_host(self) -> Spectrum:
         """Return the same as NumPy arrays."""
         return Spectrum(to_host(self.values), to_host(self.vectors), self.trace)
@@ -347,3 +360,16 @@ def root_of_scatter(data: Array) -> Array:
     xp = array_namespace(data)
     values, vectors = eigh(double(data.T) @ double(data))
     return xp.sqrt(positive_part(values))[:, None] * vectors.T
+
+
+def scaled_columns(data: Any, factors: Array) -> Any:
+    """Return samples, wherever they are, with their features multiplied by factors."""
+    if sp.issparse(data):
+        return data @ sp.diags_array(factors)
+    if hasattr(data, "transposed_times"):
+        return data.scaled(factors)
+    here = like(factors, data)
+    single = array_namespace(data).float32
+    if data.dtype == single:  # and stays so
+        here = array_namespace(data).astype(here, single)
+    return data * here

@@ -18,10 +18,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import checked_samples, is_device_array, like, to_host
+from jointsparse.device import checked_samples, is_device_array, kept_type, to_host
 from jointsparse.device_moments import DeviceMoments
+from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
-from jointsparse.linalg import Spectrum, array_namespace, without_offsets
+from jointsparse.linalg import Spectrum, scaled_columns
+from jointsparse.preparation import Prepared, prepared, with_holes
+from jointsparse.robust import learning
 from jointsparse.semidefinite import Checked, checked_scatter
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
@@ -31,7 +34,6 @@ from jointsparse.sources.refusals import check_memory
 from jointsparse.sources.refusals import not_finite as not_finite
 from jointsparse.sources.sums import (
     NotFiniteError,
-    Sums,
     add_halves,
     add_sums,
     fold_halves,
@@ -39,10 +41,11 @@ from jointsparse.sources.sums import (
     mean_of,
     squares_around,
 )
+from jointsparse.sources.weighting import Batches
+from jointsparse.variance import LARGEST_VARIANCE
+from jointsparse.variance import check_variance as check_variance
 
 SOME = 64  # samples looked at before all are
-# Total variance beyond which sums of squares lose digits, or overflow, in double precision.
-SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-300, 1e300
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
 SINGLE_PRECISION = (1e-12, 1e12)  # mean squares between which single precision is safe
 
@@ -76,6 +79,12 @@ class Moments:
         are, float64 otherwise. Mean and scatter matrix are float64 in any case.
     repair_change : float
         How far ``repair`` moved the scatter matrix, as a share of its Frobenius norm; otherwise 0.
+    missing : MissingValues or None
+        What was missing, and what was done about it; None where nothing was.
+    batches : Batches or None
+        What lay between batches and was taken out; None without batches.
+    scale : {None, "standard", "robust"}
+        How a selector scaled the features.
 
     Examples
     --------
@@ -106,9 +115,12 @@ class Moments:
         self.mean = mean
         self.feature_names = feature_names
         self.halves = halves
-        self.dtype = _kept_type(getattr(data, "dtype", None))
+        self.dtype = kept_type(getattr(data, "dtype", None))
         self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
         self.labels: Any = None  # classes of the samples, for the methods that want them
+        self.missing: MissingValues | None = None
+        self.batches: Batches | None = None
+        self.scale: str | None = None
         known = scatter or (None, 0.0)
         self._scatter: FloatArray | None = known[0]
         self.repair_change = known[1]
@@ -224,22 +236,9 @@ class Moments:
             if self._device is not None:
                 return self._device.thin_spectrum.on_host()
             if sp.issparse(self._data):
-                return self._sparse_spectrum()
+                return Spectrum.of_sparse(self._data, self.mean, self.variances > 0)
             return Spectrum.thin(self.centred_data)
         return self.spectrum
-
-    def _sparse_spectrum(self) -> Spectrum:
-        """Return the spectrum by products with the samples, which stay sparse."""
-        live = self.variances > 0
-        rows, mean = without_offsets(self._data, self.mean)
-        rows = rows.astype(np.float64).multiply(live).tocsr()
-        mean = np.where(live, mean, 0.0)
-        shift = rows @ mean
-        gram = np.asarray((rows @ rows.T).todense())
-        gram -= shift[:, None] + shift - float(mean @ mean)
-        return Spectrum.of_rows(
-            gram, lambda vectors: rows.T @ vectors - np.outer(mean, vectors.sum(axis=0))
-        )
 
     @cached_property
     def centred_data(self) -> NDArray[Any]:
@@ -267,7 +266,15 @@ class Moments:
         return centred
 
     @classmethod
-    def from_data(cls, X: Any) -> Self:
+    def from_data(
+        cls,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        batch: Any = None,
+        missing: str = "error",
+        robust: str | None = None,
+    ) -> Self:
         """Compute the moments of samples.
 
         Parameters
@@ -276,7 +283,34 @@ class Moments:
             Samples, one per row. Never modified; sparse data are never made dense, and tensors of
             PyTorch and arrays of CuPy stay on their device. A source, or the path of a file or
             folder, is read once, block by block, and not kept.
+        sample_weight : array-like of shape (n_samples,) or None
+            Weights, at least 0. Whole numbers are counts: a sample of weight 2 is there twice, one
+            of weight 0 is not. Others are divided by their mean: only their ratios matter.
+        batch : array-like of shape (n_samples,) or None
+            Which samples were measured together: the scatter *within* batches is computed, and
+            ``batches`` tells what lay between them.
+        missing : {"error", "mean", "pairwise", "em"}, default="error"
+            Refuse missing values (NaN), replace them by the mean of their column, or estimate the
+            scatter matrix from what is there: from pairs, or by maximum likelihood. Of estimates
+            the samples are not kept, and ``n_samples`` is the number of complete samples that would
+            tell as much.
+        robust : {None, "samples", "cells"}, default=None
+            Bound what outliers can do first, as :class:`SpatialSign` or :class:`Wrap` does with
+            units="original"; with neither weights nor batches nor missing values.
         """
+        if sample_weight is not None or batch is not None or missing != "error":
+            learning.refuse_with_robust(robust, sample_weight=sample_weight, batch=batch)
+            options = {"sample_weight": sample_weight, "batch": batch, "missing": missing}
+            if is_device_array(X):
+                samples = checked_samples(X, missing=missing != "error")
+                return cls.of_prepared(prepared(samples, **options))
+            source = with_holes(X)
+            return cls.of_prepared(prepared(source, **options), source.feature_names)
+        if robust is not None:
+            X, how = learning.robust_samples(X, robust, comparable=False)
+            moments = cls.from_data(X)
+            moments.cache[learning.ROBUST] = how
+            return moments
         if is_device_array(X):
             device = DeviceMoments(checked_samples(X))
             moments = cls(device.n_samples, to_host(device.mean), data=device.data)
@@ -287,6 +321,25 @@ class Moments:
             return cls.from_source(source)
         n_samples, mean = mean_of(source)
         return cls(n_samples, mean, None, source.feature_names, data=source.array)
+
+    @classmethod
+    def of_prepared(cls, table: Prepared, feature_names: Any = None) -> Self:
+        """Take what weights, batches and missing values were made into."""
+        if table.estimate is None:
+            moments = cls.from_data(table.samples)
+        else:
+            moments = cls._of_estimate(table.estimate)
+        moments.missing, moments.batches = table.missing, table.batches
+        moments.feature_names = feature_names
+        return moments
+
+    @classmethod
+    def _of_estimate(cls, found: Estimate) -> Self:
+        halves = None
+        if found.halves is not None:
+            halves = (cls._of_estimate(found.halves[0]), cls._of_estimate(found.halves[1]))
+        scatter = Checked(found.scatter, found.told.repair_change)
+        return cls(found.told.n_samples, found.mean, scatter, halves=halves)
 
     @classmethod
     def from_source(cls, source: Source, *, offset: int = 0) -> Self:
@@ -307,11 +360,11 @@ class Moments:
         if halves is None:
             raise table_error(source.name, "has no rows.")
         whole = sum(halves[1:], start=halves[0])
-        one, other = (_of_sums(half, source.feature_names) for half in halves)
         names = source.feature_names
+        one, other = (Moments(h.n, h.mean, Checked(h.complete()), names) for h in halves)
         scatter = Checked(whole.complete())
         moments = cls(whole.n, whole.mean, scatter, names, halves=(one, other))
-        moments.dtype = _kept_type(source.dtype)
+        moments.dtype = kept_type(source.dtype)
         return moments
 
     @classmethod
@@ -362,6 +415,7 @@ class Moments:
         scatter = Checked(self.scatter + other.scatter + between)
         total = Moments(n, mean, scatter, self.feature_names, halves=halves)
         total.dtype = np.result_type(self.dtype, other.dtype)
+        total.cache |= learning.joined(self.cache, other.cache)
         return total
 
     def partial_fit(self, X: Any) -> Self:
@@ -373,16 +427,20 @@ class Moments:
             Samples with the same features. Not kept.
         """
         source = as_source(to_host(X) if is_device_array(X) else X)
+        source, how = learning.like_before(source, self.cache)
         known: Moments = self
         if self._device is not None:
             known = Moments.from_source(ArraySource(to_host(self._data)))
         elif self._data is not None:
             known = Moments.from_source(ArraySource(self._data))
-        total = known + Moments.from_source(source, offset=self.n_samples)
+        more = Moments.from_source(source, offset=self.n_samples)
+        more.cache |= how if known is self else {}
+        total = known + more
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.dtype = total.dtype
-        self.cache, self.labels = {}, None  # not emptied: moments with other labels share it
+        self.missing = self.batches = self.scale = None
+        self.cache, self.labels = how, None  # not emptied: moments with other labels share it
         cached_properties = ("variances", "spectrum", "thin_spectrum", "centred_data")
         for cached in (*cached_properties, "_mean_seems_small"):
             self.__dict__.pop(cached, None)
@@ -395,17 +453,14 @@ class Moments:
         halves = None
         if self.halves:
             halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
-        scatter = self._scatter
-        scaled = Moments(
-            self.n_samples,
-            self.mean * factors,
-            None if scatter is None else Checked(scatter * factors * factors[:, None]),
-            self.feature_names,
-            data=_times(self._data, factors),
-            halves=halves,
-        )
+        scatter, data = self._scatter, self._data
+        known = None if scatter is None else Checked(scatter * factors * factors[:, None])
+        data = None if data is None else scaled_columns(data, factors)
+        mean, names = self.mean * factors, self.feature_names
+        scaled = Moments(self.n_samples, mean, known, names, data=data, halves=halves)
         if hasattr(self._data, "transposed_times"):  # no pass over them for what is known
             scaled.__dict__["variances"] = self.variances * factors * factors
+        scaled.missing, scaled.batches = self.missing, self.batches
         return scaled
 
     @property
@@ -439,66 +494,3 @@ class Moments:
 
     def __repr__(self) -> str:
         return f"Moments(n_samples={self.n_samples}, n_features={self.n_features})"
-
-
-def check_variance(moments: Moments) -> None:
-    """Refuse samples that do not vary, or whose squares double precision cannot hold.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from jointsparse.moments import Moments, check_variance
-    >>> check_variance(Moments.from_data(np.array([[1.0], [2.0]]) * 1e-310))
-    Traceback (most recent call last):
-    ...
-    ValueError: the data are too small for double precision, near 1.5e-310, and the squares ...
-    """
-    # Means beyond these are enough to know: the squares themselves may have become 0 or infinite.
-    smallest, largest = np.sqrt([SMALLEST_VARIANCE, LARGEST_VARIANCE])
-    means = np.abs(moments.mean)
-    total = moments.total_variance
-    if not total <= LARGEST_VARIANCE or not np.all(means <= largest):
-        raise ValueError(
-            f"the data are too large for double precision, near {_size(means, total):.2g}, and the "
-            "squares of such numbers are infinite; divide them by a constant"
-        )
-    tiny = (means > 0) & (means < smallest)
-    if total < SMALLEST_VARIANCE and (total > 0 or np.any(tiny)):
-        raise ValueError(
-            f"the data are too small for double precision, near {_size(means[tiny], total):.2g}, "
-            "and the squares of such numbers are 0; multiply them by a constant"
-        )
-    if total == 0:
-        raise ValueError(
-            "every feature is constant: there is no variance to explain and nothing to select"
-        )
-
-
-def _size(means: FloatArray, total: float) -> float:
-    """Return how large the samples are, to say so."""
-    return max(float(np.max(means, initial=0.0)), float(np.sqrt(total)))
-
-
-def _kept_type(dtype: Any) -> np.dtype[Any]:
-    """Return float32 for samples of that type, on whatever device; float64 for all others."""
-    single = str(getattr(dtype, "name", dtype)).rpartition(".")[2] == "float32"
-    return np.dtype(np.float32 if single else np.float64)
-
-
-def _times(data: Any, factors: FloatArray) -> Any:
-    """Return samples with their features multiplied by factors."""
-    if data is None:
-        return None
-    if sp.issparse(data):
-        return data @ sp.diags_array(factors)
-    if hasattr(data, "transposed_times"):
-        return data.scaled(factors)
-    here = like(factors, data)
-    single = array_namespace(data).float32
-    if data.dtype == single:  # and stays so
-        here = array_namespace(data).astype(here, single)
-    return data * here
-
-
-def _of_sums(sums: Sums, feature_names: Any) -> Moments:
-    return Moments(sums.n, sums.mean, Checked(sums.complete()), feature_names)

@@ -108,6 +108,8 @@ class SelectionReport:
         Whether nothing is kept because the model's penalties removed every feature.
     extremes : Extremes or None
         Columns and samples that hold a few gross values; None where that is not known.
+    about : tuple of str
+        What was done to the samples before the fit: missing values, batches.
     """
 
     n_kept: int
@@ -127,6 +129,7 @@ class SelectionReport:
     found_again: FloatArray
     emptied: bool = False
     extremes: Extremes | None = None
+    about: tuple[str, ...] = ()
 
     @property
     def extremes_matter(self) -> bool:
@@ -137,8 +140,8 @@ class SelectionReport:
     def remarks(self) -> tuple[str, ...]:
         """What to know about the table beside the verdict, and what to do; usually nothing."""
         if self.extremes is None or not self.extremes_matter:
-            return ()
-        return tuple(self.extremes.sentences())
+            return self.about
+        return (*self.about, *self.extremes.sentences())
 
     @property
     def held_out(self) -> bool:

@@ -211,7 +211,7 @@ def choose_count(curve: Curve) -> int:
     """Return how many features to keep; 0 where no number of them predicts anything.
 
     The fewest that cover 90 % of what can be predicted, or that are within one standard error of
-    the best, whichever are fewer.
+    the best on the curve, whichever are fewer.
 
     Examples
     --------
@@ -290,14 +290,23 @@ class Trials:
             self.n_rows = sum(part.size for part in cut.parts)
 
     def curve(self) -> Curve:
-        """Judge the first pick, the first two, …: up to the longest order that was picked."""
+        """Judge the first pick, the first two, …: until 90 % of what can be predicted is covered.
+
+        Up to the longest order that was picked. Larger sets cost more to judge than all smaller
+        ones together, and none would be kept.
+        """
         sizes = sizes_up_to(max((order.size for order in self.orders), default=0))
-        found = [self._judged(int(size)) for size in steps("sizes", sizes.tolist())]
+        found, coverage = [], []
+        for size in steps("sizes", sizes.tolist()):
+            found.append(self._judged(size))
+            coverage.append(self._coverage(size, found[-1]))
+            if coverage[-1] >= COVERED:
+                break
         return Curve(
-            sizes,
+            sizes[: len(found)],
             np.array([total_of(judged).r2 for judged in found]),
             np.array([error_of(judged) for judged in found]),
-            np.array([self._coverage(int(h), j) for h, j in zip(sizes, found, strict=True)]),
+            np.array(coverage),
         )
 
     def worth(self, count: int) -> Worth:

@@ -140,3 +140,32 @@ def test_a_group_that_does_not_fit_is_not_in():
         search.run()
         assert search.proved
         assert set(search.best.features.tolist()) == expected
+
+
+def test_groups_are_exchanged_for_others():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((40, 3)) @ rng.standard_normal((3, 12))
+    X += 0.5 * rng.standard_normal((40, 12))
+    problem = problem_of_columns(X - X.mean(axis=0))
+    rules = Constraints(groups=[j // 3 for j in range(12)], whole_groups=True).resolve(12)
+    picked, better = greedy_set(problem, 6, rules), good_set(problem, 6, rules)
+    assert better.value > picked.value + 0.005
+    assert better.swaps
+    sets = ([j for unit in pair for j in unit] for pair in combinations(rules.units, 2))
+    assert better.value == pytest.approx(max(set_value(problem, some) for some in sets))
+
+
+def test_a_search_goes_on_where_it_stopped():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 18))
+    problem = problem_of_columns(X + rng.standard_normal((60, 18)))
+    rules = Constraints(groups=[j // 2 for j in range(18)], whole_groups=True).resolve(18)
+    whole, parts = search_for(problem, 8, rules), search_for(problem, 8, rules)
+    whole.run()
+    bounds = [parts.bound]
+    while not parts.finished:
+        parts.run(max_nodes=2)
+        bounds.append(parts.bound)
+    assert np.all(np.diff(bounds) <= 0)
+    assert (parts.nodes, parts.bound) == (whole.nodes, whole.bound)
+    assert whole.proved

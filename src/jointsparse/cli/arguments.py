@@ -10,6 +10,7 @@ from jointsparse.methods import registry
 from jointsparse.methods.registry import Method
 
 _FEATURE_COUNT = "n_features_to_select"
+_CONSTRAINTS = "constraints"
 _RULE = "rule"
 _COMPONENTS = "n_components"
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "none": None}
@@ -93,7 +94,7 @@ def default_parameters(method: Method) -> dict[str, Any]:
     """Return the parameters that ``select`` knows for a method, with their defaults."""
     parameters: dict[str, Any] = method.make().get_params()
     if method.kind == "components":
-        parameters |= {_FEATURE_COUNT: "auto", _RULE: "greedy"}
+        parameters |= {_FEATURE_COUNT: "auto", _RULE: "greedy", _CONSTRAINTS: None}
     return parameters
 
 
@@ -103,7 +104,7 @@ def parameters_of(estimator: Any) -> dict[str, Any]:
     wrapped = parameters.pop("estimator", None)
     if wrapped is None:
         return parameters
-    own = {name: parameters[name] for name in (_FEATURE_COUNT, _RULE)}
+    own = {name: parameters[name] for name in (_FEATURE_COUNT, _RULE, _CONSTRAINTS)}
     return {**wrapped.get_params(), **own}
 
 
@@ -125,6 +126,8 @@ def _add(
     method: Method,
     valid: dict[str, Any],
 ) -> None:
+    if name == _CONSTRAINTS:
+        raise CommandError("--param: constraints have options of their own, such as --include")
     if name not in valid:
         raise CommandError(
             f"{option}: {method.name} has no parameter {quoted(name)}; "

@@ -1,7 +1,7 @@
 """``jointsparse compare``: several methods side by side on one table."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jointsparse.cli import fitting, proving
+from jointsparse.cli import constraining, fitting, proving, robustness
 from jointsparse.cli.arguments import find_method, parse_features
-from jointsparse.cli.compare_progress import CompareProgress, announce, without_slow
+from jointsparse.cli.compare_progress import CompareProgress, in_time
 from jointsparse.cli.console import (
     Glyphs,
     error_console,
@@ -30,6 +30,7 @@ from jointsparse.cli.options import (
     ImputeOption,
     JsonOption,
     QuietOption,
+    RobustOption,
     ScaleOption,
     TransformOption,
 )
@@ -42,6 +43,7 @@ from jointsparse.text import counted, visible
 if TYPE_CHECKING:
     from jointsparse.io import Table
     from jointsparse.model_selection import Comparison, MethodResult
+    from jointsparse.solvers.subset.constraints import Constraints
 
 HELP = "Run several methods side by side: what each keeps, what that predicts, how they agree."
 QUICK = ("greedy", "spca-psd", "spca", "jspca", "spcafs", "laplacian-score")
@@ -51,7 +53,7 @@ _OVERLAP_CELLS = 7  # of a number in the table of overlaps, with the gap beside 
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(TableOptions):
+class CompareOptions(constraining.ConstraintOptions, TableOptions):
     """What ``jointsparse compare`` can be asked for."""
 
     data: DataArgument = None
@@ -70,6 +72,7 @@ class CompareOptions(TableOptions):
     ] = None
     scale: ScaleOption = Scale.STANDARD
     transform: TransformOption = None
+    robust: RobustOption = None
     impute: ImputeOption = None
     subsamples: Annotated[
         int,
@@ -106,10 +109,9 @@ class CompareOptions(TableOptions):
 
 def compare(options: CompareOptions) -> None:
     """Read, compare, write, print."""
-    from jointsparse.model_selection import compare_methods
-
     options = replace(options, data=spooled(options.data))
-    estimators = {name: find_method(name).make() for name in _names(options.methods)}
+    methods = {name: find_method(name) for name in _names(options.methods)}
+    constraining.check_constraints(options)
     if options.subsamples % 2:
         raise CommandError(f"--subsamples: {options.subsamples} is odd, but halves come in pairs")
     count = None if options.features is None else parse_features(options.features)
@@ -121,13 +123,50 @@ def compare(options: CompareOptions) -> None:
             Output("--figure", options.figure, Kind.FIGURE),
             Output("--report", options.report, Kind.PAGE),
         ],
-        [options.data],
+        [options.data, *options.constraint_files],
     )
     table = fitting.load_table(options.data, options.layout(), options.impute)
-    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
+    values, scaling, _ = robustness.prepare(
+        table, options.data, options.transform, options.scale, options.robust
+    )
     proving.check_memory(options.prove, values, None)
-    wanted = _count(count, table, values)
-    estimators = _in_time(estimators, values, table, options)
+    constraints = constraining.constraints_of(options, table)
+    wanted = _count(count, table, values, constraints)
+    constraining.check_count(constraints, wanted)
+    estimators = {name: constraining.constrained(one, constraints) for name, one in methods.items()}
+    estimators = in_time(estimators, values, table, options)
+    found, held = _compared(options, estimators, table, values, wanted, constraints)
+    table.notes.extend(constraining.notes(held, one_set=False))
+    found = replace(found, notes=tuple(table.notes))
+    for result in found.results:
+        for message in (*result.warnings, *([result.error] if result.error else [])):
+            print_warning(f"{result.name}: {message}")
+    with appear_together() as written:
+        _write(found, options.output, options.figure)
+        if options.report is not None:
+            _write_report(options.report, found, fitting.data_name(options.data), scaling)
+    with telling(written):
+        if options.as_json:
+            print_json(as_record(found, table, options, held))
+        elif not options.quiet:
+            console = output_console()
+            _print(console, found, table, fitting.data_name(options.data), scaling)
+            for path in written:
+                console.print(Text(f"wrote {path}"), soft_wrap=True)
+
+
+def _compared(
+    options: CompareOptions,
+    estimators: "Mapping[str, Any]",
+    table: "Table",
+    values: Any,
+    wanted: int,
+    constraints: "Constraints | None",
+) -> "tuple[Comparison, dict[str, Any] | None]":
+    """Return the comparison, and which constraints held and what they cost."""
+    from jointsparse.model_selection import compare_methods
+
+    prices: list[Any] = []
     try:
         with CompareProgress(error_console(), options.quiet) as progress:
             found = compare_methods(
@@ -142,47 +181,13 @@ def compare(options: CompareOptions) -> None:
                 on_fit=progress.fit,
             )
         if options.prove is not None:
+            seconds = options.prove
             with proving.proving(not options.quiet):
-                found = found.proved(values, time_limit=options.prove)
+                found = found.proved(values, constraints=constraints, time_limit=seconds)
+                prices = constraining.prices(constraints, values, table.names, wanted, seconds)
     except ValueError as error:
         raise told(error, time_limit="--prove") from error
-    found = _in_options(found)
-    for result in found.results:
-        for message in (*result.warnings, *([result.error] if result.error else [])):
-            print_warning(f"{result.name}: {message}")
-    with appear_together() as written:
-        _write(found, options.output, options.figure)
-        if options.report is not None:
-            _write_report(options.report, found, fitting.data_name(options.data), scaling)
-    with telling(written):
-        if options.as_json:
-            print_json(as_record(found, table, options))
-        elif not options.quiet:
-            console = output_console()
-            _print(console, found, table, fitting.data_name(options.data), scaling)
-            for path in written:
-                console.print(Text(f"wrote {path}"), soft_wrap=True)
-
-
-def _in_time(
-    estimators: dict[str, Any], values: Any, table: "Table", options: CompareOptions
-) -> dict[str, Any]:
-    """Say how long the methods will take; leave out the slow ones, where that was asked for."""
-    from jointsparse.model_selection.timing import estimated_seconds
-
-    try:
-        estimates = estimated_seconds(
-            estimators, values, n_subsamples=options.subsamples, random_state=options.seed
-        )
-    except ValueError:
-        return estimators  # what is wrong with the samples is said by the comparison
-    if options.skip_slow:
-        estimators, notes = without_slow(estimators, estimates)
-        table.notes.extend(notes)
-        estimates = {name: seconds for name, seconds in estimates.items() if name in estimators}
-    if not options.quiet:
-        announce(estimates)
-    return estimators
+    return _in_options(found), constraining.record(constraints, table.names, None, prices)
 
 
 def _in_options(found: "Comparison") -> "Comparison":
@@ -209,13 +214,15 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _count(wanted: int | float | None, table: "Table", values: Any) -> int:
+def _count(
+    wanted: int | float | None, table: "Table", values: Any, constraints: "Constraints | None"
+) -> int:
     """Return how many features each method keeps."""
     n_features = table.values.shape[1]
     if wanted is None:
         from jointsparse.methods.greedy_selector import GreedySelector
 
-        selector = GreedySelector()
+        selector = GreedySelector(constraints=constraints)
         try:
             with fitting.collect_warnings(selector):
                 count = int(selector.fit(values).get_support().sum())
@@ -296,7 +303,12 @@ def _blank(value: Any) -> Any:
     return "" if isinstance(value, float) and math.isnan(value) else value
 
 
-def as_record(found: "Comparison", table: "Table", options: CompareOptions) -> dict[str, Any]:
+def as_record(
+    found: "Comparison",
+    table: "Table",
+    options: CompareOptions,
+    constraints: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """Return everything a program may want to know, ready for JSON."""
     return {
         "data": fitting.data_name(options.data),
@@ -310,7 +322,12 @@ def as_record(found: "Comparison", table: "Table", options: CompareOptions) -> d
         "verdict": found.verdict,
         "set": None
         if math.isnan(found.set_bound)
-        else {"bound": found.set_bound, "best_value": found.best_set_value},
+        else {
+            "bound": found.set_bound,
+            "best_value": found.best_set_value,
+            "constrained": found.constrained,
+        },
+        "constraints": constraints,
         "methods": [_method_record(found, result) for result in found.results],
         "pca_r2_held_out": _mean_std(found.pca_r2),
         "random_r2_held_out": _mean_std(found.random_r2),

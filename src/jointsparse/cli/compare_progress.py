@@ -116,3 +116,34 @@ class CompareProgress:
         while not self._over.wait(BETWEEN_LINES):
             seconds = time.monotonic() - self._started
             self._console.print(Text(f"{self._what}, {duration(seconds)}"))
+
+
+def in_time(estimators: dict[str, Any], values: Any, table: Any, options: Any) -> dict[str, Any]:
+    """Say how long the methods will take; leave out the slow ones, where that was asked for.
+
+    Parameters
+    ----------
+    estimators : dict of str to estimator
+        What is to be compared.
+    values : array
+        The samples.
+    table : Table
+        Gets a note where a method is left out.
+    options : CompareOptions
+        Those of the command.
+    """
+    from jointsparse.model_selection.timing import estimated_seconds
+
+    try:
+        estimates = estimated_seconds(
+            estimators, values, n_subsamples=options.subsamples, random_state=options.seed
+        )
+    except ValueError:
+        return estimators  # what is wrong with the samples is said by the comparison
+    if options.skip_slow:
+        estimators, notes = without_slow(estimators, estimates)
+        table.notes.extend(notes)
+        estimates = {name: seconds for name, seconds in estimates.items() if name in estimators}
+    if not options.quiet:
+        announce(estimates)
+    return estimators

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jointsparse.cli.streaming import StreamedTable
     from jointsparse.io import Table
     from jointsparse.io.layout import Layout
+    from jointsparse.methods.robust_steps import RobustStep
     from jointsparse.methods.set_certificate import SetCertificate
     from jointsparse.selection_report import SelectionReport
 
@@ -57,10 +58,16 @@ class Rule(StrEnum):
 
 
 class Impute(StrEnum):
-    """What replaces missing values."""
+    """What is done about missing values."""
 
-    MEDIAN = "median"
+    ERROR = "error"
     MEAN = "mean"
+    MEDIAN = "median"
+    PAIRWISE = "pairwise"
+    EM = "em"
+
+
+ESTIMATES = (Impute.PAIRWISE, Impute.EM)  # of the scatter matrix; nothing is filled
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,8 @@ class Selection:
     report: "SelectionReport | None" = None
     transform: Transform | None = None
     certificate: "SetCertificate | None" = None
+    constraints: dict[str, Any] | None = None  # those that held, and what they cost
+    step: "RobustStep | None" = None  # what made the samples robust
 
     @property
     def model(self) -> Any:
@@ -105,9 +114,19 @@ class Selection:
 
 
 def load_table(
-    data: str | None, layout: "Layout", impute: Impute | None, memory: str | None = None
+    data: str | None,
+    layout: "Layout",
+    impute: Impute | None,
+    memory: str | None = None,
+    *,
+    estimates: bool = False,
 ) -> "Table":
-    """Read the user's table, or the bundled one."""
+    """Read the user's table, or the bundled one; with its holes where those are estimated over."""
+    if impute in ESTIMATES and not estimates:
+        raise CommandError(
+            f"--missing {impute.value} estimates the scatter matrix, from which select works; use "
+            "--missing mean here"
+        )
     from jointsparse.io import TableError
     from jointsparse.io.budget import available_memory, parse_size
     from jointsparse.io.reading import read_with
@@ -117,7 +136,7 @@ def load_table(
         if data is not None:
             limit = available_memory() if memory is None else parse_size(memory)
             table = read_with(
-                Path(data), layout, impute=impute and impute.value, least_rows=2, memory=limit
+                Path(data), layout, impute=filling_of(impute), least_rows=2, memory=limit
             )
             table.notes[:] = notes_in_options(table.notes)
             return table
@@ -129,6 +148,13 @@ def load_table(
         )
     except (TableError, OSError) as error:
         raise told(error) from error
+
+
+def filling_of(impute: Impute | None) -> str | None:
+    """Return what the reader of tables calls it."""
+    if impute in ESTIMATES:
+        return "keep"
+    return None if impute in (None, Impute.ERROR) else impute.value
 
 
 def _of_bundled(layout: "Layout", table: "Table") -> tuple[str, ...]:

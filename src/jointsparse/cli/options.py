@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from jointsparse.cli.fitting import Impute, Scale, Transform
+from jointsparse.cli.robustness import ROBUST_HELP, Robust
 
 DataArgument = Annotated[
     str | None,
@@ -26,8 +27,17 @@ TRANSFORM_HELP = (
 TransformOption = Annotated[
     Transform | None, typer.Option("--transform", help=TRANSFORM_HELP, show_default=False)
 ]
+RobustOption = Annotated[
+    Robust | None, typer.Option("--robust", help=ROBUST_HELP, show_default=False)
+]
 ImputeOption = Annotated[
-    Impute | None, typer.Option("--impute", help="What replaces missing values.")
+    Impute | None,
+    typer.Option(
+        "--missing",
+        "--impute",
+        help="What to do about missing values: error, or fill them by mean or median.",
+        show_default="error",
+    ),
 ]
 FigureOption = Annotated[
     Path | None, typer.Option("--figure", metavar="FILE", help="Draw it: PNG, SVG or PDF.")

@@ -3,7 +3,7 @@
 import re
 import time
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale, Selection, Transform
 from jointsparse.cli.rendering import extremes_in_words
+from jointsparse.cli.robustness import outlier_record
 from jointsparse.cli.streaming import StreamedTable, first_labels
 from jointsparse.text import counted
 
@@ -63,6 +64,10 @@ class Request:
         Parameters of ``read_table``.
     show_progress : bool
         Whether to say on a terminal what is being done.
+    weighing : dict
+        Columns of weights and batches, by the parameters of ``fit``.
+    estimated : bool
+        Whether the scatter matrix is estimated over missing values.
     """
 
     target: Path
@@ -71,10 +76,15 @@ class Request:
     points: int | None
     reading: dict[str, Any]
     show_progress: bool
+    weighing: dict[str, str] = field(default_factory=dict)
+    estimated: bool = False
 
 
 def write_report(request: Request, selection: Selection, values: Any) -> None:
     """Write the report of a finished selection; ``values`` are the data of the fit, scaled."""
+    import numpy as np
+
+    from jointsparse.moments import Moments
     from jointsparse.report import Report
 
     table, shape = selection.table, request.image_shape
@@ -88,7 +98,11 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         samples, mean = values if hasattr(values, "__array__") else None, table.mean
         labels = None if samples is None else first_labels(table.source)
     else:
-        samples, labels, mean = values, table.labels, table.values.mean(axis=0)
+        samples, labels, mean = values, table.labels, np.nanmean(table.values, axis=0)
+        if isinstance(values, Moments):  # estimated: no value of a sample is known
+            samples = labels = None
+        elif values.shape[0] != table.shape[0]:  # weights made other rows of them
+            labels = None
     report = Report.from_estimator(
         selection.estimator,
         samples,
@@ -105,6 +119,7 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         notes=[*selection.notes, *([note] if note else []), *extremes_in_words(selection).values()],
         warnings=selection.warnings,
         certificate=selection.certificate,
+        outliers=outlier_record(selection),
     )
     report.save(request.target)
 
@@ -211,12 +226,29 @@ def _code(selection: Selection, request: Request, values: Any) -> str:
     elif selection.transform is Transform.RANK:
         imports.append("from jointsparse.ranks import normal_scores")
         columns = f"normal_scores({columns})"
-    if selection.scale in _SCALERS:
+    if request.weighing or request.estimated:  # scaled after these, by the selector itself
+        beside = "".join(f", {name}=aside[{text!r}]" for name, text in request.weighing.items())
+        fit = fit.replace(".fit(X)", f"{_scaling(selection)}.fit(X{beside})")
+        lines = [*sorted(imports), "", f"table = {table}", f"X = {columns}"]
+        lines += ["aside = {**table.all_labels, **table.ids}"] * bool(beside)
+        shown = "print([table.names[j] for j in model.get_support(indices=True)])"
+        return "\n".join([*lines, fit, shown])
+    if selection.step is not None:
+        imports.append(f"from jointsparse import {type(selection.step).__name__}")
+        columns = f"{selection.step!r}.fit_transform({columns})"
+    elif selection.scale in _SCALERS:
         scaler = _SCALERS[selection.scale]
         imports.append(f"from sklearn.preprocessing import {scaler}")
         columns = f"{scaler}({'with_mean=False' if sparse else ''}).fit_transform({columns})"
     lines = [*sorted(imports), "", f"table = {table}", f"X = {columns}", fit]
     return "\n".join([*lines, "print([table.names[j] for j in model.get_support(indices=True)])"])
+
+
+def _scaling(selection: Selection) -> str:
+    """Return the call that has the selector scale the columns; nothing where they stay."""
+    if selection.scale is Scale.NONE:
+        return ""
+    return f".set_params(scale={selection.scale.value!r})"
 
 
 def _streamed_code(selection: Selection, request: Request, imports: list[str], values: Any) -> str:
@@ -227,24 +259,33 @@ def _streamed_code(selection: Selection, request: Request, imports: list[str], v
     given = "".join(
         f", {name}={value!r}" for name, value in request.reading.items() if name != "impute"
     )
-    scaled = selection.scale is not Scale.NONE
+    step = selection.step
+    scaled = selection.scale is not Scale.NONE and step is None
     opened = f"open_source({request.source!r}{given})"
     if selection.transform is Transform.LOG1P:
         imports = [*imports, "from jointsparse.sources.logarithms import Log1pSource"]
         opened = f"Log1pSource({opened})"
+    if step is not None:
+        imports = [*imports, f"from jointsparse import {type(step).__name__}"]
+        opened = f"{step!r}.fit_transform({opened})"
     fit = fit_line(selection.estimator)
+    columns = request.weighing.items()
+    beside = "".join(f", {name}=samples.aside({text!r})" for name, text in columns)
+    if beside and not isinstance(values, Moments):
+        fit = fit.replace(".fit(X)", f"{_scaling(selection)}.fit(X{beside})")
+        scaled = False  # but by the selector, after weights and batches
     if isinstance(values, Moments):
         imports = [*imports, "from jointsparse import Moments, open_source"]
         lines = [
             f"samples = {opened}",
-            f"moments = Moments.from_data(samples){'.standardised()' if scaled else ''}",
+            f"moments = Moments.from_data(samples{beside}){'.standardised()' if scaled else ''}",
             fit.replace(".fit(X)", ".fit_moments(moments)"),
         ]
     else:
         imports = [*imports, "from jointsparse import open_source"]
         imports += ["from jointsparse.sources.columnwise import standardised"] * scaled
         samples = f"standardised({opened}).source" if scaled else opened
-        lines = [f"samples = {samples}", fit.replace(".fit(X)", ".fit(samples)")]
+        lines = [f"samples = {samples}", fit.replace(".fit(X", ".fit(samples")]
     assert isinstance(selection.table, StreamedTable)
     named = selection.table.source.feature_names is not None
     column = "samples.feature_names[j]" if named else "j"

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jointsparse.cli.errors import told
-from jointsparse.cli.fitting import Impute, Scale, Selection, Transform
+from jointsparse.cli.fitting import ESTIMATES, Impute, Scale, Selection, Transform
 from jointsparse.cli.streaming import StreamedTable
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def pipeline_of(selection: Selection, impute: Impute | None) -> "Pipeline":
 
     values, prepared = _before_and_after(selection)
     steps: list[tuple[str, Any]] = []
-    if impute is not None and not issparse(values):
+    if impute not in (None, *ESTIMATES) and not issparse(values):
         from sklearn.impute import SimpleImputer
 
         filling = SimpleImputer(strategy=impute.value, keep_empty_features=True)
@@ -48,7 +48,9 @@ def pipeline_of(selection: Selection, impute: Impute | None) -> "Pipeline":
         change = np.log1p if selection.transform is Transform.LOG1P else None
         step = FunctionTransformer(change, accept_sparse=True, feature_names_out="one-to-one")
         steps.append((selection.transform.value, step.fit(values)))
-    if selection.scale is not Scale.NONE and selection.transform is not Transform.RANK:
+    if selection.step is not None and selection.transform is not Transform.RANK:
+        steps.append(("robust", selection.step))
+    elif selection.scale is not Scale.NONE and selection.transform is not Transform.RANK:
         from sklearn.preprocessing import RobustScaler, StandardScaler
 
         scaler = (

@@ -8,17 +8,26 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from jointsparse.cli import choosing, constraining, fitting, proving, reporting, saving, streaming
+from jointsparse.cli import (
+    choosing,
+    constraining,
+    fitting,
+    proving,
+    reporting,
+    robustness,
+    saving,
+    streaming,
+    weighing,
+)
 from jointsparse.cli.arguments import (
     build_estimator,
     default_parameters,
     find_method,
     parameters_of,
 )
-from jointsparse.cli.categories import keep_together
 from jointsparse.cli.choosing import Criterion
 from jointsparse.cli.components import print_components
-from jointsparse.cli.console import output_console, print_json, print_note, print_warning
+from jointsparse.cli.console import output_console, print_json, print_warning
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection, Transform
@@ -31,10 +40,10 @@ from jointsparse.cli.rendering import (
     ranking_cells,
 )
 from jointsparse.cli.tables import TableOptions, spooled
+from jointsparse.cli.taking_in import take_in
 from jointsparse.cli.together import appear_together, telling
 
 if TYPE_CHECKING:
-    from jointsparse.io import Table
     from jointsparse.methods.registry import Method
 
 _DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
@@ -43,7 +52,7 @@ HELP = "Rank the features of a table and keep the ones that matter."
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectOptions(TableOptions):
+class SelectOptions(constraining.ConstraintOptions, TableOptions):
     """What ``jointsparse select`` can be asked for."""
 
     data: Annotated[
@@ -114,22 +123,6 @@ class SelectOptions(TableOptions):
             help="Number of groups in the samples, where it is known; for --choose.",
         ),
     ] = None
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--include",
-            metavar="NAME",
-            help="Feature that must be kept, with --method subset; can be repeated.",
-        ),
-    ] = None
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exclude",
-            metavar="NAME",
-            help="Feature that must not be kept, with --method subset; can be repeated.",
-        ),
-    ] = None
     prove: Annotated[
         float | None,
         typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
@@ -146,9 +139,25 @@ class SelectOptions(TableOptions):
         Transform | None,
         typer.Option("--transform", rich_help_panel=_DATA, help=TRANSFORM_HELP, show_default=False),
     ] = None
+    robust: Annotated[
+        robustness.Robust | None,
+        typer.Option(
+            "--robust", rich_help_panel=_DATA, help=robustness.ROBUST_HELP, show_default=False
+        ),
+    ] = None
     impute: Annotated[
         Impute | None,
-        typer.Option("--impute", rich_help_panel=_DATA, help="What replaces missing values."),
+        typer.Option("--missing", "--impute", rich_help_panel=_DATA, help=weighing.MISSING_HELP),
+    ] = None
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights", rich_help_panel=_DATA, metavar="COLUMN", help=weighing.WEIGHTS_HELP
+        ),
+    ] = None
+    batch: Annotated[
+        str | None,
+        typer.Option("--batch", rich_help_panel=_DATA, metavar="COLUMN", help=weighing.BATCH_HELP),
     ] = None
     memory: Annotated[
         str | None,
@@ -190,6 +199,9 @@ class SelectOptions(TableOptions):
             help="Write the kept columns, with their original values.",
         ),
     ] = None
+    outliers: Annotated[
+        bool, typer.Option("--outliers", rich_help_panel=_RESULTS, help=robustness.OUTLIERS_HELP)
+    ] = False
     ranking: Annotated[
         Path | None,
         typer.Option(
@@ -272,16 +284,18 @@ class SelectOptions(TableOptions):
 
 def select(options: SelectOptions) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
-    options = replace(options, data=spooled(options.data))
+    impute = None if options.impute is Impute.ERROR else options.impute
+    options = replace(options, data=spooled(options.data), impute=impute)
     chosen = find_method(options.method)
-    include, exclude = options.include or [], options.exclude or []
-    constraining.check_constraints(chosen.name, include, exclude)
+    constraining.check_constraints(options)
     estimator = _build(options, chosen)
     shape, place = _check_results(options), find_device(options.device)
-    table, values, scaling = _take_in(options, estimator)
+    table, values, scaling, step = take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
-    constrained = constraining.constrain(estimator, table.names, include, exclude)
-    keep_together(estimator, table)
+    constraints = constraining.constraints_of(options, table)
+    if constraints is not None:
+        constraining.check_count(constraints, parameters_of(estimator)["n_features_to_select"])
+        estimator.set_params(constraints=constraints)
     proving.check_memory(options.prove, values, options.memory)
     estimator, choice = choosing.chosen(
         estimator, values, options.choose, options.clusters, options.seed, options.quiet
@@ -294,6 +308,7 @@ def select(options: SelectOptions) -> None:
     certificate, unproved = proving.proof(
         options.prove, values, estimator, show_progress=not options.quiet
     )
+    held = _constraints_held(options, constraints, values, table.names, estimator)
     selection = Selection(
         data=fitting.data_name(options.data),
         table=table,
@@ -306,27 +321,47 @@ def select(options: SelectOptions) -> None:
             *table.notes,
             *_seed_note(options.seed, parameters_of(estimator)),
             *choice,
-            *constrained,
+            *constraining.notes(held),
             *unproved,
         ],
         warnings=warnings,
         report=worth,
         transform=options.transform,
         certificate=certificate,
+        constraints=held,
+        step=step,
     )
     for message in warnings:
         print_warning(message)
     with appear_together() as written:
-        _write(selection, options.output, options.ranking)
+        _write(selection, options)
         _write_more(options, selection, values, shape)
     with telling(written):
-        if options.as_json:
-            print_json(as_record(selection))
-        elif not options.quiet:
-            console = output_console()
-            print_selection(console, selection, options.top, options.verbose)
-            print_components(console, selection)
-            _print_written(console, written)
+        _print(options, selection, written)
+
+
+def _print(options: SelectOptions, selection: Selection, written: Any) -> None:
+    if options.as_json:
+        print_json(as_record(selection))
+    elif not options.quiet:
+        console = output_console()
+        print_selection(console, selection, options.top, options.verbose)
+        print_components(console, selection)
+        _print_written(console, written)
+
+
+def _constraints_held(
+    options: SelectOptions, constraints: Any, values: Any, names: list[str], estimator: Any
+) -> dict[str, Any] | None:
+    """Return which constraints held, and with --prove what they cost."""
+    kept = estimator.get_support().nonzero()[0].tolist()
+    found = []
+    if constraints is not None and options.prove is not None:
+        wanted = parameters_of(estimator)["n_features_to_select"]
+        count = wanted if isinstance(wanted, int) else len(kept)
+        with proving.proving(not options.quiet):
+            found = constraining.prices(constraints, values, names, count, options.prove)
+    return constraining.record(constraints, names, kept, found)
 
 
 def _build(options: SelectOptions, chosen: "Method") -> Any:
@@ -345,6 +380,12 @@ def _build(options: SelectOptions, chosen: "Method") -> Any:
 
 def _check_results(options: SelectOptions) -> tuple[int, int] | None:
     """Refuse, before any work, results that cannot be written; return the shape of the images."""
+    beside = {
+        "--weights": options.weights is not None,
+        "--batch": options.batch is not None,
+        f"--missing {options.impute}": options.impute in fitting.ESTIMATES,
+    }
+    robustness.check_options(options.robust, options.outliers, options.output, beside)
     check_outputs(
         [
             Output("--output", options.output, Kind.TABLE),
@@ -352,37 +393,12 @@ def _check_results(options: SelectOptions) -> tuple[int, int] | None:
             Output("--report", options.report, Kind.PAGE),
             Output("--save", options.save, Kind.MODEL),
         ],
-        [options.data],
+        [options.data, *options.constraint_files],
     )
     shape = reporting.parse_image_shape(options.image_shape)
     if shape is not None and options.report is None:
         raise CommandError("--image-shape is for the pictures of a report: give --report too")
     return shape
-
-
-def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
-    """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
-    how = streaming.Preparation(options.transform, options.scale, options.impute)
-    source = streaming.open_if_large(
-        options.data, estimator, layout=options.layout(), memory=options.memory
-    )
-    table: Table | None
-    if source is None:
-        table = fitting.load_table(options.data, options.layout(), options.impute, options.memory)
-        streaming.check_whole(table, estimator, options.memory)
-    else:
-        count = parameters_of(estimator).get("n_features_to_select")
-        fitting.check_count(count, source.n_features)
-        table = streaming.whole_table(source, how)
-        if table is None:
-            streaming.check_format(options.output)
-            reading = streaming.how_to_read(source, estimator, how)
-            if not options.quiet:
-                print_note(streaming.announcement(source, reading))
-            return streaming.take_in(source, reading, how, show_progress=not options.quiet)
-    fitting.check_table(table, estimator)
-    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
-    return table, values, scaling
 
 
 def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
@@ -391,10 +407,11 @@ def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
     return ["this method uses no randomness, so --seed changes nothing"]
 
 
-def _write(selection: Selection, output: Path | None, ranking: Path | None) -> None:
+def _write(selection: Selection, options: SelectOptions) -> None:
     """Write the tables that were asked for."""
     from jointsparse.io import write_rows, write_table
 
+    output, ranking = options.output, options.ranking
     if output is not None and not selection.kept.any():
         message = fitting.nothing_kept_message(selection.estimator)
         if selection.report is not None:
@@ -407,7 +424,10 @@ def _write(selection: Selection, output: Path | None, ranking: Path | None) -> N
         if isinstance(selection.table, streaming.StreamedTable):
             selection.table.write(output, columns)
         else:
-            write_table(output, selection.table.select(columns))
+            kept = selection.table.select(columns)
+            if options.outliers and selection.step is not None:
+                kept = robustness.with_scores(kept, selection.step)
+            write_table(output, kept)
 
 
 def _write_more(
@@ -418,18 +438,26 @@ def _write_more(
 ) -> None:
     """Write the report and the model, where they were asked for."""
     if options.report is not None:
-        filling = options.impute and options.impute.value
+        filling = fitting.filling_of(options.impute)
         request = reporting.Request(
             target=options.report,
             source=options.data,
             image_shape=shape,
             points=options.path_points,
-            reading=options.reading() | ({"impute": filling} if filling else {}),
+            reading=_reading(options) | ({"impute": filling} if filling else {}),
             show_progress=not options.quiet,
+            weighing=weighing.Weighing(options.weights, options.batch).parameters,
+            estimated=options.impute in fitting.ESTIMATES,
         )
         reporting.write_report(request, selection, values)
     if options.save is not None:
         saving.write_model(options.save, selection, options.impute)
+
+
+def _reading(options: SelectOptions) -> dict[str, Any]:
+    """Return the parameters of ``read_table``, with the columns of weights and batches."""
+    layout = weighing.Weighing(options.weights, options.batch).in_layout(options.layout())
+    return options.reading() | ({"ids": list(layout.ids)} if layout.ids else {})
 
 
 def _print_written(console: Console, written: list[Path]) -> None:

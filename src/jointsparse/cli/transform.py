@@ -250,6 +250,8 @@ def _filled(model: Any, table: "Table", kept: Any, data: str) -> Any:
     """Return the values without missing ones where it matters."""
     import numpy as np
 
+    from jointsparse.methods.samples import takes_missing
+
     values = table.values
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
         return values
@@ -257,12 +259,14 @@ def _filled(model: Any, table: "Table", kept: Any, data: str) -> Any:
     filling = getattr(first, "statistics_", None)
     if filling is not None:
         return np.where(np.isnan(values), filling, values)
+    if takes_missing(model[-1] if hasattr(model, "steps") else model):
+        return values  # what is missing stays missing
     columns = np.arange(values.shape[1]) if kept is None else kept
     holed = [table.names[j] for j in columns if np.isnan(values[:, j]).any()]
     if holed:
         raise CommandError(
             f"{data} has missing values in {counted(len(holed), 'column')} ({_listed(holed)}), and "
-            "the model was saved without --impute"
+            "the model was saved without --missing"
         )
     return values
 

@@ -20,13 +20,27 @@ _OPTIONS = {
     "criterion": "--choose",
     "memory": "--memory",
     "label": "--label",
-    "impute": "--impute",
+    "impute": "--missing",
+    "missing": "--missing",
+    "scale": "--scale",
+    "sample_weight": "--weights",
+    "batch": "--batch",
     "drop_text": "--drop-text",
     "feature_names": "names of columns",
+    "max_per_group": "--max-per-group",
+    "whole_groups": "--whole-groups",
 }
 _FLAGS = {"drop_text"}  # options without a value
 # What only Python can do, and what to do here instead.
 _PHRASES = {
+    "both include and exclude": "both --include and --exclude",
+    "out of include": "out of --include",
+    "in include": "in --include",
+    "include has": "--include has",
+    "out of exclude": "out of --exclude",
+    "in exclude": "in --exclude",
+    "exclude leaves": "--exclude leaves",
+    "raise budget": "raise --budget",
     "needs the classes of the samples: fit(X, y). Without classes use": (
         "needs classes, which no command takes for a fit; use"
     ),
@@ -40,7 +54,7 @@ _PHRASES = {
     ", or give param_grid": "",
     "regularization_path is for": "there is one for",
     "stability_selection needs": "halves of the samples need",
-    "fill it, or drop the row": "fill it with --impute mean, or drop the row",
+    "fill it, or drop the row": "fill it with --missing mean, or drop the row",
 }
 _PAIR = re.compile(r"""(?<![\w'"./-])(?P<name>[a-z]\w*)=(?P<value>'[^']*'|"[^"]*"|[^\s,;:()'"]+)""")
 _WRAPPER = re.compile(r"\bSelectFeatures: ")

@@ -145,7 +145,7 @@ def complete(path: Path, table: Table, impute: str | None) -> None:
             path,
             f"has {count}, which ",
             f"impute cannot fill; leave them out with drop={empty[:5]!r}.",
-            f"--impute cannot fill; leave them out with --drop {shown(empty[0])}.",
+            f"--missing cannot fill; leave them out with --drop {shown(empty[0])}.",
         )
     if not (holed := np.flatnonzero(counts)).size:
         return
@@ -156,7 +156,7 @@ def complete(path: Path, table: Table, impute: str | None) -> None:
             path,
             f"has {where}; fill with ",
             "impute='median' (or 'mean').",
-            "--impute median (or mean).",
+            "--missing median (or mean).",
         )
     statistic = np.median if impute == "median" else np.mean
     for j in holed:

@@ -182,12 +182,14 @@ class ChoosesFeatures(SelectionWorth):
         if trial.n_significant_ == 0:
             return none
         model = trial._model_of(moments, rows, y)
-        rule = replace(trial._rule(model, moments), target_share=TRIAL_SHARE)
+        wanted = self._check_wanted(moments.n_features)
+        enough = TRIAL_SHARE if wanted.count is None else np.inf  # a number is what is judged
+        rule = replace(trial._rule(model, moments), target_share=enough)
         among = (moments.variances if rule.name == "variance" else model.scores) > 0
         if rule.name not in IN_ORDER:
             among = among & trial.significant_
         among = among & rules.allowed
-        count = min(int(among.sum()), moments.n_samples - 2)
+        count = min(int(among.sum()), moments.n_samples - 2, wanted.count or moments.n_features)
         if count <= len(rules.include):
             return none
         if rule.name == "swap" and not self._swapped_size:

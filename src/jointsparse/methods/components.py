@@ -18,14 +18,17 @@ from jointsparse.device import checked_samples, is_device_array, like
 from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.estimator import MomentsEstimator
 from jointsparse.methods.from_source import check_features
-from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.samples import takes_missing, valid_samples
 from jointsparse.methods.selector import is_number
+from jointsparse.methods.shared_docs import with_shared
 from jointsparse.metrics.loadings import sequential_variance
 from jointsparse.moments import Moments, check_variance
 from jointsparse.notices import warn_caller
+from jointsparse.preparation import fill_missing
 from jointsparse.solvers.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.columnwise import ColumnwiseSource
 from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.products import centred_product
@@ -45,6 +48,12 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     """
 
     n_components: int | None
+    _comparable_columns = False  # robust samples keep their units, as components must
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:
+            cls.__doc__ = with_shared(cls.__doc__)
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -166,6 +175,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         check_features(self, source)
         names = self.get_feature_names_out()
         dtype = _float_type(source.dtype)
+        if takes_missing(self):
+            source = ColumnwiseSource(source, fill=double(self.mean_))
         return source.map_finite(project, self.n_components_, dtype, names).as_given()
 
     def inverse_transform(self, X: Any) -> Any:
@@ -243,7 +254,9 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return np.flatnonzero(mask) if indices else mask
 
     def _checked(self, X: Any) -> Any:
-        return valid_samples(self, X, fitting=False)
+        """Return samples that were checked; the mean of ``fit`` stands for what is missing."""
+        samples = valid_samples(self, X, fitting=False)
+        return fill_missing(samples, double(self.mean_)) if takes_missing(self) else samples
 
     def _warn(self, message: str) -> None:
         warn_caller(f"{type(self).__name__}: {message}")
@@ -255,6 +268,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = takes_missing(self)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -1,4 +1,4 @@
-"""CSPCA and CSPCA-PSD: convex sparse PCA with a loss that outlier samples do not rule."""
+"""CSPCA and CSPCA-PSD: convex sparse PCA with residuals that are not squared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jointsparse.solvers.subset.constraints import Constraints
 
 
 class CSPCA(SampleLossSelector):
-    r"""Select features by robust convex sparse PCA, solved to a proven optimum.
+    r"""Select features by convex sparse PCA with unsquared losses, solved to a proven optimum.
 
     For centred samples :math:`x_i`, solve
 
@@ -27,7 +27,8 @@ class CSPCA(SampleLossSelector):
     over positive semidefinite Ω (``psd=True``, where the nuclear norm is the trace) or over all
     p × p matrices. Residuals are not squared, which tames mild outliers: the error of a far sample
     counts by its size, not by its square. Its leverage is not bounded, so that a sample very far
-    away still decides. :math:`\omega_j` is column j of Ω; its norm is the score of feature j.
+    away still decides: against such, put :class:`SpatialSign` before it. :math:`\omega_j` is column
+    j of Ω; its norm is the score of feature j.
 
     Parameters
     ----------
@@ -70,6 +71,8 @@ class CSPCA(SampleLossSelector):
         Largest number of iterations: steps of the splitting solver, or sets of weights.
     random_state : int, RandomState instance or None, default=None
         Random start of the published algorithm; None starts from the identity.
+    :shared: missing
+    :shared: scale
 
     Attributes
     ----------
@@ -143,6 +146,8 @@ class CSPCA(SampleLossSelector):
         tol: float = 1e-4,
         max_iter: int = 1000,
         random_state: Any = None,
+        missing: str = "error",
+        scale: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.eta = eta
@@ -157,6 +162,8 @@ class CSPCA(SampleLossSelector):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.missing = missing
+        self.scale = scale
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         limits: dict[str, Any] = {"tol": tol, "max_iter": self.max_iter}

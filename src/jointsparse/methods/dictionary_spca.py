@@ -47,6 +47,7 @@ class DictionarySPCA(ComponentsMethod):
         single atom or code could lower it by more (see ``diagnostics_``).
     max_iter : int, default=1000
         Largest number of iterations from each of the three starts.
+    :shared: missing
 
     Attributes
     ----------
@@ -127,12 +128,14 @@ class DictionarySPCA(ComponentsMethod):
         penalty_scale: str = "relative",
         tol: float = 1e-8,
         max_iter: int = 1000,
+        missing: str = "error",
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter
+        self.missing = missing
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)

@@ -12,18 +12,31 @@ from sklearn.exceptions import ConvergenceWarning
 
 from jointsparse.device import is_device_array, on_accelerator
 from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
-from jointsparse.methods.from_source import check_dense, moments_to_fit
+from jointsparse.methods.from_source import check_dense
+from jointsparse.methods.online import Online
+from jointsparse.methods.preparing import note_preparation, prepared_moments
 from jointsparse.methods.ranking import Ranked
-from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.robustness import (
+    NotesOutliers,
+    made_robust_for,
+    moments_from,
+    robust_moments,
+    robust_of,
+    scale_of,
+)
+from jointsparse.methods.samples import takes_missing, valid_samples
+from jointsparse.methods.scaling import scaled_moments, scaled_source
+from jointsparse.methods.shared_docs import with_shared
 from jointsparse.moments import Moments
 from jointsparse.notices import warn_caller
+from jointsparse.robust.learning import refuse_with_robust
 from jointsparse.selection import by_score
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
 
 
-class MomentsEstimator(Ranked, BaseEstimator):
+class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
     """Base of all methods; they see the data through its :class:`Moments`.
 
     A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not
@@ -32,6 +45,11 @@ class MomentsEstimator(Ranked, BaseEstimator):
 
     # What runs on the host although the samples are on a device, in words; nothing in most.
     _on_host = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:
+            cls.__doc__ = with_shared(cls.__doc__)
 
     def _fit(self, moments: Moments) -> Self:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -60,7 +78,7 @@ class MomentsEstimator(Ranked, BaseEstimator):
         if sp.issparse(moments.data):
             check_dense(self, moments.n_samples, moments.n_features)
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None) -> Self:
         """Fit the method to samples.
 
         Parameters
@@ -71,19 +89,26 @@ class MomentsEstimator(Ranked, BaseEstimator):
             file or folder, which need not fit in memory (see :func:`open_source`).
         y : ignored
             For compatibility with scikit-learn.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights, at least 0. Whole numbers are counts: a sample of weight 2 is there twice, one
+            of weight 0 is not. Others are divided by their mean, so that only their ratios matter.
+        batch : array-like of shape (n_samples,) or None, default=None
+            Which samples were measured together: numbers or words. The fit is to what varies
+            *within* batches.
 
         Returns
         -------
         self
         """
         with all_or_nothing(self):
-            moments = self.moments_of(X, y)
-            self._note_features(moments)
+            moments = self.moments_of(X, y, sample_weight=sample_weight, batch=batch)
             self._tell_what_runs_on_the_host(moments)
-            return self._fit(moments)
+            return self.fit_moments(moments)
 
-    def moments_of(self, X: Any, y: Any = None) -> Moments:
-        """Return the moments of samples, checked as ``fit`` does.
+    def moments_of(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None
+    ) -> Moments:
+        """Return the moments of samples, checked and scaled as ``fit`` does.
 
         Parameters
         ----------
@@ -91,13 +116,39 @@ class MomentsEstimator(Ranked, BaseEstimator):
             Samples, one per row. Not modified.
         y : ignored
             Used by methods that want classes.
+        sample_weight, batch : array-like of shape (n_samples,) or None, default=None
+            As in ``fit``.
 
         Returns
         -------
         Moments
         """
+        scale, missing = scale_of(self), getattr(self, "missing", "error")
+        if sample_weight is not None or batch is not None or takes_missing(self):
+            refuse_with_robust(robust_of(self), sample_weight=sample_weight, batch=batch)
+            moments = prepared_moments(
+                self, self._given(X), sample_weight=sample_weight, batch=batch, missing=missing
+            )
+        else:
+            moments = self._moments_of(X, scale)
+        return scaled_moments(moments, scale)
+
+    def _given(self, X: Any) -> Any:
+        """Return samples as a source, checked but for missing values; tensors as they are."""
         if is_streamed(X):
-            moments = moments_to_fit(as_source(X), self)
+            return as_source(X)
+        with unchanged(self):
+            samples = valid_samples(self, X, fitting=True)
+            names = getattr(self, "feature_names_in_", None)
+        return samples if is_device_array(samples) else ArraySource(samples, names)
+
+    def _moments_of(self, X: Any, scale: str | None) -> Moments:
+        """Return the moments of samples that count once each, without missing values."""
+        if is_streamed(X):
+            source = as_source(X)
+            at_hand = source.array is not None
+            moments = moments_from(source if at_hand else scaled_source(source, scale), self)
+            moments.scale = None if at_hand else scale
             if moments.n_samples < 2:
                 raise ValueError(f"{as_source(X).name} has one row; at least two are needed")
             return moments
@@ -105,7 +156,8 @@ class MomentsEstimator(Ranked, BaseEstimator):
             samples = valid_samples(self, X, fitting=True)
             names = getattr(self, "feature_names_in_", None)
         # As a source: what was checked once is not checked again.
-        moments = Moments.from_data(samples if is_device_array(samples) else ArraySource(samples))
+        samples = samples if is_device_array(samples) else ArraySource(samples)
+        moments = robust_moments(samples, self)
         moments.feature_names = names
         return moments
 
@@ -122,8 +174,10 @@ class MomentsEstimator(Ranked, BaseEstimator):
         self
         """
         with all_or_nothing(self):
+            self._forget()
+            moments = made_robust_for(self, moments)
             self._note_features(moments)
-            return self._fit(moments)
+            return self._fit(scaled_moments(moments, scale_of(self)))
 
     def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
         if self._on_host and on_accelerator(moments.data):
@@ -138,6 +192,8 @@ class MomentsEstimator(Ranked, BaseEstimator):
             self.feature_names_in_ = np.asarray(moments.feature_names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+        note_preparation(self, moments)
+        self._note_outliers(moments)
 
     def _record(self, solution: Solution) -> None:
         """Keep what the solver says about its run; warn where it did not converge."""

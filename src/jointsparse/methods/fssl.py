@@ -12,10 +12,10 @@ from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.sparse_samples import combined, times
 from jointsparse.graphs.targets import class_targets, neighbour_targets
 from jointsparse.linalg import double
-from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.classes import class_labels
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
+from jointsparse.methods.preparing import rows_for
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.methods.wide_samples import samples_for_graph
 from jointsparse.moments import Moments
@@ -205,7 +205,7 @@ class FSSL(ComponentsMethod):
         self.max_iter = max_iter
         self.warm_start = warm_start
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None) -> Self:
         """Fit the method to samples.
 
         Parameters
@@ -215,32 +215,31 @@ class FSSL(ComponentsMethod):
         y : array-like of shape (n_samples,) or None
             Classes of the samples: numbers or strings. Needed for ``graph="lda"``, used by "auto",
             ignored by the other graphs.
+        sample_weight, batch : array-like of shape (n_samples,) or None, default=None
+            How often each sample is there, and which were measured together.
 
         Returns
         -------
         self
         """
-        with all_or_nothing(self):
-            moments = self.moments_of(X, y)
-            self._note_features(moments)
-            self._tell_what_runs_on_the_host(moments)
-            return self._fit(moments)
+        return super().fit(X, y, sample_weight=sample_weight, batch=batch)
 
-    def moments_of(self, X: Any, y: Any = None) -> Moments:
+    def moments_of(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None
+    ) -> Moments:
         """Return the moments of samples, and with them the classes, checked as ``fit`` does.
 
         Parameters
         ----------
-        X : array-like, data frame or sparse matrix of shape (n_samples, n_features)
-            Samples, one per row. Not modified.
-        y : array-like of shape (n_samples,) or None
-            Classes of the samples.
+        X, y, sample_weight, batch
+            As in ``fit``.
 
         Returns
         -------
         Moments
         """
-        return self.with_classes(super().moments_of(X, y), y)
+        moments = super().moments_of(X, y, sample_weight=sample_weight, batch=batch)
+        return self.with_classes(moments, rows_for(y, sample_weight))
 
     def with_classes(self, moments: Moments, y: Any) -> Moments:
         """Return moments with the classes of their samples, checked as ``fit`` does.
@@ -393,7 +392,8 @@ class FSSL(ComponentsMethod):
         known, problem = moments.cache.get(key, (None, None))
         if problem is None or (labels is not None and not np.array_equal(known, labels)):
             problem = self._new_problem(moments, gram, scale)
-            moments.cache[key] = (labels, problem)
+            # A copy: the caller may change his classes, and these are compared with them.
+            moments.cache[key] = (None if labels is None else labels.copy(), problem)
         return problem
 
     def _new_problem(

@@ -59,6 +59,9 @@ class GreedySelector(Selector):
     :shared: constraints
     tol : float, default=1e-9
         Share of its variance below which a feature counts as determined by the picks.
+    :shared: missing
+    :shared: scale
+    :shared: robust
 
     Attributes
     ----------
@@ -79,6 +82,7 @@ class GreedySelector(Selector):
         Always true.
     stopping_reason_ : str
         Why the picking stopped.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -118,6 +122,9 @@ class GreedySelector(Selector):
         n_features_to_select: int | float | str = "auto",
         constraints: Constraints | None = None,
         tol: float = DETERMINED,
+        missing: str = "error",
+        scale: str | None = None,
+        robust: str | None = None,
     ) -> None:
         self.target = target
         self.n_components = n_components
@@ -125,6 +132,9 @@ class GreedySelector(Selector):
         self.n_features_to_select = n_features_to_select
         self.constraints = constraints
         self.tol = tol
+        self.missing = missing
+        self.scale = scale
+        self.robust = robust
 
     def _takes_products(self) -> bool:
         return True

@@ -39,6 +39,7 @@ class LaplacianScore(GraphSelector):
     :shared: n_features_to_select
     :shared: rule_of_scores
     :shared: constraints
+    :shared: scale
 
     Attributes
     ----------
@@ -89,6 +90,7 @@ class LaplacianScore(GraphSelector):
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
         constraints: Constraints | None = None,
+        scale: str | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weights = weights
@@ -96,6 +98,7 @@ class LaplacianScore(GraphSelector):
         self.n_features_to_select = n_features_to_select
         self.rule = rule
         self.constraints = constraints
+        self.scale = scale
 
     def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
         solution, scores = super()._solve(moments)

@@ -59,6 +59,7 @@ class MCFS(GraphSelector):
     :shared: constraints
     tol : float, default=1e-6
         Certified relative gap at which to stop.
+    :shared: scale
 
     Attributes
     ----------
@@ -126,6 +127,7 @@ class MCFS(GraphSelector):
         rule: str = "greedy",
         constraints: Constraints | None = None,
         tol: float = 1e-6,
+        scale: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
@@ -136,6 +138,7 @@ class MCFS(GraphSelector):
         self.rule = rule
         self.constraints = constraints
         self.tol = tol
+        self.scale = scale
 
     def _takes_sparse(self) -> bool:
         return True

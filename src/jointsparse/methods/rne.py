@@ -70,6 +70,7 @@ class RNE(GraphSelector):
         Largest number of iterations of the published solver.
     random_state : int, RandomState instance or None, default=None
         Random starts.
+    :shared: scale
 
     Attributes
     ----------
@@ -140,6 +141,7 @@ class RNE(GraphSelector):
         tol: float = 1e-6,
         max_iter: int = 50,
         random_state: Any = None,
+        scale: str | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.ridge = ridge
@@ -155,6 +157,7 @@ class RNE(GraphSelector):
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
+        self.scale = scale
 
     def _solve(self, moments: Moments) -> tuple[Solution, FloatArray]:
         check_stopping(self.tol, self.max_iter)

@@ -11,10 +11,19 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from jointsparse.device import checked_samples, is_device_array, like
+from jointsparse.incomplete import check_missing
 from jointsparse.methods.from_source import check_features
 from jointsparse.sources.door import Samples, as_samples
 from jointsparse.sources.frames import flat_frame, is_frame, plain_columns
 from jointsparse.sources.in_memory import ArraySource
+
+
+def takes_missing(estimator: Any) -> bool:
+    """Whether samples of an estimator may have missing values, by its parameter ``missing``."""
+    inner = getattr(estimator, "estimator", estimator)
+    missing = getattr(inner, "missing", "error")
+    check_missing(missing)
+    return bool(missing != "error")
 
 
 def valid_samples(estimator: Any, X: Any, *, fitting: bool, **options: Any) -> Any:
@@ -34,14 +43,17 @@ def valid_samples(estimator: Any, X: Any, *, fitting: bool, **options: Any) -> A
         More of what the door for samples takes.
     """
     least = 2 if fitting else 1
+    missing = takes_missing(estimator)
     if not is_device_array(X):
         X = flat_frame(X) if is_frame(X) else X
-        samples = as_samples(X, ensure_min_samples=least, estimator=estimator, **options)
+        samples = as_samples(
+            X, ensure_min_samples=least, estimator=estimator, missing=missing, **options
+        )
         _note_or_compare(estimator, X, samples, fitting=fitting)
         return samples.values
     if not fitting:
-        return checked_samples(X, n_features=estimator.n_features_in_)
-    X = checked_samples(X, min_samples=least)
+        return checked_samples(X, n_features=estimator.n_features_in_, missing=missing)
+    X = checked_samples(X, min_samples=least, missing=missing)
     estimator.n_features_in_ = int(X.shape[1])
     estimator.__dict__.pop("feature_names_in_", None)  # tensors have no names
     return X

@@ -16,17 +16,30 @@ from jointsparse.device import is_device_array, to_host
 from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.choosing import ChoosesFeatures, Model
 from jointsparse.methods.estimator import MomentsEstimator
-from jointsparse.methods.from_source import moments_to_fit
+from jointsparse.methods.online import Online
+from jointsparse.methods.preparing import note_preparation, rows_for
 from jointsparse.methods.ranking import Ranked
-from jointsparse.methods.samples import ColumnSelector, valid_samples
+from jointsparse.methods.robustness import (
+    ROBUST_ATTRIBUTES,
+    made_robust_for,
+    moments_from,
+    scale_of,
+)
+from jointsparse.methods.samples import ColumnSelector, takes_missing, valid_samples
+from jointsparse.methods.scaling import remark_on_scale, scaled_moments, scaled_source
 from jointsparse.moments import Moments, check_variance
+from jointsparse.preparation import prepared
+from jointsparse.robust.learning import refuse_with_robust
 from jointsparse.selection import projection_target
 from jointsparse.solvers.subset.constraints import Constraints
-from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources import Source, as_source, is_streamed
 from jointsparse.sources.frames import flat_frame, is_frame
+from jointsparse.sources.in_memory import ArraySource
 
 
-class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector, BaseEstimator):
+class SelectFeatures(
+    ChoosesFeatures, Online, Ranked, MetaEstimatorMixin, ColumnSelector, BaseEstimator
+):
     r"""Keep the original features that explain a method's components best.
 
     The method gives components: loadings b₁ … b_k. The greedy rule picks, one after the other, the
@@ -47,6 +60,7 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
     :shared: n_features_to_select
     :shared: rule_of_model
     :shared: constraints
+    :shared: scale
 
     Attributes
     ----------
@@ -87,13 +101,23 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
         constraints: Constraints | None = None,
+        scale: str | None = None,
     ) -> None:
         self.estimator = estimator
         self.n_features_to_select = n_features_to_select
         self.rule = rule
         self.constraints = constraints
+        self.scale = scale
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        batch: Any = None,
+        **fit_params: Any,
+    ) -> Self:
         """Fit the method and choose the features.
 
         Parameters
@@ -103,6 +127,12 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
             samples, or the path of a file or folder, which need not fit in memory.
         y : array-like or None
             Handed to the method.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights, at least 0. Whole numbers are counts: a sample of weight 2 is there twice, one
+            of weight 0 is not. Others, for methods of this library that work from the scatter
+            matrix, are divided by their mean, so that only their ratios matter.
+        batch : array-like of shape (n_samples,) or None, default=None
+            Which samples were measured together; the fit is to what varies within batches.
         **fit_params
             Handed to the method's ``fit``.
 
@@ -111,14 +141,57 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
         self
         """
         with all_or_nothing(self):
+            prepare = sample_weight is not None or batch is not None or self.scale is not None
+            own = isinstance(self.estimator, MomentsEstimator)
+            if own and (prepare or takes_missing(self)) and not (fit_params or is_streamed(X)):
+                return self._fit_prepared(X, y, sample_weight, batch)
+            self._forget()
             if is_streamed(X):
-                return self.fit_moments(moments_to_fit(as_source(X), self))
+                return self._fit_streamed(as_source(X), sample_weight, batch)
             checked = valid_samples(self, X, fitting=True)
             self._check_wanted(self.n_features_in_)
+            if prepare:
+                X = checked = self._prepared(checked, sample_weight, batch)
+                y = rows_for(y, sample_weight)
             X = self._for_method(X, checked)
             self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
             method, values = self._method_and_its_data(X, checked)
-            return self._select(method, Moments.from_data(values), y)
+            self._take_step(method)
+            moments = Moments.from_data(self._as_fitted(values))
+            moments.scale = self.scale
+            return self._select(method, moments, y)
+
+    def _fit_prepared(self, X: Any, y: Any, sample_weight: Any, batch: Any) -> Self:
+        """Fit a method of this library and choose the features, from the same moments."""
+        moments = self.estimator.moments_of(X, y, sample_weight=sample_weight, batch=batch)
+        return self._fit_both(scaled_moments(moments, scale_of(self)), rows_for(y, sample_weight))
+
+    def _fit_streamed(self, source: Source, sample_weight: Any, batch: Any) -> Self:
+        table = source
+        batches = None
+        if sample_weight is not None or batch is not None:
+            refuse_with_robust(self.robust, sample_weight=sample_weight, batch=batch)
+            found = prepared(source, sample_weight=sample_weight, batch=batch)
+            table, batches = found.samples, found.batches
+        scale = scale_of(self)
+        moments = moments_from(scaled_source(table, scale), self)
+        moments.scale, moments.batches = scale, batches
+        return self.fit_moments(moments)
+
+    def _prepared(self, checked: Any, sample_weight: Any, batch: Any) -> Any:
+        """Return the samples for a method of another library, weighted and scaled."""
+        samples = checked if is_device_array(checked) else ArraySource(checked)
+        table = prepared(samples, sample_weight=sample_weight, batch=batch)
+        if table.mixed:
+            name = type(self.estimator).__name__
+            raise ValueError(
+                f"{name} gets samples, so their weights are whole numbers: how often each sample "
+                "is there; other weights are for this library's methods that work from the "
+                "scatter matrix, such as SPCA"
+            )
+        note_preparation(self, Moments.of_prepared(table))
+        moments = scaled_moments(Moments.of_prepared(table), self.scale)
+        return moments.data if moments.data is not None else table.samples.read()
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples, and choose the features.
@@ -133,8 +206,28 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
         self
         """
         with all_or_nothing(self):
-            self._fit_method_to(moments)
-            return self._select(self.estimator_, moments)
+            moments = made_robust_for(self, moments)
+            return self._fit_both(scaled_moments(moments, scale_of(self)))
+
+    def _fit_both(self, moments: Moments, y: Any = None) -> Self:
+        self._forget()
+        note_preparation(self, moments)
+        self._fit_method_to(moments)
+        self._take_step(self.estimator_)
+        return self._select(self.estimator_, moments, y)
+
+    @property
+    def robust(self) -> str | None:
+        """What the method bounds: its parameter ``robust``, where it has one."""
+        robust: str | None = getattr(self.estimator, "robust", None)
+        return robust
+
+    def _take_step(self, method: Any) -> None:
+        """Know what the method knows about outliers; a pipeline scales before its last step."""
+        for name in ROBUST_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+            if hasattr(method, name):
+                setattr(self, name, getattr(method, name))
 
     def _fit_method_to(self, moments: Moments) -> None:
         if not hasattr(self.estimator, "fit_moments"):
@@ -158,6 +251,7 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
 
     def _select(self, method: Any, moments: Moments, y: Any = None) -> Self:
         check_variance(moments)
+        remark_on_scale(self, moments)
         self._note_noise(moments)
         self._make_set(_as_model(method, moments), moments, y)
         return self
@@ -166,6 +260,8 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
         method = clone(self.estimator)
         if isinstance(method, Pipeline):  # the steps before the last have scaled the data
             method = method[-1]
+        if getattr(method, "robust", None) is not None:
+            method.set_params(robust=None)  # the samples are robust already
         if isinstance(method, MomentsEstimator) and y is None:
             return _as_model(method.fit_moments(moments), moments)
         data = self._for_method(moments.data, moments.data)
@@ -212,6 +308,7 @@ class SelectFeatures(ChoosesFeatures, Ranked, MetaEstimatorMixin, ColumnSelector
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
         tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = takes_missing(self)
         tags.target_tags.required = inner.target_tags.required
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -14,7 +14,8 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import to_host
 from jointsparse.methods.choosing import ChoosesFeatures, Model
 from jointsparse.methods.estimator import MomentsEstimator
-from jointsparse.methods.samples import ColumnSelector
+from jointsparse.methods.samples import ColumnSelector, takes_missing
+from jointsparse.methods.scaling import remark_on_scale
 from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import BY_GAIN, is_number
 from jointsparse.solvers.row_targets import Target
@@ -58,6 +59,7 @@ class Selector(ChoosesFeatures, ColumnSelector, MomentsEstimator):
         # What this fit may not set must not survive from an earlier one.
         for stale in ("duality_gap_", "gap_history_", "proved_zero_"):
             self.__dict__.pop(stale, None)
+        remark_on_scale(self, moments)
         self._note_noise(moments)
         solution, scores = self._solve(moments)
         self._record(solution)
@@ -76,6 +78,7 @@ class Selector(ChoosesFeatures, ColumnSelector, MomentsEstimator):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = takes_missing(self)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -65,6 +65,8 @@ class SetCertificate:
         Share of the target to which the best set is proved.
     target : str
         What is to be explained, in words.
+    constrained : bool
+        Whether the proof is about the sets that keep to constraints.
     """
 
     features: IntArray
@@ -80,12 +82,19 @@ class SetCertificate:
     seconds: float
     tol: float
     target: str = "the variance"
+    constrained: bool = False
 
     def __str__(self) -> str:
         better = self.best_value if self.best_value > self.value + self.tol else None
-        size, what = self.features.size, self.target
         return set_words(
-            self.value, self.bound, size, self.n_features, self.tol, what=what, better=better
+            self.value,
+            self.bound,
+            self.features.size,
+            self.n_features,
+            self.tol,
+            what=self.target,
+            better=better,
+            constrained=self.constrained,
         )
 
 
@@ -172,10 +181,11 @@ def certify_set(
         raise ValueError("the set does not keep to the constraints")
     if ridge is not None and not (is_number(ridge) and ridge > 0):
         raise ValueError(f"ridge={ridge!r} is neither a positive number nor None")
+    what = target_words(target, n_components, moments.missing)
     with threadpool_limits(1, user_api="blas"):
         problem = settled(subset_problem(moments, target, n_components), rules)
         if ridge is not None:
-            return _by_ridge(problem, chosen, float(ridge), tol, target_words(target, n_components))
+            return _by_ridge(problem, chosen, float(ridge), tol, what)
         value = set_value(problem, chosen)
         starts = [exchange(problem, chosen, rules), good_set(problem, chosen.size, rules)]
         start = max(starts, key=lambda found: found.value)
@@ -196,7 +206,8 @@ def certify_set(
         nodes=search.nodes,
         seconds=search.seconds,
         tol=tol,
-        target=target_words(target, n_components),
+        target=what,
+        constrained=constraints is not None,
     )
 
 
@@ -251,6 +262,7 @@ def set_words(
     *,
     what: str,
     better: float | None = None,
+    constrained: bool = False,
 ) -> str:
     """Say what a set explains and what is proved about it.
 
@@ -266,9 +278,13 @@ def set_words(
         What is to be explained.
     better : float or None
         What a better set explains, where one was found.
+    constrained : bool
+        Whether only sets that keep to constraints are meant.
     """
     these = f"These {size} features account" if size != 1 else "This feature accounts"
     count = f"No {size} of the {n_features} " if size != 1 else f"No other of the {n_features} "
+    count += "that keep to the constraints " if constrained and size != 1 else ""
+    count += "that keeps to the constraints " if constrained and size == 1 else ""
     said = f"{these} for {_percent(value)} of {what} in this table. "
     if bound <= value + tol:
         verb = "account" if size != 1 else "accounts"

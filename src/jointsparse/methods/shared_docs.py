@@ -38,6 +38,26 @@ rule : {"greedy", "residual", "norm", "variance", "swap"}, default="greedy"
     the verdict still tells what it predicts of the others.
     "swap": as "greedy"; then one of the kept is exchanged for another feature as long as the set
     accounts for more of the same in this table; the scores decide where that begins.""",
+    "robust": """\
+robust : {None, "samples", "cells"}, default=None
+    What may be wrong with the table: nothing; whole samples ("samples", up to a fifth of them far
+    from the others, see :class:`SpatialSign`); or single values ("cells", up to a quarter of a
+    column, see :class:`Wrap`). Everything, noise and worth included, is then computed from samples
+    in which outliers have a bounded say, or none. Columns become comparable on the way, as by
+    standardising.""",
+    "robust_components": """\
+robust : {None, "samples", "cells"}, default=None
+    What may be wrong with the table: nothing; whole samples ("samples", up to a fifth of them far
+    from the others, see :class:`SpatialSign`); or single values ("cells", up to a quarter of a
+    column, see :class:`Wrap`). The components are then those of samples in which outliers have a
+    bounded say, or none; columns keep their units.""",
+    "robust_attributes": """\
+outlier_scores_ : ndarray of shape (n_samples,)
+    With ``robust``: how far each sample of ``fit`` is from the centre, in robust units.
+outliers_ : ndarray of bool of shape (n_samples,)
+    With ``robust``: which samples are above 2.8, as 1 in 400 Gaussian ones would be.
+robust_step_ : SpatialSign or Wrap
+    With ``robust``: what was done to the samples; of "cells" it tells which values are gross.""",
     "constraints": """\
 constraints : Constraints or None, default=None
     Which sets are allowed: features that must or must not be in, prices and a budget, at most so
@@ -46,6 +66,20 @@ constraints : Constraints or None, default=None
     ``ranking_``; what no longer fits is passed over. With prices, features are picked by gain and
     again by gain for the price, and the better set is kept. "auto" repeats the selection under
     the same constraints; "support" keeps what may be in, best first as long as it fits.""",
+    "missing": """\
+missing : {"error", "mean", "pairwise", "em"}, default="error"
+    What to do about missing values (NaN). "error": refuse them. "mean": the mean of the column
+    stands for them. "pairwise": each correlation is from the samples that have both values, and
+    negative eigenvalues are repaired. "em": the scatter matrix of greatest likelihood for Gaussian
+    samples. These two are for methods that look at nothing but the scatter matrix: what is proved
+    holds for the *estimated* one, ``missing_values_`` tells what was done, and a set is judged
+    between two halves of the samples, each with its own estimate. A selector's ``transform`` leaves
+    missing values missing; for component scores the mean stands for them.""",
+    "scale": """\
+scale : {None, "standard", "robust"}, default=None
+    How columns of different units are made comparable while features are chosen: None leaves them,
+    "standard" divides each by its standard deviation, "robust" by the distance of its quartiles.
+    ``transform`` gives the columns as they came.""",
     "attributes": """\
 n_significant_ : int
     Independent patterns in the table: directions that noise alone would not have.
@@ -60,6 +94,12 @@ significant_ : ndarray of bool of shape (n_features,)
 selection_curve_ : ndarray of shape (n_kept,)
     Share of the variance of all features, in this table, that the best kept feature, the best
     two, … account for. Not with "support", nor where nothing is kept.
+missing_values_ : MissingValues
+    What was missing and what was done about it. Only where values were missing.
+batches_ : Batches
+    What lay between batches and was taken out. Only where ``fit`` was given batches.
+n_samples_seen_ : int
+    Samples of all calls of ``partial_fit``. Only after these.
 selection_report_ : SelectionReport
     What the set is worth in new samples, with a verdict in words, and the stand-ins of the dropped
     features. Computed when first asked for.""",

@@ -62,6 +62,7 @@ class SOGFS(GraphSelector):
         violation of its conditions of optimality (see ``diagnostics_``).
     max_iter : int, default=50
         Largest number of alternations.
+    :shared: scale
 
     Attributes
     ----------
@@ -142,6 +143,7 @@ class SOGFS(GraphSelector):
         penalty_scale: str = "relative",
         tol: float = 1e-4,
         max_iter: int = 50,
+        scale: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_components = n_components
@@ -154,6 +156,7 @@ class SOGFS(GraphSelector):
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter
+        self.scale = scale
 
     def _solve_samples(
         self, data: FloatArray, mean: FloatArray, unit: float

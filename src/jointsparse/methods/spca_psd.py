@@ -87,6 +87,9 @@ class SPCAPSD(ConvexSelector):
     random_state : int, RandomState instance or None, default=None
         Random start of the published algorithm; None starts from the identity. The exact solver
         uses no random numbers.
+    :shared: missing
+    :shared: scale
+    :shared: robust
 
     Attributes
     ----------
@@ -121,6 +124,7 @@ class SPCAPSD(ConvexSelector):
     diagnostics_ : dict
         Rank of Ω, residuals, step size; of the exact solver also "optimality", ``duality_gap_``
         again, and "optimality_bound", ``tol``, which it is not above where ``converged_``.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -174,6 +178,9 @@ class SPCAPSD(ConvexSelector):
         max_iter: int = 1000,
         warm_start: bool = False,
         random_state: Any = None,
+        missing: str = "error",
+        scale: str | None = None,
+        robust: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.eta = eta
@@ -188,6 +195,9 @@ class SPCAPSD(ConvexSelector):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.random_state = random_state
+        self.missing = missing
+        self.scale = scale
+        self.robust = robust
 
     _loss = "squared"
     _slope = SQUARED_LOSS_SLOPE

@@ -67,6 +67,8 @@ class SPCAFS(Selector):
         ``diagnostics_``), at which to stop.
     max_iter : int, default=1000
         Largest number of eigenproblems.
+    :shared: missing
+    :shared: scale
 
     Attributes
     ----------
@@ -141,6 +143,8 @@ class SPCAFS(Selector):
         penalty_scale: str = "relative",
         tol: float = 1e-4,
         max_iter: int = 1000,
+        missing: str = "error",
+        scale: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -151,6 +155,8 @@ class SPCAFS(Selector):
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter
+        self.missing = missing
+        self.scale = scale
 
     def _target(self, solution: Solution, moments: Moments) -> Target | None:
         return projection_target(solution.loadings)

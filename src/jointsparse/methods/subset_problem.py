@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import is_device_array, to_host
+from jointsparse.incomplete import MissingValues
 from jointsparse.moments import Moments
 from jointsparse.noise import pattern_loadings
 from jointsparse.selection import is_number
@@ -101,8 +102,17 @@ def _factor(moments: Moments, target: Any, n_components: Any) -> FloatArray | No
     return components.T
 
 
-def target_words(target: Any, n_components: int | None) -> str:
-    """Say what is to be explained."""
+def target_words(
+    target: Any, n_components: int | None, missing: MissingValues | None = None
+) -> str:
+    """Say what is to be explained; what is proved of an estimate is proved of that alone."""
+    words = _words_of(target, n_components)
+    if missing is None or missing.how == "mean":
+        return words
+    return f"{words} (estimated, as values are missing)"
+
+
+def _words_of(target: Any, n_components: int | None) -> str:
     if not isinstance(target, str):
         return "the given components"
     if target == "outcomes":

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.methods.choosing import Model
+from jointsparse.methods.preparing import rows_for
 from jointsparse.methods.selector import Selector, check_stopping
 from jointsparse.methods.set_certificate import SetCertificate, relative_gap, search_limits
 from jointsparse.methods.set_finder import SetFinder
@@ -73,6 +74,9 @@ class SubsetSelector(Selector):
         Nodes for the search; the same number gives the same result. None is no limit.
     tol : float, default=1e-9
         Share of the target to which a set is proved to be the best.
+    :shared: missing
+    :shared: scale
+    :shared: robust
 
     Attributes
     ----------
@@ -113,6 +117,7 @@ class SubsetSelector(Selector):
         Always true: a search that ends at a limit leaves a valid bound.
     stopping_reason_ : str
         Why the search ended.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -161,6 +166,9 @@ class SubsetSelector(Selector):
         time_limit: float | None = 10.0,
         max_nodes: int | None = None,
         tol: float = 1e-9,
+        missing: str = "error",
+        scale: str | None = None,
+        robust: str | None = None,
     ) -> None:
         self.n_features_to_select = n_features_to_select
         self.search = search
@@ -170,6 +178,9 @@ class SubsetSelector(Selector):
         self.time_limit = time_limit
         self.max_nodes = max_nodes
         self.tol = tol
+        self.missing = missing
+        self.scale = scale
+        self.robust = robust
 
     def _outcomes(self) -> bool:
         return isinstance(self.target, str) and self.target == "outcomes"
@@ -181,7 +192,9 @@ class SubsetSelector(Selector):
         # Centred and unit columns, their images and rounds of copies of them.
         return 6 * 8 * n_features * min(n_samples, n_features)
 
-    def moments_of(self, X: Any, y: Any = None) -> Moments:
+    def moments_of(
+        self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None
+    ) -> Moments:
         """Return the moments of samples, and with them the outcomes, checked as ``fit`` does.
 
         Parameters
@@ -190,13 +203,16 @@ class SubsetSelector(Selector):
             Samples, one per row. Not modified.
         y : array-like of shape (n_samples,) or (n_samples, n_outcomes) or None
             Outcomes, where they are the target; ignored otherwise.
+        sample_weight, batch : array-like of shape (n_samples,) or None, default=None
+            As in ``fit``.
 
         Returns
         -------
         Moments
         """
-        moments = super().moments_of(X, y)
+        moments = super().moments_of(X, y, sample_weight=sample_weight, batch=batch)
         if self._outcomes():
+            y = rows_for(y, sample_weight)
             moments.near_one.cache[OUTCOMES] = centred_outcomes(y, moments.n_samples)
         return moments
 
@@ -326,7 +342,8 @@ class SubsetSelector(Selector):
     def _why(self) -> str:
         """Say why the search ended."""
         if self.proved_optimal_:
-            return "no set of as many features is better (proved for this table)"
+            allowed = "" if self.constraints is None else " that keeps to the constraints"
+            return f"no set of as many features{allowed} is better (proved for this table)"
         if self.search_nodes_ > 1:
             return f"the search ended at its limit, after {self.search_nodes_} nodes"
         picked = "every feature was the best one at its turn"
@@ -350,7 +367,10 @@ class SubsetSelector(Selector):
             nodes=self.search_nodes_,
             seconds=self.search_seconds_,
             tol=self.tol,
-            target=target_words(self.target, self.n_components),
+            target=target_words(
+                self.target, self.n_components, getattr(self, "missing_values_", None)
+            ),
+            constrained=self.constraints is not None,
         )
 
     def improve(

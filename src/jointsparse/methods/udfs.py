@@ -60,6 +60,7 @@ class UDFS(GraphSelector):
         ``diagnostics_``), at which to stop.
     max_iter : int, default=1000
         Largest number of eigenproblems. (The authors' program makes 20.)
+    :shared: scale
 
     Attributes
     ----------
@@ -136,6 +137,7 @@ class UDFS(GraphSelector):
         penalty_scale: str = "relative",
         tol: float = 1e-4,
         max_iter: int = 1000,
+        scale: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.alpha = alpha
@@ -147,6 +149,7 @@ class UDFS(GraphSelector):
         self.penalty_scale = penalty_scale
         self.tol = tol
         self.max_iter = max_iter
+        self.scale = scale
 
     def _solve_samples(
         self, data: FloatArray, mean: FloatArray, unit: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,11 @@ from jointsparse.device import is_device_array, like
 from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace
 from jointsparse.methods.from_source import check_features, read_moments
+from jointsparse.methods.online import no_partial_fit
 from jointsparse.methods.plan import TO_JUDGE
-from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.robustness import NotesOutliers, scale_of
+from jointsparse.methods.samples import takes_missing, valid_samples
+from jointsparse.methods.scaling import scaled_moments
 from jointsparse.moments import Moments
 from jointsparse.selection_report import SelectionReport, selection_report
 from jointsparse.significance import feature_significance
@@ -35,7 +39,7 @@ REMEMBERED_ENTRIES = 2**22  # 32 MB: samples up to this size are kept until the 
 FEWEST_REMEMBERED = 1000  # samples: of larger tables so many at least must fit, or none are kept
 
 
-class SelectionWorth:
+class SelectionWorth(NotesOutliers):
     """Adds ``selection_report_`` and ``selection_report(X)`` to a selector.
 
     ``selection_report_`` is computed when it is first asked for and kept from then on. It needs the
@@ -54,6 +58,8 @@ class SelectionWorth:
 
         def __getattr__(self, name: str) -> Any:
             # Not a property: showing an estimator in a notebook would evaluate it.
+            if name == "partial_fit":
+                raise AttributeError(no_partial_fit(self))
             if name != "selection_report_":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             check_is_fitted(self)
@@ -104,7 +110,7 @@ class SelectionWorth:
         check_is_fitted(self)
         moments = X
         if not isinstance(X, Moments):
-            moments = _moments_to_judge(self._data_for_report(X))
+            moments = self._moments_to_judge(X)
         kept = self._best_first()
         cut = None
         if kept.size and not new:
@@ -134,7 +140,8 @@ class SelectionWorth:
         source = as_source(X)
         check_features(self, source)
         kept = np.flatnonzero(self.support_)
-        return source.columns(kept).finite(kept).as_given()
+        columns = source.columns(kept)
+        return (columns if takes_missing(self) else columns.finite(kept)).as_given()
 
     def inverse_transform(self, X: Any) -> Any:
         """Put the kept columns back to their places, with zeros for the others.
@@ -162,11 +169,21 @@ class SelectionWorth:
         names = getattr(self, "feature_names_in_", None)
         return source.map_finite(put_back, n_features, source.dtype, names).as_given()
 
+    def _moments_to_judge(self, X: Any) -> Moments:
+        """Return the moments of samples, filled and scaled as ``fit`` does."""
+        data = self._data_for_report(X)
+        if takes_missing(self):
+            inner: Any = getattr(self, "estimator", self)
+            moments = Moments.from_data(data, missing=inner.missing)
+        else:
+            moments = _moments_to_judge(data)
+        return scaled_moments(moments, scale_of(self))
+
     def _data_for_report(self, X: Any) -> Any:
         if is_streamed(X):
             check_features(self, as_source(X))
-            return X
-        return valid_samples(self, X, fitting=False)
+            return self._as_fitted(X)
+        return self._as_fitted(valid_samples(self, X, fitting=False))
 
     def _make_report(
         self, moments: Moments, cut: Cut | None, extremes: Extremes | None = None
@@ -174,7 +191,10 @@ class SelectionWorth:
         kept = self._best_first()
         scores = np.asarray(getattr(self, "feature_scores_", 1.0))
         emptied = kept.size == 0 and not (scores > 0).any()
-        return selection_report(moments, kept, cut, extremes, emptied=emptied)
+        found = (getattr(self, name, None) for name in ("missing_values_", "batches_"))
+        about = tuple(str(one) for one in found if one is not None)
+        report = selection_report(moments, kept, cut, extremes, emptied=emptied)
+        return replace(report, about=about) if about else report
 
     def _best_first(self) -> IntArray:
         kept = np.flatnonzero(self.support_)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from jointsparse.methods.constraining import rules_of
 from jointsparse.methods.select_features import SelectFeatures
 from jointsparse.methods.set_certificate import certify_set
 from jointsparse.methods.subset_problem import subset_problem
@@ -28,7 +29,9 @@ from jointsparse.moments import Moments
 from jointsparse.selection import is_number
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.held_out import Fold, Judged, held_out_folds
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.problem import set_value
+from jointsparse.solvers.subset.whole_groups import settled
 from jointsparse.text import counted, percent
 from jointsparse.trials import total_of
 
@@ -109,6 +112,10 @@ class Comparison:
         included. NaN before :meth:`proved`.
     best_set_value : float
         What the best set that is known accounts for, whether a method kept it or not.
+    constrained : bool
+        Whether the bound is one of the sets that keep to constraints.
+    notes : tuple of str
+        What a reader of the page should know: how the table was read, which constraints held.
     """
 
     results: tuple[MethodResult, ...]
@@ -122,14 +129,24 @@ class Comparison:
     scores_of_all: dict[str, MeanAndSpread] | None
     set_bound: float = np.nan
     best_set_value: float = np.nan
+    constrained: bool = False
+    notes: tuple[str, ...] = ()
 
-    def proved(self, X: Any, *, time_limit: float | None = 10.0) -> Comparison:
+    def proved(
+        self,
+        X: Any,
+        *,
+        constraints: Constraints | None = None,
+        time_limit: float | None = 10.0,
+    ) -> Comparison:
         """Return the same with what each set accounts for, beside what none of its size can exceed.
 
         Parameters
         ----------
         X : array-like, data frame, sparse matrix or Moments
             The samples that were compared.
+        constraints : Constraints or None, default=None
+            Those of the methods, where they have any: the bound is then one of allowed sets.
         time_limit : float or None, default=10.0
             Seconds for the search (:func:`~jointsparse.certify_set`); None is no limit.
 
@@ -144,12 +161,15 @@ class Comparison:
         if size == 0:
             return self
         moments = X if isinstance(X, Moments) else Moments.from_data(X)
-        problem = subset_problem(moments, "features", None)
+        rules = rules_of(constraints, moments.n_features, moments.feature_names)
+        problem = settled(subset_problem(moments, "features", None), rules)
         values = [set_value(problem, kept) if kept else np.nan for kept in sets]
         # More features never account for less: the bound of the largest sets is one of all.
         largest = [number for number, kept in enumerate(sets) if len(kept) == size]
         start = sets[max(largest, key=lambda number: values[number])]
-        found = certify_set(moments, start, time_limit=time_limit, tol=SET_TOLERANCE)
+        found = certify_set(
+            moments, start, constraints=constraints, time_limit=time_limit, tol=SET_TOLERANCE
+        )
         results = (
             replace(result, set_value=value)
             for result, value in zip(self.results, values, strict=True)
@@ -159,6 +179,7 @@ class Comparison:
             results=tuple(results),
             set_bound=max(found.bound, float(np.nanmax(values))),
             best_set_value=found.best_value,
+            constrained=constraints is not None,
         )
 
     @property
@@ -168,11 +189,12 @@ class Comparison:
             return ""
         size = max(len(result.kept) for result in self.results)
         best = f"the best set known accounts for {100 * self.best_set_value:.2f} %"
+        allowed = " that keep to the constraints" if self.constrained else ""
         return (
             f"of the best: what the kept features account for in this table, as a share of "
             f"{100 * self.set_bound:.2f} % of the variance, which no {size} of the "
-            f"{self.n_features} can exceed (proved); {best}. The proof is about this table, not "
-            "about new data."
+            f"{self.n_features}{allowed} can exceed (proved); {best}. The proof is about this "
+            "table, not about new data."
         )
 
     def share_of_best(self, result: MethodResult) -> str:

@@ -44,6 +44,7 @@ def comparison_from_record(record: dict[str, Any]) -> tuple[Comparison, str, str
         random_r2=_mean_std(entry(record, "random_r2_held_out")),
         scores_of_all=_scores(entry(record, "scores_of_all_features")),
         **_proof(record.get("set")),
+        notes=tuple(sentence(note, "notes") for note in listing(record, "notes")),
     )
     return found, sentence(entry(record, "data"), "data"), scaling_of(record)
 
@@ -64,12 +65,13 @@ def _result(record: Any, names: dict[str, int]) -> MethodResult:
     )
 
 
-def _proof(found: Any) -> dict[str, float]:
+def _proof(found: Any) -> dict[str, Any]:
     """Return what is proved about the sets; nothing where nothing is, or by earlier versions."""
     if found is None:
         return {}
     bound, best = (number(entry(found, name), name) for name in ("bound", "best_value"))
-    return {"set_bound": bound, "best_set_value": best}
+    constrained = found.get("constrained") is True
+    return {"set_bound": bound, "best_set_value": best, "constrained": constrained}
 
 
 def _groups(record: dict[str, Any]) -> tuple[float, float, float]:

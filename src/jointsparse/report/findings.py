@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.report.outliers import Outliers
 from jointsparse.text import percent as plain_percent
 
 N_STAND_INS = 3
@@ -217,6 +218,7 @@ class Findings:
     clusters: Clusters | None = None
     path: PathPoints | None = None
     pixels: PixelMaps | None = None
+    outliers: Outliers | None = None
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     code: str = ""

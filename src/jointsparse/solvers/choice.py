@@ -18,6 +18,7 @@ from jointsparse.solvers.composed import solve_composed
 from jointsparse.solvers.convex_exact import solve_scatter
 from jointsparse.solvers.convex_published import factor_of_scatter, solve_published
 from jointsparse.solvers.convex_samples import solve_samples
+from jointsparse.solvers.convex_samples_free import solve_samples_free
 from jointsparse.solvers.convex_splitting import solve_splitting
 from jointsparse.solvers.convex_wide import solve_wide
 from jointsparse.solvers.solution import Rounding, Solution, proven
@@ -99,15 +100,11 @@ class Splitting:
         on_cone = any(isinstance(penalty, Trace) for penalty in penalties)
 
         def to(tol: float) -> Solution:
-            return solve_samples(
-                loss.data,
-                loss.spectrum,
-                *known,
-                psd=on_cone,
-                free_mean=loss.free_mean,
-                tol=tol,
-                max_iter=self.max_iter,
-            )
+            lam, eta = known
+            limits: Any = {"free_mean": loss.free_mean, "tol": tol, "max_iter": self.max_iter}
+            if on_cone:
+                return solve_samples(loss.data, loss.spectrum, lam, eta, **limits)
+            return solve_samples_free(loss.data, lam, eta, **limits)
 
         size = loss.value(0 * loss.spectrum.vectors @ loss.spectrum.vectors.T)
         terms = loss.moments.n_samples * loss.n_features

@@ -48,7 +48,9 @@ class Samples(NamedTuple):
     names: NDArray[Any] | None
 
 
-def as_samples(X: Any, *, sparse: bool = True, finite: bool = True, **options: Any) -> Samples:
+def as_samples(
+    X: Any, *, sparse: bool = True, finite: bool = True, missing: bool = False, **options: Any
+) -> Samples:
     """Return samples of any kind as an array or sparse matrix of numbers, and their names.
 
     Parameters
@@ -59,6 +61,8 @@ def as_samples(X: Any, *, sparse: bool = True, finite: bool = True, **options: A
         Whether a sparse matrix may stay one; otherwise it is refused.
     finite : bool
         Whether missing and infinite values are refused.
+    missing : bool
+        Whether missing values are not.
     **options
         More of what scikit-learn's ``check_array`` takes.
 
@@ -81,11 +85,11 @@ def as_samples(X: Any, *, sparse: bool = True, finite: bool = True, **options: A
     if array.dtype.itemsize > 8:  # of extended precision, which the sums do not have
         array = array.astype(np.float64)
     if finite and array.dtype.kind == "f" and not get_config()["assume_finite"]:
-        refuse_not_finite(array, names)
+        refuse_not_finite(array, names, missing=missing)
     return Samples(array, names)
 
 
-def refuse_not_finite(array: Any, names: Any = None) -> None:
+def refuse_not_finite(array: Any, names: Any = None, *, missing: bool = False) -> None:
     """Refuse values that are missing or infinite, and say where the first one is.
 
     Parameters
@@ -94,6 +98,8 @@ def refuse_not_finite(array: Any, names: Any = None) -> None:
         Numbers.
     names : sequence of str or None
         Names of the columns.
+    missing : bool
+        Whether values may be missing.
     """
     stored = array.data if sp.issparse(array) else array
     with np.errstate(over="ignore", invalid="ignore"):
@@ -101,12 +107,12 @@ def refuse_not_finite(array: Any, names: Any = None) -> None:
             return  # a finite sum has finite terms: the common case needs no mask
     if sp.issparse(array):
         found = array.tocoo()
-        wrong = np.flatnonzero(~np.isfinite(found.data))
+        wrong = np.flatnonzero(np.isinf(found.data) if missing else ~np.isfinite(found.data))
         rows, columns = found.row[wrong], found.col[wrong]
         first = np.lexsort((columns, rows))[:1]
         rows, columns, values = rows[first], columns[first], found.data[wrong[first]]
     else:
-        rows, columns = np.nonzero(~np.isfinite(array))
+        rows, columns = np.nonzero(np.isinf(array) if missing else ~np.isfinite(array))
         values = array[rows[:1], columns[:1]]
     if rows.size == 0:
         return

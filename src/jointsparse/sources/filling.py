@@ -25,11 +25,14 @@ class Filled(NamedTuple):
         Means of what is there; NaN for a column without a single value.
     missing : ndarray of shape (n_features,)
         How many values are missing in each column.
+    n_samples : int
+        How many rows there are.
     """
 
     source: Source
     means: FloatArray
     missing: NDArray[np.int64]
+    n_samples: int
 
 
 def filled_with_means(source: Source) -> Filled:
@@ -41,8 +44,8 @@ def filled_with_means(source: Source) -> Filled:
     missing = n - present
     means = np.where(present > 0, means, np.nan)
     if not missing.any():
-        return Filled(source, means, missing)
-    return Filled(ColumnwiseSource(source, fill=means), means, missing)
+        return Filled(source, means, missing, n)
+    return Filled(ColumnwiseSource(source, fill=means), means, missing, n)
 
 
 Present = tuple[int, NDArray[np.int64], FloatArray]

@@ -35,6 +35,6 @@ def not_finite(source: Source, error: NotFiniteError) -> ValueError:
             source.name,
             f"has a missing value in {where}; fill it",
             ", or drop the row.",
-            ", for example by --impute mean.",
+            ", for example by --missing mean.",
         )
     return table_error(source.name, f"holds the infinite value {error.value} in {where}.")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 
 BUDGET_ROUNDING = 1e-12  # share of the budget by which a sum of prices may exceed it
+NO_LIMIT = np.iinfo(np.int64).max  # of features that are in no group
 FREE = 1e-12  # share of the budget that what is free counts as, where gains are divided by prices
 
 
@@ -204,8 +205,8 @@ class Room:
     def of_groups(self) -> IntArray:
         """How many more of each group may be in; the last entry is for no group."""
         if self.rules.most is None:
-            return np.array([np.iinfo(np.int64).max])
-        return np.append(self.rules.most - self.used, np.iinfo(np.int64).max)
+            return np.array([NO_LIMIT])
+        return np.append(self.rules.most - self.used, NO_LIMIT)
 
     @property
     def free(self) -> NDArray[np.bool_]:

@@ -1,0 +1,392 @@
+"""Missing values: estimates against direct ones, what is told, and what is refused."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy.stats import multivariate_normal
+
+from jointsparse import (
+    CSPCA,
+    SPCA,
+    SPCAFS,
+    SPCAPSD,
+    DictionarySPCA,
+    GreedySelector,
+    LaplacianScore,
+    Moments,
+    SelectFeatures,
+    SubsetSelector,
+    load_model,
+    open_source,
+    save_model,
+)
+from jointsparse.incomplete import estimate, estimated
+from jointsparse.incomplete.factor_em import factor_em
+from jointsparse.incomplete.gaussian_em import RIDGE, gaussian_em
+from jointsparse.incomplete.pairwise import pairwise
+
+HOW = ("mean", "pairwise", "em")
+
+
+def planted(seed=0, n=200, p=12, share=0.2, kept=5):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    X[:, :kept] += 2 * rng.standard_normal((n, 1))
+    return X, np.where(rng.random(X.shape) < share, np.nan, X)
+
+
+COMPLETE, HOLED = planted()
+
+
+def direct_step(X, mean, covariance):
+    """One step of EM, sample by sample, by the formulas of the textbook."""
+    n, p = X.shape
+    first, second = np.zeros(p), np.zeros((p, p))
+    for x in X:
+        lost = np.isnan(x)
+        filled, left = x.copy(), np.zeros((p, p))
+        inner = covariance[np.ix_(~lost, ~lost)] + RIDGE * np.eye((~lost).sum())
+        weights = covariance[np.ix_(lost, ~lost)] @ np.linalg.inv(inner)
+        filled[lost] = mean[lost] + weights @ (x[~lost] - mean[~lost])
+        left[np.ix_(lost, lost)] = (
+            covariance[np.ix_(lost, lost)] - weights @ covariance[np.ix_(~lost, lost)]
+        )
+        first += filled / n
+        second += (np.outer(filled, filled) + left) / n
+    return first, second - np.outer(first, first)
+
+
+def likelihood(X, mean, covariance):
+    total = 0.0
+    for x in X:
+        there = ~np.isnan(x)
+        inner = covariance[np.ix_(there, there)]
+        total += multivariate_normal.logpdf(x[there], mean[there], inner)
+    return total
+
+
+def standardised(X):
+    return (X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0)
+
+
+def test_em_takes_the_steps_of_a_direct_implementation():
+    X = standardised(planted(1, n=80, p=6, kept=3)[1])
+    start = pairwise(X).correlation
+    mean, covariance = np.zeros(6), start
+    for _ in range(7):
+        mean, covariance = direct_step(X, mean, covariance)
+    found = gaussian_em(X, start, tol=1e-30, max_iter=7)
+    np.testing.assert_allclose(found.covariance, covariance, atol=1e-12)
+    np.testing.assert_allclose(found.mean, mean, atol=1e-12)
+    assert len(found.history) == 7
+    assert not found.converged
+
+
+def test_em_ends_at_a_maximum_of_the_likelihood():
+    X = standardised(planted(2, n=100, p=5, kept=3)[1])
+    found = gaussian_em(X, pairwise(X).correlation, tol=1e-10, max_iter=2000)
+    assert found.converged
+    assert found.change <= 1e-10
+    assert np.all(np.diff(found.history) > -1e-6)  # but for the ridge, no step lowers it
+    best = likelihood(X, found.mean, found.covariance)
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        change = rng.standard_normal((5, 5)) * 0.02
+        other = found.covariance + change @ change.T * rng.choice([-1, 1])
+        assert likelihood(X, found.mean + 0.02 * rng.standard_normal(5), other) < best
+
+
+def test_few_factors_end_at_a_maximum_of_their_likelihood():
+    X = standardised(planted(3, n=60, p=8, kept=4)[1])
+    found = factor_em(X, np.full((8, 1), 0.5), tol=1e-9, max_iter=5000)
+    assert found.converged
+    assert np.all(np.diff(found.history) > -1e-9)
+    # The likelihood of the model at its end, up to the constant, is that of a direct formula.
+    more = factor_em(X, np.full((8, 1), 0.4), tol=1e-9, max_iter=5000)
+    assert more.history[-1] == pytest.approx(found.history[-1], abs=1e-5)
+    np.testing.assert_allclose(more.covariance, found.covariance, atol=1e-4)
+
+
+def test_what_factors_expect_is_that_of_the_textbook_step():
+    """The scatter matrix is one full step from the covariance matrix of the model."""
+    X = standardised(planted(4, n=50, p=7, kept=4)[1])
+    loadings = np.linspace(0.2, 0.8, 7)[:, None]
+    found = factor_em(X, loadings, tol=1.0, max_iter=0)
+    model = loadings @ loadings.T + np.diag(1 - (loadings**2).ravel())
+    mean, covariance = direct_step(X, np.zeros(7), model)
+    np.testing.assert_allclose(found.covariance, covariance, atol=1e-5)  # it has no ridge
+    np.testing.assert_allclose(found.mean, mean, atol=1e-5)
+
+
+def test_the_likelihood_of_factors_is_the_gaussian_one():
+    X = standardised(planted(4, n=50, p=7, kept=4)[1])
+    loadings = np.linspace(0.2, 0.8, 7)[:, None]
+    found = factor_em(X, loadings, tol=1e-30, max_iter=1)
+    model = loadings @ loadings.T + np.diag(1 - (loadings**2).ravel())
+    constant = 0.5 * np.count_nonzero(~np.isnan(X)) * np.log(2 * np.pi)
+    assert found.history[0] - constant == pytest.approx(likelihood(X, np.zeros(7), model))
+
+
+def test_pairs_are_those_of_pandas():
+    X = planted(5, share=0.3)[1]
+    found = pairwise(standardised(X))
+    np.testing.assert_allclose(found.correlation, pd.DataFrame(X).corr(), atol=1e-12)
+    assert found.change == 0
+
+
+def test_a_repair_is_reported_and_leaves_a_correlation_matrix():
+    X = planted(6, n=25, p=30, share=0.4)[1]
+    raw = pd.DataFrame(X).corr(min_periods=2).to_numpy()
+    assert np.linalg.eigvalsh(raw)[0] < -0.01
+    found = pairwise(standardised(X))
+    assert np.linalg.eigvalsh(found.correlation)[0] > -1e-10
+    np.testing.assert_array_equal(np.diagonal(found.correlation), 1.0)
+    moved = np.linalg.norm(found.correlation - raw) / np.linalg.norm(raw)
+    assert found.change == pytest.approx(moved)
+    moments = Moments.from_data(X, missing="pairwise")
+    assert moments.repair_change == moments.missing.repair_change == pytest.approx(moved)
+    assert "repaired by" in str(moments.missing)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_without_holes_nothing_is_estimated(how):
+    found, plain = Moments.from_data(COMPLETE, missing=how), Moments.from_data(COMPLETE)
+    np.testing.assert_array_equal(found.scatter, plain.scatter)
+    assert found.missing is None
+    assert found.has_samples
+    one = GreedySelector(missing=how).fit(COMPLETE)
+    other = GreedySelector().fit(COMPLETE)
+    np.testing.assert_array_equal(one.ranking_, other.ranking_)
+    assert not hasattr(one, "missing_values_")
+
+
+@pytest.mark.parametrize("shape", [(400, 12), (100, 60)])
+def test_em_is_nearer_to_the_complete_scatter_matrix_than_the_others(shape):
+    errors = dict.fromkeys(HOW, 0.0)
+    for seed in range(4):
+        X, holed = planted(seed, *shape, share=0.4, kept=8)
+        whole = np.corrcoef(X.T)
+        for how in HOW:
+            scatter = Moments.from_data(holed, missing=how).scatter
+            lengths = np.sqrt(np.diagonal(scatter))
+            errors[how] += np.linalg.norm(scatter / lengths / lengths[:, None] - whole)
+    assert errors["em"] < 0.95 * min(errors["pairwise"], errors["mean"])
+
+
+@pytest.mark.parametrize("how", ["pairwise", "em"])
+@pytest.mark.parametrize("shape", [(150, 20), (60, 40)])
+def test_noise_with_holes_is_still_noise(how, shape):
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal(shape)
+        X[rng.random(shape) < 0.3] = np.nan
+        selector = GreedySelector(missing=how, n_features_to_select=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found += selector.fit(X).n_significant_ > 0
+    assert found <= 4  # of 20 tables one is expected; five have a chance of 1 in 400
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize(
+    "method",
+    [
+        SPCAPSD(n_features_to_select=3),
+        GreedySelector(n_features_to_select=3),
+        SubsetSelector(n_features_to_select=3),
+        SPCAFS(n_features_to_select=3),
+        SPCA(n_components=1, n_nonzero=3),
+        DictionarySPCA(n_components=1),
+        SelectFeatures(SPCA(n_components=1), n_features_to_select=3),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_methods_find_the_planted_features_behind_holes(method, how):
+    inner = getattr(method, "estimator", method)
+    inner.set_params(missing=how)
+    method.fit(HOLED)
+    inside = method.ranking_.argsort()[:1]
+    assert inside.max() < 5
+    assert method.missing_values_.how == how
+    assert method.missing_values_.share == pytest.approx(np.isnan(HOLED).mean())
+    inner.set_params(missing="error")
+    with pytest.raises(ValueError, match=r"missing value|NaN"):
+        method.fit(HOLED)
+    assert method.missing_values_.how == how  # a fit that fails leaves everything
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_transform_leaves_missing_values_missing(how, tmp_path):
+    frame = pd.DataFrame(HOLED).add_prefix("x")
+    selector = GreedySelector(missing=how, n_features_to_select=3).set_output(transform="pandas")
+    kept = selector.fit_transform(frame)
+    pd.testing.assert_frame_equal(kept, frame.loc[:, selector.get_support()])
+    plain = GreedySelector(missing=how, n_features_to_select=3).fit(HOLED)
+    np.testing.assert_array_equal(plain.transform(HOLED), HOLED[:, plain.get_support()])
+    np.save(tmp_path / "x.npy", HOLED)
+    written = plain.transform(open_source(tmp_path / "x.npy")).read()
+    np.testing.assert_array_equal(written, HOLED[:, plain.get_support()])
+    with pytest.raises(ValueError, match="infinity"):
+        plain.transform(np.where(np.isnan(HOLED), np.inf, HOLED))
+    with pytest.raises(ValueError, match=r"infinite|infinity"):
+        plain.fit(np.where(np.isnan(HOLED), np.inf, HOLED))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_scores_of_components_take_the_mean_for_what_is_missing(how, tmp_path):
+    method = SPCA(n_components=2, missing=how).fit(HOLED)
+    filled = np.where(np.isnan(HOLED), method.mean_, HOLED)
+    expected = SPCA.transform(method, filled)
+    np.testing.assert_allclose(method.transform(HOLED), expected, atol=1e-12)
+    np.save(tmp_path / "x.npy", HOLED)
+    np.testing.assert_allclose(
+        method.transform(open_source(tmp_path / "x.npy")).read(), expected, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("how", ["pairwise", "em"])
+def test_a_set_is_judged_between_halves_with_estimates_of_their_own(how):
+    selector = GreedySelector(missing=how).fit(HOLED)
+    report = selector.selection_report_
+    whole = GreedySelector().fit(COMPLETE).selection_report_
+    assert report.worth.n_folds == 2
+    assert report.worth.n_rows == selector.missing_values_.n_samples < 200
+    assert report.worth.r2 == pytest.approx(whole.worth.r2, abs=0.1)
+    again = selector.selection_report(HOLED)
+    assert again.verdict == report.verdict
+
+
+def test_holes_make_no_set_look_better_than_it_is():
+    """With values filled by a model of the same samples it would: here noise stays noise."""
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((120, 30))
+    X[rng.random(X.shape) < 0.4] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = GreedySelector(missing="em", n_features_to_select=5).fit(X).selection_report_
+    assert report.worth.r2 < 0.02
+
+
+def test_what_is_proved_is_for_the_estimated_matrix():
+    selector = SubsetSelector(missing="em", n_features_to_select=2, search="exact").fit(HOLED)
+    assert "holds for the estimated scatter matrix" in str(selector.missing_values_)
+    assert "estimated" in str(selector.set_certificate_)
+    plain = SubsetSelector(n_features_to_select=2, search="exact").fit(COMPLETE)
+    assert "estimated" not in str(plain.set_certificate_)
+
+
+@pytest.mark.parametrize("method", [CSPCA(), CSPCA(psd=False)])
+def test_methods_that_look_at_samples_take_means_only(method):
+    with pytest.raises(ValueError, match="use missing='mean'"):
+        method.set_params(missing="em").fit(HOLED)
+    method.set_params(missing="mean").fit(HOLED)
+    filled = np.where(np.isnan(HOLED), np.nanmean(HOLED, axis=0), HOLED)
+    other = CSPCA(psd=method.psd).fit(filled)
+    np.testing.assert_allclose(method.feature_scores_, other.feature_scores_, atol=1e-6)
+    with pytest.raises(ValueError, match="missing value"):
+        LaplacianScore().fit(HOLED)
+
+
+def test_containers_with_holes(tmp_path):
+    expected = Moments.from_data(HOLED, missing="em").scatter
+    frame = pd.DataFrame(HOLED).add_prefix("x")
+    stored = sp.csr_array(np.where(np.isnan(HOLED), 7.0, HOLED))
+    stored.data[np.isnan(HOLED).ravel()[np.flatnonzero(np.ones(HOLED.size))]] = np.nan
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    given = [frame, np.ma.masked_invalid(HOLED), stored, open_source(tmp_path / "x.csv")]
+    torch = pytest.importorskip("torch")
+    given.append(torch.asarray(HOLED))
+    for one in given:
+        found = Moments.from_data(one, missing="em")
+        np.testing.assert_allclose(found.scatter, expected, atol=1e-8 * expected.max())
+    means = Moments.from_data(HOLED, missing="mean").scatter
+    for one in given:
+        found = Moments.from_data(one, missing="mean")
+        np.testing.assert_allclose(found.scatter, means, atol=1e-8 * means.max())
+
+
+def test_names_stay_with_estimates():
+    frame = pd.DataFrame(HOLED).add_prefix("x")
+    assert list(Moments.from_data(frame, missing="em").feature_names) == list(frame.columns)
+    fitted = SPCAPSD(missing="em").fit(frame)
+    assert fitted.feature_names_in_.tolist() == list(frame.columns)
+
+
+def test_weights_and_batches_with_holes():
+    weights = np.random.default_rng(1).integers(0, 3, 200)
+    batch = np.arange(200) % 2
+    shifted = HOLED + 3.0 * batch[:, None]
+    rows = np.repeat(np.arange(200), weights)
+    found = Moments.from_data(shifted, sample_weight=weights, batch=batch, missing="em")
+    centred = shifted[rows].copy()
+    whole = np.zeros(12)
+    for one in (0, 1):
+        mine = batch[rows] == one
+        mean = np.nanmean(centred[mine], axis=0)
+        centred[mine] -= mean
+        whole += mean * np.count_nonzero(mine) / rows.size
+    other = Moments.from_data(centred, missing="em")
+    np.testing.assert_allclose(found.scatter, other.scatter, rtol=1e-3, atol=1e-3)
+    shares = np.random.default_rng(1).random(200)
+    with pytest.raises(ValueError, match="whole-number weights only"):
+        Moments.from_data(HOLED, sample_weight=shares, missing="em")
+    mixed = Moments.from_data(HOLED, sample_weight=shares, missing="mean")
+    means = np.array([np.average(c[~np.isnan(c)], weights=shares[~np.isnan(c)]) for c in HOLED.T])
+    filled = np.where(np.isnan(HOLED), means, HOLED)
+    expected = Moments.from_data(filled, sample_weight=shares).scatter
+    np.testing.assert_allclose(mixed.scatter, expected, atol=1e-9 * expected.max())
+
+
+def test_what_cannot_be_estimated_is_said():
+    empty = HOLED.copy()
+    empty[:, 3] = np.nan
+    for how in HOW:
+        with pytest.raises(ValueError, match="has no value at all"):
+            Moments.from_data(empty, missing=how)
+    rows = (np.arange(2), np.arange(2))
+    with pytest.raises(ValueError, match="column 'b' has no value at all"):
+        estimated(np.array([[1.0, np.nan], [2.0, np.nan]]), "em", rows, ["a", "b"])
+    with pytest.raises(ValueError, match="missing='drop' is not one of"):
+        SPCAPSD(missing="drop").fit(HOLED)
+
+
+def test_a_matrix_beyond_the_memory_is_refused(monkeypatch, tmp_path):
+    np.save(tmp_path / "x.npy", HOLED)
+    with pytest.raises(ValueError, match="missing='mean' reads them in blocks"):
+        Moments.from_data(open_source(tmp_path / "x.npy", memory=10_000), missing="em")
+    monkeypatch.setattr(estimate, "default_budget", lambda: 1000)
+    with pytest.raises(ValueError, match="missing='mean' needs none"):
+        Moments.from_data(HOLED, missing="em")
+
+
+def test_too_few_steps_are_warned_of(monkeypatch):
+    monkeypatch.setattr(estimate, "MAX_ITER", 2)
+    with pytest.warns(UserWarning, match="missing='em' did not converge: after 2 steps"):
+        found = Moments.from_data(HOLED, missing="em")
+    assert not found.missing.converged
+    assert found.missing.n_iter == 2
+
+
+def test_odd_columns():
+    X = HOLED.copy()
+    X[:, 0] = 5.0
+    X[::2, 0] = np.nan  # constant
+    X[:, 1] = np.where(np.arange(200) == 3, 1.0, np.nan)  # one value
+    X[7] = np.nan  # a sample without any
+    for how in ("pairwise", "em"):
+        found = Moments.from_data(X, missing=how)
+        assert found.variances[0] == found.variances[1] == 0
+        assert found.halves is None  # one half knows nothing of the second column
+        assert np.isfinite(found.scatter).all()
+
+
+def test_a_model_of_holes_is_saved(tmp_path):
+    fitted = SPCAPSD(missing="em", n_features_to_select=2).fit(HOLED)
+    save_model(fitted, tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops")
+    assert str(loaded.missing_values_) == str(fitted.missing_values_)
+    np.testing.assert_array_equal(loaded.transform(HOLED), fitted.transform(HOLED))
