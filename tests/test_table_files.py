@@ -314,19 +314,6 @@ def test_missing_values_of_sparse_files_are_filled_in_blocks(tmp_path, monkeypat
     np.testing.assert_allclose(kept.to_numpy(), expected[:, [GENES.index(g) for g in kept.columns]])
 
 
-def test_columns_of_a_category_and_other_groups():
-    from jointsparse.cli.categories import keep_together
-
-    from jointsparse import Constraints
-    from jointsparse.cli.errors import CommandError
-    from jointsparse.io import Table
-
-    table = Table(COUNTS, GENES, groups={"site": ["g1", "g2"]})
-    model = SPCAPSD(constraints=Constraints(groups={"g3": "a"}, max_per_group=1))
-    with pytest.raises(CommandError, match="--groups makes others"):
-        keep_together(model, table)
-
-
 def test_damaged_anndata_files(tmp_path):
     h5py = pytest.importorskip("h5py")
     cases = {
