@@ -1,9 +1,8 @@
 """Make the screenshots of the documentation: reports in headless Chromium, on a desk and a phone.
 
-Run it from anywhere: python docs/screenshots.py. It needs chromium, chromedriver and Pillow.
+Run it from anywhere: python docs/screenshots.py. It needs chromium and Pillow.
 """
 
-import base64
 import io
 import subprocess
 import sys
@@ -41,11 +40,7 @@ def digits(folder: Path) -> Path:
 def photograph(browser: Browser, part: str, name: str, width: int, height: int) -> None:
     """Save what a window of that size shows of the page, or of a part of it."""
     browser.resize(width, height)
-    address = "/screenshot"
-    if part:
-        found = browser.call("POST", "/element", using="css selector", value=part)
-        address = f"/element/{next(iter(found.values()))}/screenshot"
-    picture = Image.open(io.BytesIO(base64.b64decode(browser.call("GET", address))))
+    picture = Image.open(io.BytesIO(browser.screenshot(part)))
     small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
     small.save(HERE / "figures" / f"report-{name}.png", optimize=True)
 
@@ -54,8 +49,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, chromium(Path(name)) as browser:
         browser.open(breast_cancer(Path(name)))
         photograph(browser, "", "desk", 1000, 1400)
+        browser.point("#heat tr:nth-child(4) img", across=0.2)
+        photograph(browser, "#look", "look", 1000, 1400)
+        browser.move("curve-slider", 5)
+        photograph(browser, "#many", "many", 1000, 1400)
+        browser.move("curve-slider", 8)
+        browser.run("document.getElementById('folded').open = true")
         browser.move("path-slider", 13)
         photograph(browser, "#path", "path", 1000, 1400)
+        browser.run("document.getElementById('folded').open = false; scrollTo(0, 0)")
         photograph(browser, "", "phone", 500, 1400)
         browser.open(digits(Path(name)))
         photograph(browser, "#pixels", "pixels", 1000, 1400)

@@ -151,7 +151,7 @@ class TestBundledTable:
         result = invoke("select")
         assert result.exit_code == 0
         lines = result.stdout.strip().splitlines()
-        heading, _, verdict, *_, new, again, table, noise, model = lines
+        heading, _, verdict, *_, new, again, table, noise, model, why, command = lines
         for part in ("breast cancer", "569 samples × 30 features", "spca-psd", "standardised"):
             assert part in heading
         record = json.loads(invoke("select", "--json").stdout)
@@ -172,6 +172,8 @@ class TestBundledTable:
         assert "independent patterns; 30 of 30 features share something" in noise
         assert "solved to within" in model
         assert "(proved)" in model
+        assert why == "next             See the samples, the groups and every feature on one page:"
+        assert command == "  jointsparse select --report report.html"
         assert "certified" not in result.stdout
         assert "20 more features, none of them kept" in result.stdout
         assert "\x1b" not in result.stdout
@@ -194,19 +196,22 @@ class TestBundledTable:
         assert record["notes"] == []
 
     def test_the_table_shows_shares_and_whom_each_stands_in_for(self):
-        lines = invoke("select", "--features", 3).stdout.splitlines()
+        asked = ("select", "--features", 3)
+        titles = ["rank", "feature", "again", "stands", "in", "for"]
+        lines = invoke(*asked).stdout.splitlines()
+        assert titles in [line.split() for line in lines]  # no scores unless asked for
+        lines = invoke(*asked, "--scores").stdout.splitlines()
         record = json.loads(invoke("select", "--features", 3, "--json").stdout)
         start = next(i for i, line in enumerate(lines) if line.split()[:1] == ["rank"])
-        titles = ["rank", "feature", "shared", "again", "stands", "in", "for"]
-        assert lines[start].split() == titles
+        assert lines[start].split() == [*titles[:2], "shared", "score", *titles[2:]]
         for line, row in zip(lines[start + 2 :], record["ranking"][:3], strict=False):
             assert row["feature"] in line
-            assert f" {100 * row['shared']:.0f} % " in line
+            assert f" {100 * row['shared']:.0f} %   {row['score']:#.4g} " in line
             assert f" {round(3 * row['found_again'])} of 3 " in line
             mine = [r for r in record["ranking"] if r["stand_in"] == row["feature"]]
             best = max(mine, key=lambda r: r["stand_in_r2"])["feature"]
             assert line.rstrip().endswith(f"({len(mine)})")
-            assert best[:8] in line.replace("…", "")
+            assert best[:4] in line.replace("…", "")
         r2 = [row["r2"] for row in record["ranking"]]
         assert all(np.diff(r2[:3]) > 0)
         assert r2[3:] == [None] * 27

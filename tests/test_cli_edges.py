@@ -329,6 +329,9 @@ def test_experiments_as_json_and_by_the_first_part_of_their_names():
     assert reproduce._chosen([], known) == list(known)
     part = next(iter(known)).split("-")[0]
     assert all(name.startswith(part) for name in reproduce._chosen([part], known))
+    assert reproduce._chosen(["jspca-table1", "000-table1"], known) == ["000-table1"]
+    assert reproduce._chosen(["spca"], known) == ["001-pitprops"]  # not those of spca-psd
+    assert set(reproduce._chosen(["spca-psd"], known)) == {n for n in known if n[:4] == "004-"}
     with pytest.raises(CommandError, match="there is no experiment 'x'"):
         reproduce._chosen(["x"], known)
 

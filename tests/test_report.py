@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import warnings
+from html import escape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -41,7 +42,8 @@ from jointsparse.metrics import clustering_scores
 from jointsparse.report.findings import gains_of, give_reasons
 from jointsparse.report.payload import path_data, safe_json
 from jointsparse.report.pictures import Axis
-from jointsparse.report.words import reproducing_code, wanted_words
+from jointsparse.report.sections import cards, groups
+from jointsparse.report.words import DEFINITIONS, reproducing_code, wanted_words
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -95,6 +97,12 @@ class Page(HTMLParser):
         return next(text for text, kind in self.rows if kind and name in text)
 
     @property
+    def maps(self):
+        """The pictures of pixels, not the values of samples."""
+        images = [attributes for tag, attributes in self.elements if tag == "img"]
+        return [a["src"] for a in images if a["alt"].startswith("Map of")]
+
+    @property
     def payload(self):
         return json.loads(self.data)
 
@@ -131,6 +139,10 @@ class Fake(BaseEstimator):
         return self.support_
 
 
+def unescape_quotes(text):
+    return text.replace("&#39;", "'").replace("&#34;", '"')
+
+
 def percent(share, digits=1):
     return f"{100 * share:.{digits}f}\u202f%"
 
@@ -149,7 +161,6 @@ class TestContents:
         assert f"accounts for {percent(shares[0])}" in page.row(names[0])
         for before, after, name in zip(shares, shares[1:], names[1:8], strict=False):
             assert f"adds {percent(after - before)}" in page.row(name)
-            assert percent(after) in page.row(name)
 
     def test_dropped_ones_name_their_stand_ins(self, page, cancer, fitted):
         found = fitted.selection_report_.stand_ins
@@ -157,26 +168,58 @@ class TestContents:
             text = page.row(cancer[0].columns[feature])
             best = cancer[0].columns[found.kept[row, 0]]
             assert f"stand-ins: {best} {percent(found.r2[row, 0], 0)}" in text
-            assert percent(found.r2_all[row]) in text
+            assert percent(found.r2_all[row], 0) in text
             assert ("the kept ones account for it" in text) == (found.r2_all[row] >= 0.9)
 
     def test_the_verdict_is_the_first_thing_under_the_heading(self, page, fitted):
         report = Report.from_estimator(fitted)
         after = report.html.split("</h1>")[1].strip()
         assert after.startswith(f'<p class="verdict">{fitted.selection_report_.verdict}</p>')
+
+    def test_the_evidence_is_beside_the_verdict(self, page, fitted):
         found = fitted.selection_report_
-        tiles = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", report.html)
-        shown = dict(tiles)
-        assert shown["features kept"] == "8 of 30"
-        kept = shown["of the other features predicted in new samples by the kept ones"]
-        assert kept == percent(found.worth.r2, 0)
-        random = found.worth.random
-        spread = f"{100 * random.mean():.0f} ± {percent(random.std(ddof=1), 0)}"
-        assert shown["by 8 random features"] == spread
-        assert shown["by all other features together"] == percent(found.worth.ceiling, 0)
-        assert shown["by 8 principal components of all"] == percent(found.worth.pca, 0)
-        assert shown["independent patterns above the noise"] == f"{found.n_patterns} or more"
-        assert shown["share something with others"] == "30 of 30"
+        shown = Report.from_estimator(fitted).html
+        assert f"<dd>{found.n_patterns} or more independent patterns; 30 of 30 features" in shown
+        always = int((found.found_again == 1).sum())
+        assert f"{always} of the 8 kept features, or features nearly the same" in shown
+        assert "every one of 3 repeats" in shown
+        account, up = percent(found.r2, 0), percent(found.own_share, 0)
+        assert f"The 8 kept features account for {account} of the variance" in shown
+        assert f"and make up {up} of it." in shown
+        assert "--prove on the command line and certify_set in Python do" in shown
+
+    def test_the_kept_features_stand_first_in_order(self, cancer, fitted):
+        shown = Report.from_estimator(fitted).html
+        chips = re.findall(r'<li class="name">(.*?)</li>', shown.split('id="chips"')[1])[:8]
+        assert chips == cancer[0].columns[np.argsort(fitted.ranking_)[:8]].tolist()
+
+    def test_every_dropped_feature_is_in_the_group_of_its_best_stand_in(self, cancer, fitted):
+        found = Report.from_estimator(fitted).findings
+        stand_ins = fitted.selection_report_.stand_ins
+        expected = {}
+        for feature, kept, r2 in zip(
+            stand_ins.dropped, stand_ins.kept[:, 0], stand_ins.r2[:, 0], strict=True
+        ):
+            expected.setdefault(int(kept), {})[int(feature)] = round(100 * float(r2))
+        columns = found.features.columns
+        for place, members in groups(found.features).items():
+            shares = [share for _, share in members]
+            assert shares == sorted(shares, reverse=True)
+            named = {int(columns[other]): share for other, share in members}
+            assert named == expected.get(int(columns[place]), {})
+
+    def test_cards_tell_how_often_a_feature_is_kept_again(self, fitted):
+        found = Report.from_estimator(fitted).findings
+        again = [card["again"] for card in cards(found)]
+        times = np.round(3 * fitted.selection_report_.found_again).astype(int)
+        assert again == [f"{count} of 3" for count in times]
+        assert all(card["spread"] is None for card in cards(found))  # without samples
+
+    def test_every_number_has_one_definition(self, fitted):
+        shown = Report.from_estimator(fitted).html
+        for term, text in DEFINITIONS.items():
+            assert f"<dt>{term}</dt>" in shown
+            assert escape(text, quote=False) in unescape_quotes(shown)
 
     def test_worth_beside_chance_and_the_ceiling(self, page, fitted):
         worth = fitted.selection_report_.worth
@@ -193,7 +236,8 @@ class TestContents:
         assert page.payload["shares"] == shares
         for column, share in zip(order, shares, strict=True):
             row = page.row(cancer[0].columns[column])
-            assert f"{share}\u202f%{fitted.feature_scores_[column]:.3g}" in row
+            assert f"{share}\u202f%" in row
+            assert row.endswith(f"{fitted.feature_scores_[column]:.3g}")
 
     def test_no_word_for_two_things(self, page):
         text = " ".join([*page.notes, *(row for row, _ in page.rows)])
@@ -249,7 +293,7 @@ class TestContents:
         assert "No structure beyond noise: nothing is kept." in page.notes
         assert "shares nothing with the other features" in page.row("pixel (0, 0)")
         ids = {attributes.get("id") for _, attributes in page.elements}
-        assert "worth" not in ids
+        assert not {"stands", "many", "chips"} & ids
         links = {a["href"][1:] for tag, a in page.elements if tag == "a"}
         assert links <= ids
         assert "0 random" not in report.html
@@ -282,8 +326,9 @@ class TestContents:
 
     def test_one_kept_feature(self, cancer):
         page = Report.from_estimator(GreedySelector(n_features_to_select=1).fit(cancer[0])).html
-        assert "In new samples the kept feature predicts" in page
-        assert "1 principal component, a mixture of all features, would give" in page
+        assert "1 feature of 30 is kept" in page
+        assert "1 principal component of all features" in page
+        assert "The kept feature accounts for" in page
 
     def test_all_kept(self, cancer):
         page = Report.from_estimator(SPCAPSD(n_features_to_select="support").fit(cancer[0])).html
@@ -438,7 +483,8 @@ class TestNames:
     def test_no_element_comes_from_a_name(self, page):
         tags = [tag for tag, _ in page.elements]
         assert tags.count("script") == 2
-        assert "img" not in tags
+        pictures = [a["src"] for tag, a in page.elements if tag == "img"]
+        assert all(source.startswith("data:image/png;base64,") for source in pictures)
         events = [
             name for _, attributes in page.elements for name in attributes if name[:2] == "on"
         ]
@@ -511,7 +557,7 @@ class TestPage:
         )
         names = [f"{j} {'long name ' * 50}" for j in range(size)]  # 15 MB of names
         text = Report.from_estimator(model, feature_names=names).html
-        assert len(text) < 6e6
+        assert len(text) < 3e6
         assert len(Page(text).rows) < 300
 
     def test_code_makes_the_same_fit(self, cancer, fitted):
@@ -545,7 +591,7 @@ class TestPixels:
         X = load_digits().data
         model = GreedySelector(n_features_to_select=9).fit(X)
         page = Page(Report.from_estimator(model, X, image_shape=(8, 8)).html)
-        sources = [a["src"] for tag, a in page.elements if tag == "img"]
+        sources = page.maps
         pictures = [
             np.array(Image.open(io.BytesIO(base64.b64decode(source.split(",")[1]))))
             for source in sources

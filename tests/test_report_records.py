@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 
 import numpy as np
 import pytest
@@ -31,6 +32,9 @@ def test_a_comparison_becomes_the_page_that_compare_writes(compared, tmp_path):
     assert "Methods side by side: breast cancer (bundled)" in text
     assert f'<p class="verdict">{compared["verdict"]}</p>' in text
     assert "Explained" not in text
+    assert text.index("<svg") < text.index("<table")  # a picture first
+    titles = re.findall(r"<th[^>]*>([^<]*)</th>", text.split("<thead>")[1].split("</thead>")[0])
+    assert len(titles) == len(set(titles)) >= 8
     chance = compared["random_r2_held_out"]
     assert f"{100 * chance['mean']:.1f} ± {100 * chance['std']:.1f} %" in text
     for method in compared["methods"]:

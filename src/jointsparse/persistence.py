@@ -205,10 +205,10 @@ def _trusted() -> list[str]:
     from jointsparse.solvers.choice import Exact, Factored, Published, Splitting
     from jointsparse.solvers.subset.constraints import Constraints
     from jointsparse.sources.weighting import Batches
-    from jointsparse.trials import Worth
+    from jointsparse.trials import Curve, Worth
 
     estimators = {f"{m.module}.{m.class_name}" for m in registry.methods().values()}
-    kept = {Batches, Constraints, Extremes, KernelFSSL, MissingValues, SelectFeatures}
+    kept = {Batches, Constraints, Curve, Extremes, KernelFSSL, MissingValues, SelectFeatures}
     kept |= {SelectionReport, SpatialSign, StandIns, Worth, Wrap}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
     solvers = {Exact, Factored, Published, Splitting}

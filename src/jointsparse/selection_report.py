@@ -32,7 +32,7 @@ from jointsparse.significance import feature_significance
 from jointsparse.solvers.columns import Columns, feature_columns
 from jointsparse.solvers.held_out import RCOND
 from jointsparse.solvers.stand_ins import found_again
-from jointsparse.trials import N_RANDOM, Cut, Trials, Worth
+from jointsparse.trials import N_RANDOM, Curve, Cut, Trials, Worth
 from jointsparse.verdict import rows_of, verdict_of
 
 N_STAND_INS = 3
@@ -108,6 +108,8 @@ class SelectionReport:
         Whether nothing is kept because the model's penalties removed every feature.
     extremes : Extremes or None
         Columns and samples that hold a few gross values; None where that is not known.
+    curve : Curve or None
+        What other numbers of features predict in new samples; None where ``worth`` is.
     about : tuple of str
         What was done to the samples before the fit: missing values, batches.
     """
@@ -129,6 +131,7 @@ class SelectionReport:
     found_again: FloatArray
     emptied: bool = False
     extremes: Extremes | None = None
+    curve: Curve | None = None
     about: tuple[str, ...] = ()
 
     @property
@@ -243,9 +246,11 @@ def selection_report(
         for features in [kept, *(rng.choice(varying, size, replace=False) for _ in range(N_RANDOM))]
     )
     pca_curve = _pca_curve(columns, kept.size)
-    worth = None
+    worth = curve = None
     if cut is not None and cut.picked and 0 < kept.size < moments.n_features:
-        worth = Trials(moments, cut).worth(kept.size)
+        trials = Trials(moments, cut)
+        worth = trials.worth(kept.size)
+        curve = trials.curve() if cut.repeated else None
     return SelectionReport(
         n_kept=kept.size,
         n_features=moments.n_features,
@@ -264,6 +269,7 @@ def selection_report(
         found_again=_found_again(columns, kept, cut),
         emptied=emptied,
         extremes=extreme_values(moments) if extremes is None else extremes,
+        curve=curve,
     )
 
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import typer
-from typer.core import TyperGroup
 
 from jointsparse.cli.console import print_error, print_warning
+from jointsparse.cli.helping import PlainGroup
 from jointsparse.cli.start import status_of, stopped
 
 USAGE_STATUS = 2
@@ -74,7 +74,7 @@ def warnings_in_options() -> Iterator[None]:
         yield
 
 
-class OneSentenceGroup(TyperGroup):
+class OneSentenceGroup(PlainGroup):
     """Command group that turns errors of use into one line on stderr and an exit status.
 
     Status 2 stands for an error in the command, its input or what is around it (a full disk, too

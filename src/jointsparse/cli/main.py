@@ -18,6 +18,7 @@ from jointsparse.cli import select as select_command
 from jointsparse.cli import transform as transform_command
 from jointsparse.cli.console import PROGRAM
 from jointsparse.cli.errors import OneSentenceGroup
+from jointsparse.cli.helping import PlainCommand
 from jointsparse.cli.options import as_command
 
 app = typer.Typer(
@@ -27,13 +28,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("select", help=select_command.HELP)(as_command(select_command.select))
-app.command("transform", help=transform_command.HELP)(as_command(transform_command.transform))
-app.command("compare", help=compare_command.HELP)(as_command(compare_command.compare))
-app.command("path", help=path_command.HELP)(as_command(path_command.path))
-app.command("methods", help=methods_command.HELP)(methods_command.methods)
-app.command("report", help=report_command.HELP)(report_command.report)
-app.command("reproduce", help=reproduce_command.HELP)(as_command(reproduce_command.reproduce))
+app.command("select", cls=PlainCommand, help=select_command.HELP)(as_command(select_command.select))
+app.command("transform", cls=PlainCommand, help=transform_command.HELP)(
+    as_command(transform_command.transform)
+)
+app.command("compare", cls=PlainCommand, help=compare_command.HELP)(
+    as_command(compare_command.compare)
+)
+app.command("path", cls=PlainCommand, help=path_command.HELP)(as_command(path_command.path))
+app.command("methods", cls=PlainCommand, help=methods_command.HELP)(methods_command.methods)
+app.command("report", cls=PlainCommand, help=report_command.HELP)(report_command.report)
+app.command("reproduce", cls=PlainCommand, help=reproduce_command.HELP)(
+    as_command(reproduce_command.reproduce)
+)
 
 
 def _print_version(wanted: bool) -> None:
@@ -47,9 +54,7 @@ def _top_level(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
-        ),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Show the help when no command is given."""

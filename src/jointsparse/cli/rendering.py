@@ -20,12 +20,14 @@ from jointsparse.text import counted, percent, visible
 
 if TYPE_CHECKING:
     from jointsparse.methods.ranking import RankedFeature
+    from jointsparse.selection_report import SelectionReport
 
 MOST_SHOWN = 30  # kept features that are shown where no number is asked for
 _NARROWEST = 10  # cells of names, however narrow the terminal
-# Rank, share or score, kept mark, four gaps between columns and two edges.
-_OTHER_CELLS = 4 + 10 + 4 + 4 * 3 + 2
+# Rank, kept mark, three gaps between columns and two edges.
+_OTHER_CELLS = 4 + 4 + 3 * 3 + 2
 _AGAIN_CELLS = 6 + 3  # "3 of 3" and a gap
+_SCORE_CELLS = 6 + 10 + 2 * 3  # share, score and their gaps
 
 RANKING_HEADER = (
     *("rank", "feature", "score", "kept", "r2", "stand_in", "stand_in_r2"),
@@ -112,7 +114,21 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
         "beaten_by": report.beaten_by,
         "held_out": report.held_out,
         "why_not_held_out": report.why_not,
+        "n_parts": 0 if report.worth is None else report.worth.n_folds,
+        "curve": _curve_record(report),
         "extremes": _extremes_record(selection),
+    }
+
+
+def _curve_record(report: "SelectionReport") -> dict[str, list[float]] | None:
+    """Return what other numbers of features predict in new samples."""
+    curve = report.curve
+    if curve is None:
+        return None
+    return {
+        "sizes": curve.sizes.tolist(),
+        "r2": curve.r2.tolist(),
+        "error": curve.error.tolist(),
     }
 
 
@@ -169,8 +185,16 @@ def _logarithms_exist(selection: Selection, columns: Any) -> bool:
     return values is not None and (not columns.size or bool(values[:, columns].min() >= 0))
 
 
-def print_selection(console: Console, selection: Selection, top: int | None, verbose: bool) -> None:
-    """Print the answer for a person: the verdict, the kept features, how sure that is.
+def print_selection(
+    console: Console,
+    selection: Selection,
+    top: int | None,
+    *,
+    scores: bool,
+    verbose: bool,
+    next_step: tuple[str, str] | None,
+) -> None:
+    """Print the answer for a person: the verdict, the kept features, how sure that is, what next.
 
     With a number ``top``, so many features of the ranking, kept or not; else the kept ones.
     """
@@ -191,13 +215,17 @@ def print_selection(console: Console, selection: Selection, top: int | None, ver
         represented = _represented(rows, unrelated)
         worth = None if selection.report is None else selection.report.worth
         parts = 0 if worth is None else worth.n_folds
-        console.print(_ranking_table(console.width, shown, represented, parts, glyphs))
+        console.print(_ranking_table(console.width, shown, represented, parts, glyphs, scores))
     if shown and len(rows) > len(shown):
         console.print(Text(_rest_line(rows[len(shown) :], len(rows), glyphs), "dim"))
     if verbose:
         console.print(_diagnostics(selection))
     for name, text in _how_sure(selection, glyphs).items():
         console.print(Text.assemble((f"{name:<17}", "dim"), text), soft_wrap=True)
+    if next_step is not None:
+        why, command = next_step
+        console.print(Text.assemble((f"{'next':<17}", "dim"), f"{why}:"), soft_wrap=True)
+        console.print(Text(f"  {visible(command)}", "bold"), soft_wrap=True)
 
 
 def _verdict(selection: Selection, glyphs: Glyphs) -> Text:
@@ -246,13 +274,15 @@ def _ranking_table(
     represented: dict[str, list[str]],
     parts: int,
     glyphs: Glyphs,
+    scores: bool,
 ) -> RichTable:
     """Return the table; ``parts`` is in how many parts of the samples features may be found."""
     names = [visible(row.feature) for row in rows]
-    shared = all(row.shared is not None for row in rows)
+    shared = scores and all(row.shared is not None for row in rows)
     dropped = any(not row.kept for row in rows)
     again = parts > 0 and any(row.found_again is not None for row in rows)
-    room = max(width - _OTHER_CELLS - (_AGAIN_CELLS if again else 0), _NARROWEST)
+    others = _OTHER_CELLS + again * _AGAIN_CELLS + scores * _SCORE_CELLS
+    room = max(width - others, _NARROWEST)
     name_cells = min(max(map(cell_len, names)), max(room // 2, _NARROWEST))
     text_cells = room - name_cells
 
@@ -261,23 +291,23 @@ def _ranking_table(
     table.add_column("feature", no_wrap=True)
     if dropped:
         table.add_column("kept", justify="center", no_wrap=True)
-    table.add_column("shared" if shared else "score", justify="right", no_wrap=True)
+    for title in ["shared"] * shared + ["score"] * scores:
+        table.add_column(title, justify="right", no_wrap=True)
     if again:
         table.add_column("again", justify="right", no_wrap=True)
     if represented:
         table.add_column("stands in for", no_wrap=True, overflow="ellipsis")
     for row, name in zip(rows, names, strict=True):
-        number = f"{row.score:#.4g}" if row.score else "0"
-        if row.shared is not None and shared:
-            number = percent(row.shared)
-        others = _few(represented.get(row.feature, []), text_cells, glyphs)
+        numbers = [percent(row.shared)] if row.shared is not None and shared else []
+        numbers += [f"{row.score:#.4g}" if row.score else "0"] * scores
+        stands_for = _few(represented.get(row.feature, []), text_cells, glyphs)
         table.add_row(
             Text(str(row.rank)),
             Text(shorten_middle(name, name_cells, glyphs.ellipsis), "bold" if row.kept else "dim"),
             *([Text(glyphs.tick if row.kept else "", "bold")] if dropped else []),
-            Text(number),
+            *map(Text, numbers),
             *([Text(_again(row, parts))] if again else []),
-            *([Text(others)] if represented else []),
+            *([Text(stands_for)] if represented else []),
         )
     return table
 

@@ -68,6 +68,8 @@ class Request:
         Columns of weights and batches, by the parameters of ``fit``.
     estimated : bool
         Whether the scatter matrix is estimated over missing values.
+    command : str
+        The command that was given.
     """
 
     target: Path
@@ -78,6 +80,7 @@ class Request:
     show_progress: bool
     weighing: dict[str, str] = field(default_factory=dict)
     estimated: bool = False
+    command: str = ""
 
 
 def write_report(request: Request, selection: Selection, values: Any) -> None:
@@ -116,12 +119,23 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         scaling=selection.scaling,
         seconds=selection.seconds,
         code=_code(selection, request, values),
+        command=request.command,
+        original=getattr(table, "values", None),  # in their own units, where they are in memory
+        sample_names=_sample_names(table, samples),
         notes=[*selection.notes, *([note] if note else []), *extremes_in_words(selection).values()],
         warnings=selection.warnings,
         certificate=selection.certificate,
         outliers=outlier_record(selection),
     )
     report.save(request.target)
+
+
+def _sample_names(table: Any, samples: Any) -> Any:
+    """Return the first IDs of the samples; None where there are none, or other rows."""
+    ids = getattr(table, "ids", None)
+    if not ids or samples is None or samples.shape[0] != table.shape[0]:
+        return None
+    return next(iter(ids.values()))
 
 
 def _path(

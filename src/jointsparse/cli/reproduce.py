@@ -35,14 +35,14 @@ class ReproduceOptions:
         list[str] | None,
         typer.Argument(
             metavar="[EXPERIMENT]...",
-            help="Which, such as 000-table1, or the beginning of names, such as 004. "
+            help="Which, such as jspca-table1, or the beginning of names, such as spca-psd. "
             "Without it, all.",
             show_default=False,
         ),
     ] = None
-    list_them: Annotated[bool, typer.Option("--list", help="List the experiments and leave.")] = (
-        False
-    )
+    list_them: Annotated[
+        bool, typer.Option("--list", help="List the experiments, paper by paper.")
+    ] = False
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller data and fewer repeats: a minute for each.")
     ] = False
@@ -110,9 +110,15 @@ def reproduce(options: ReproduceOptions) -> None:
 def _chosen(names: list[str], known: "dict[str, Experiment]") -> list[str]:
     if not names:
         return list(known)
+    from jointsparse.experiments.catalogue import PAPERS, named_by_paper
+
+    short = {source: paper for source, (paper, _) in PAPERS.items()}
     chosen: list[str] = []
     for name in names:
-        found = [key for key in known if key == name or key.startswith(f"{name}-")]
+        # The name of a paper stands for it alone: "spca" is not the beginning of "spca-psd".
+        found = [key for key in known if name in (key, short.get(key.partition("-")[0]))]
+        found += [key for key in known if key.startswith(f"{name}-")]
+        found += [key for key in known if named_by_paper(key) == name]
         if not found:
             raise CommandError(
                 f"there is no experiment {name!r}; jointsparse reproduce --list names them all"
@@ -258,15 +264,26 @@ def _record(experiment: "Experiment", outcome: "Outcome") -> dict[str, Any]:
 
 
 def _print_list(known: "dict[str, Experiment]", as_json: bool) -> None:
+    from jointsparse.experiments.catalogue import PAPERS, named_by_paper
+
     if as_json:
-        print_json([{"name": e.name, "title": e.title} for e in known.values()])
+        records = [
+            {"name": e.name, "by_paper": named_by_paper(e.name), "title": e.title}
+            for e in known.values()
+        ]
+        print_json(records)
         return
-    table = RichTable(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column()
-    for experiment in known.values():
-        table.add_row(Text(experiment.name), Text(experiment.title))
-    output_console().print(table)
+    console = output_console()
+    width = 2 + max(len(named_by_paper(name)) for name in known)
+    for source, (_, paper) in PAPERS.items():
+        console.print(Text(paper, "bold"))
+        table = RichTable(box=None, pad_edge=False, show_header=False)
+        table.add_column(no_wrap=True, min_width=width)
+        table.add_column()
+        for name, experiment in known.items():
+            if name.startswith(f"{source}-"):
+                table.add_row(Text(f"  {named_by_paper(name)}"), Text(experiment.title))
+        console.print(table)
 
 
 def _print_all(
@@ -275,10 +292,11 @@ def _print_all(
     outcomes: "dict[str, Outcome]",
     output: Path | None,
 ) -> None:
+    from jointsparse.experiments.catalogue import named_by_paper
     from jointsparse.experiments.claims import VERDICTS
 
     for name, outcome in outcomes.items():
-        console.print(Text.assemble((name, "bold"), "  ", known[name].title))
+        console.print(Text.assemble((named_by_paper(name), "bold"), "  ", known[name].title))
         _print_outcome(console, outcome)
     total = {v: sum(o.counts()[v] for o in outcomes.values()) for v in VERDICTS}
     words = ", ".join(f"{count} {verdict}" for verdict, count in total.items() if count)

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from jointsparse.cli import (
     choosing,
@@ -26,19 +24,19 @@ from jointsparse.cli.arguments import (
     parameters_of,
 )
 from jointsparse.cli.choosing import Criterion
-from jointsparse.cli.components import print_components
 from jointsparse.cli.console import output_console, print_json, print_warning
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection, Transform
 from jointsparse.cli.options import TRANSFORM_HELP
 from jointsparse.cli.outputs import Kind, Output, check_outputs
+from jointsparse.cli.printing import print_answer
 from jointsparse.cli.rendering import (
     RANKING_HEADER,
     as_record,
-    print_selection,
     ranking_cells,
 )
+from jointsparse.cli.repeating import command_of
 from jointsparse.cli.tables import TableOptions, spooled
 from jointsparse.cli.taking_in import take_in
 from jointsparse.cli.together import appear_together, telling
@@ -251,6 +249,14 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
             show_default="the kept ones, at most 30",
         ),
     ] = None
+    scores: Annotated[
+        bool,
+        typer.Option(
+            "--scores",
+            rich_help_panel=_PRINTING,
+            help="Show what each feature shares with others, and the method's own score.",
+        ),
+    ] = False
     as_json: Annotated[
         bool,
         typer.Option(
@@ -337,17 +343,10 @@ def select(options: SelectOptions) -> None:
         _write(selection, options)
         _write_more(options, selection, values, shape)
     with telling(written):
-        _print(options, selection, written)
-
-
-def _print(options: SelectOptions, selection: Selection, written: Any) -> None:
-    if options.as_json:
-        print_json(as_record(selection))
-    elif not options.quiet:
-        console = output_console()
-        print_selection(console, selection, options.top, options.verbose)
-        print_components(console, selection)
-        _print_written(console, written)
+        if options.as_json:
+            print_json(as_record(selection))
+        elif not options.quiet:
+            print_answer(output_console(), selection, options, written)
 
 
 def _constraints_held(
@@ -446,6 +445,7 @@ def _write_more(
             points=options.path_points,
             reading=_reading(options) | ({"impute": filling} if filling else {}),
             show_progress=not options.quiet,
+            command=command_of("select", options),
             weighing=weighing.Weighing(options.weights, options.batch).parameters,
             estimated=options.impute in fitting.ESTIMATES,
         )
@@ -458,8 +458,3 @@ def _reading(options: SelectOptions) -> dict[str, Any]:
     """Return the parameters of ``read_table``, with the columns of weights and batches."""
     layout = weighing.Weighing(options.weights, options.batch).in_layout(options.layout())
     return options.reading() | ({"ids": list(layout.ids)} if layout.ids else {})
-
-
-def _print_written(console: Console, written: list[Path]) -> None:
-    for path in written:
-        console.print(Text(f"wrote {path}"), soft_wrap=True)

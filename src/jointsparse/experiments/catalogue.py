@@ -26,6 +26,29 @@ SOURCES = (
     "beyond_l0",
 )
 
+# What the numbers of sources stand for: a name for the command line, and what was published.
+PAPERS = {
+    "000": ("jspca", "Joint sparse PCA: a project report after Yi et al. 2017"),
+    "001": ("spca", "Sparse PCA: lecture notes after Zou, Hastie and Tibshirani 2006"),
+    "002": ("fssl", "Joint feature selection and subspace learning: a report after Gu et al. 2011"),
+    "003": ("dictionary", "Sparse PCA as dictionary learning: a course page"),
+    "004": ("spca-psd", "Fast sparse PCA via positive semidefinite projection: Zheng et al. 2023"),
+    "beyond": ("beyond", "Beyond the papers: questions that they leave open"),
+}
+
+
+def named_by_paper(name: str) -> str:
+    """Return the name of an experiment with that of its paper in place of a number.
+
+    Examples
+    --------
+    >>> from jointsparse.experiments.catalogue import named_by_paper
+    >>> named_by_paper("004-table3")
+    'spca-psd-table3'
+    """
+    source, _, part = name.partition("-")
+    return f"{PAPERS[source][0]}-{part}" if source in PAPERS else name
+
 
 @cache
 def experiments() -> dict[str, Experiment]:

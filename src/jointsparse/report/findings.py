@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.report.look import Look
 from jointsparse.report.outliers import Outliers
 from jointsparse.text import percent as plain_percent
 
@@ -60,6 +61,8 @@ class Features:
         What the first, the first two, … of them account for of it.
     reasons : ndarray of one-letter strings
         Keys of ``REASONS``.
+    found_again : ndarray of shape (n_features,) or None
+        Of a kept feature, the share of the repeats in which it, or one nearly the same, is kept.
     """
 
     columns: IntArray
@@ -72,6 +75,7 @@ class Features:
     stand_ins: IntArray
     stand_in_r2: FloatArray
     reasons: NDArray[np.str_]
+    found_again: FloatArray | None = None
 
     @property
     def n_kept(self) -> int:
@@ -112,6 +116,8 @@ class Worth:
         Independent patterns above the noise; features that share something with others.
     more_patterns : bool
         Whether there are more patterns than were counted.
+    n_parts : int
+        In how many parts of the samples the selection was repeated; 0 where that is not known.
     """
 
     verdict: str
@@ -127,6 +133,16 @@ class Worth:
     n_patterns: int
     n_significant: int
     more_patterns: bool
+    n_parts: int = 0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What numbers of features predict in new samples, with the standard error over the parts."""
+
+    sizes: IntArray
+    r2: FloatArray
+    error: FloatArray
 
 
 @dataclass(frozen=True)
@@ -212,6 +228,8 @@ class Findings:
     parameters: dict[str, str] = field(default_factory=dict)
     worth: Worth | None = None
     curves: Curves | None = None
+    sizes: Sizes | None = None
+    look: Look | None = None
     components: list[Component] = field(default_factory=list)
     run: SolverRun = field(default_factory=SolverRun)
     proof: str = ""  # what is proved about the kept set, in words
@@ -222,6 +240,7 @@ class Findings:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     code: str = ""
+    command: str = ""  # what repeats the run on a command line
     made: dict[str, str] = field(default_factory=dict)
 
 

@@ -20,10 +20,12 @@ from jointsparse.report.findings import (
     Component,
     Curves,
     Features,
+    Sizes,
     SolverRun,
     Worth,
     give_reasons,
 )
+from jointsparse.report.look import Look, look_at
 from jointsparse.selection_report import SelectionReport, selection_report
 from jointsparse.solvers.columns import feature_columns
 from jointsparse.solvers.greedy import select_greedily
@@ -143,8 +145,9 @@ class Fitted:
         explained = np.full(size, np.nan)
         stand_ins = np.full((size, N_STAND_INS), -1, dtype=np.int64)
         stand_in_r2 = np.full((size, N_STAND_INS), np.nan)
-        constant = np.zeros(size, dtype=bool)
+        constant, again = np.zeros(size, dtype=bool), np.full(size, np.nan)
         if report is not None:
+            again[place[report.kept]] = report.found_again
             found = report.stand_ins
             rows, depth = place[found.dropped], found.kept.shape[1]
             explained[rows] = found.r2_all
@@ -173,6 +176,7 @@ class Fitted:
                 unrelated=~related[order],
                 by_support=self.by_support,
             ),
+            found_again=again,
         )
 
     def _shared(self) -> tuple[FloatArray, NDArray[np.bool_]]:
@@ -210,6 +214,18 @@ class Fitted:
             row[: run.curve.size] = run.curve
             row[run.curve.size :] = run.curve[-1]
         return np.asarray(curves.mean(axis=0))
+
+    def look(self, y: Any, original: Any, sample_names: Sequence[Any] | None) -> Look | None:
+        """Return the samples in pictures; None where they are not at hand."""
+        order = self.order
+        kept = order[self.kept[order]]
+        if self.values is None or is_streamed(self.values) or kept.size > MOST_MEASURED:
+            return None
+        values = as_samples(self.values, missing=True).values
+        original = None if original is None else as_samples(original, missing=True).values
+        if original is not None and original.shape != values.shape:
+            original = None  # steps before may have dropped or made features
+        return look_at(values, kept, original=original, labels=y, sample_names=sample_names)
 
     def components(self) -> list[Component]:
         """Return what the components are made of; none for a method without any."""
@@ -317,7 +333,15 @@ def worth_of(report: SelectionReport | None) -> Worth | None:
         n_patterns=report.n_patterns,
         n_significant=report.n_significant,
         more_patterns=report.more_patterns,
+        n_parts=0 if report.worth is None else report.worth.n_folds,
     )
+
+
+def sizes_of(report: SelectionReport | None) -> Sizes | None:
+    """Return what other numbers of features predict in new samples, where that was measured."""
+    if report is None or report.curve is None or not report.curve.sizes.size:
+        return None
+    return Sizes(report.curve.sizes, report.curve.r2, report.curve.error)
 
 
 def shown_names(names: Sequence[Any]) -> list[str]:

@@ -24,10 +24,10 @@ from jointsparse.report.findings import (
 )
 from jointsparse.report.payload import (
     MOST_LISTED,
+    packed_json,
     page_data,
     path_axis,
     repeated_places,
-    safe_json,
     start_point,
 )
 from jointsparse.report.pictures import (
@@ -39,16 +39,23 @@ from jointsparse.report.pictures import (
     steps_chart,
     upwards,
 )
-from jointsparse.report.words import patterns, plain_words
+from jointsparse.report.sections import (
+    INLINE_NAME,
+    TOO_LITTLE,
+    cards,
+    chips,
+    how_many_words,
+    look_view,
+    sizes_chart,
+)
+from jointsparse.report.words import DEFINITIONS, asked_words, nothing_words, sure_lines
 from jointsparse.text import cut_middle, visible
 
 ROWS_KEPT, ROWS_DROPPED = 200, 40  # rows that are there without the script, and on paper
 PATH_LINES = 40
 PATH_HEIGHT = 220
 PATH_TICKS = 7
-TOO_LITTLE = 4.0  # per cent: a feature that has no more of another does not stand in for it
 LONG_NAME = 64  # characters: a longer name is folded
-INLINE_NAME = 40
 
 
 @cache
@@ -77,14 +84,23 @@ def page_template(name: str) -> Any:
 def render(found: Findings) -> str:
     """Return the page."""
     style, script = trusted_asset("report.css"), trusted_asset("report.js")
+    text, packed = packed_json(page_data(found))
     page: str = page_template("report.html").render(
         found=found,
         policy=content_policy(style, script),
         style=style,
         script=script,
-        data=_Trusted(safe_json(page_data(found))),
-        words=plain_words(found),
-        tiles=_tiles(found),
+        data=_Trusted(text),
+        packed=packed,
+        asked=asked_words(found),
+        nothing=nothing_words(found),
+        sure=sure_lines(found),
+        meaning=DEFINITIONS,
+        chips=chips(found.features),
+        cards=cards(found),
+        look=look_view(found),
+        sizes=sizes_chart(found),
+        how_many=how_many_words(found),
         rows=_rows(found.features),
         has_shares=bool(np.isfinite(found.features.shares).any()),
         dropped=_dropped(found.features),
@@ -129,34 +145,6 @@ def content_policy(style: str, script: str | None = None) -> str:
     )
 
 
-def _tiles(found: Findings) -> list[tuple[str, str]]:
-    """Return the evidence of the verdict: numbers, each with its name."""
-    worth, n_kept = found.worth, found.features.n_kept
-    size = grouped(len(found.features))
-    tiles = [(f"{grouped(n_kept)} of {size}", "features kept")]
-    if worth is not None and n_kept:
-        where = "predicted in new samples" if worth.held_out else "accounted for in this table"
-        of = "of the other features" if worth.held_out else "of the variance"
-        tiles.append((short_percent(worth.own), f"{of} {where} by the kept ones"))
-        spread = mean_and_spread(worth.random, worth.random_spread)
-        tiles.append((spread, f"by {counted(n_kept, 'random feature')}"))
-        if worth.held_out:
-            tiles.append((short_percent(worth.ceiling), "by all other features together"))
-        tiles.append(
-            (short_percent(worth.pca), f"by {counted(n_kept, 'principal component')} of all")
-        )
-    if worth is not None:
-        number, _, noun = patterns(worth).partition(" independent ")
-        tiles.append((number, f"independent {noun} above the noise"))
-        tiles.append((f"{grouped(worth.n_significant)} of {size}", "share something with others"))
-    shares = [part.share for part in found.components if np.isfinite(part.share)]
-    if shares:
-        tiles.append(
-            (percent(sum(shares)), f"of the variance in {counted(len(shares), 'component')}")
-        )
-    return tiles
-
-
 def _rows(features: Features) -> list[dict[str, Any]]:
     kept = np.flatnonzero(features.kept)[:ROWS_KEPT]
     dropped = np.flatnonzero(~features.kept)[:ROWS_DROPPED]
@@ -174,6 +162,7 @@ def _rows(features: Features) -> list[dict[str, Any]]:
                 "kept": bool(features.kept[place]),
                 "score": f"{score:.3g}",
                 "shared": _shared(features, place),
+                "place": place,
                 "share": _share(features, place),
                 "reason": REASONS[features.reasons[place]].format(
                     gain=percent(float(gains[place])), n_kept=grouped(features.n_kept)
@@ -202,9 +191,9 @@ def _shared(features: Features, place: int) -> int | None:
 
 
 def _share(features: Features, place: int) -> str:
-    """Return what is accounted for: of all by a kept one and those above, or of a dropped one."""
-    share = float((features.r2 if features.kept[place] else features.explained)[place])
-    return percent(share) if np.isfinite(share) else ""
+    """Return what the kept features account for of a dropped one, in whole per cent."""
+    share = float(features.explained[place])
+    return percent(share, 0) if np.isfinite(share) and not features.kept[place] else ""
 
 
 def _stand_ins(features: Features, place: int) -> list[tuple[str, str]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import zlib
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,12 @@ import numpy as np
 from jointsparse.arrays import FloatArray
 from jointsparse.report.findings import REASONS, Features, Findings, PathPoints
 from jointsparse.report.pictures import Axis, across
+from jointsparse.report.sections import look_data
 
 MOST_LISTED = 100_000  # features that can be looked up in the page
 PATH_NAMES = 40  # features named at one point of the path
 PATH_BARS = 12
+PACKED_FROM = 200_000  # characters: smaller data stand in the page as they are
 MAP_ENTRIES = 1_000_000  # pixels × points of the path
 # In an element of text nothing but "<" can end it; the others are for readers less careful.
 _DANGEROUS = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "'": "\\u0027"}
@@ -35,6 +39,17 @@ def safe_json(value: Any) -> str:
     return text
 
 
+def packed_json(value: Any) -> tuple[str, bool]:
+    """Return data for the page, and whether they are packed: large ones are, to a third or less.
+
+    Packed data are zlib's, as base64: every browser of the last years can unpack them.
+    """
+    text = safe_json(value)
+    if len(text) < PACKED_FROM:
+        return text, False
+    return base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii"), True
+
+
 def page_data(found: Findings) -> dict[str, Any]:
     """Return all that the script needs."""
     data = _features(found.features)
@@ -47,9 +62,23 @@ def page_data(found: Findings) -> dict[str, Any]:
             "random": None if found.curves.random is None else _parts(found.curves.random),
             "x": [axis(1), axis(max(found.curves.kept.size, 2))],
         }
+    if found.sizes is not None:
+        data["sizes"] = {
+            "sizes": found.sizes.sizes.tolist(),
+            "r2": _parts(np.clip(found.sizes.r2, 0, None)),
+            "error": _parts(found.sizes.error),
+            "x": [across(1, float(max(found.sizes.sizes[-1], 2)))(v) for v in _ends(found)],
+        }
+    if found.look is not None:
+        data["look"] = look_data(found.look)
     if found.path is not None:
         data["path"] = path_data(found.path, found.features, found.pixels)
     return data
+
+
+def _ends(found: Findings) -> tuple[float, float]:
+    assert found.sizes is not None
+    return 1.0, float(max(found.sizes.sizes[-1], 2))
 
 
 def _features(features: Features) -> dict[str, Any]:
@@ -67,9 +96,17 @@ def _features(features: Features) -> dict[str, Any]:
         "codes": "".join(features.reasons[part].tolist()),
         "r2": _parts(features.r2[part][features.kept[part]]),
         "explained": _parts(features.explained[part]),
+        "again": _again(features, part),
         "standIns": [features.stand_ins[part, k].tolist() for k in range(3)],
         "standInR2": [_parts(features.stand_in_r2[part, k], 100) for k in range(3)],
     }
+
+
+def _again(features: Features, part: slice) -> list[int]:
+    """Return how often each kept feature is found again, in hundredths; -1 where not known."""
+    if features.found_again is None:
+        return []
+    return _parts(features.found_again[part][features.kept[part]], 100)
 
 
 def repeated_places(names: list[str] | None) -> list[int]:

@@ -15,6 +15,7 @@ from jointsparse.report.findings import (
     Curves,
     Features,
     Findings,
+    Sizes,
     SolverRun,
     Worth,
     give_reasons,
@@ -24,6 +25,8 @@ from jointsparse.report.outliers import outliers_from_record
 from jointsparse.report.report import versions
 from jointsparse.report.words import wanted_words
 from jointsparse.text import visible
+
+MOST_FEATURES = 10**8  # beyond any table
 
 
 def findings_from_record(record: Any) -> Findings:
@@ -67,6 +70,7 @@ def findings_from_record(record: Any) -> Findings:
         parameters={visible(str(k)): visible(repr(v))[:500] for k, v in parameters.items()},
         worth=worth,
         curves=Curves(curve) if curve.size and np.isfinite(curve).all() else None,
+        sizes=None if worth is None else _sizes(record["worth"].get("curve")),
         components=_components(entry(record, "components")),
         run=run,
         proof=_proof(record.get("set")),
@@ -129,7 +133,22 @@ def _worth(worth: Any, verdict: str) -> Worth:
         n_patterns=amount(worth, "n_patterns"),
         n_significant=amount(worth, "n_significant"),
         more_patterns=bool(entry(worth, "more_patterns")),
+        n_parts=amount(worth, "n_parts", most=1000) if "n_parts" in worth else 0,
     )
+
+
+def _sizes(found: Any) -> Sizes | None:
+    """Return the curve over the number of features; earlier versions did not record it."""
+    if found is None:
+        return None
+    sizes, r2, error = (
+        np.array([number(value, name) for value in listing(found, name)])
+        for name in ("sizes", "r2", "error")
+    )
+    whole = bool(np.all((sizes == sizes.round()) & (sizes >= 1) & (sizes <= MOST_FEATURES)))
+    if not (sizes.size == r2.size == error.size > 0 and whole and np.isfinite(r2 + error).all()):
+        raise ValueError("'curve' has not as many numbers everywhere, or not whole sizes")
+    return Sizes(sizes.astype(np.int64), r2, error)
 
 
 def _unrelated(pvalues: FloatArray, n_significant: int | None) -> NDArray[np.bool_]:
@@ -149,6 +168,7 @@ def _features(rows: list[Any], by_support: bool, n_significant: int | None) -> F
     kept = np.array([bool(entry(row, "kept")) for row in rows])
     scores = np.nan_to_num([number(entry(row, "score"), "score") for row in rows])
     r2 = np.array([number(entry(row, "r2"), "r2") for row in rows])
+    again = np.array([number(row.get("found_again"), "found_again") for row in rows])
     names = [entry(row, "feature") for row in rows]
     if not all(isinstance(name, str) for name in names):
         raise ValueError("'feature' is not a text")
@@ -184,4 +204,5 @@ def _features(rows: list[Any], by_support: bool, n_significant: int | None) -> F
             unrelated=_unrelated(pvalues, n_significant),
             by_support=by_support,
         ),
+        found_again=again,
     )

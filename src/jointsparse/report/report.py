@@ -17,7 +17,7 @@ from jointsparse.arrays import FloatArray
 from jointsparse.io import StrPath, atomic_path
 from jointsparse.methods import registry
 from jointsparse.report.findings import Findings, PathPoints, PixelMaps
-from jointsparse.report.gather import Fitted, worth_of
+from jointsparse.report.gather import Fitted, sizes_of, worth_of
 from jointsparse.report.outliers import outliers_from_record, outliers_of
 from jointsparse.report.words import reproducing_code, wanted_words
 from jointsparse.sources.door import as_samples
@@ -83,6 +83,9 @@ class Report:
         scaling: str = "",
         seconds: float | None = None,
         code: str | None = None,
+        command: str = "",
+        original: Any = None,
+        sample_names: Sequence[Any] | None = None,
         notes: Sequence[str] = (),
         warnings: Sequence[str] = (),
         certificate: SetCertificate | None = None,
@@ -119,6 +122,13 @@ class Report:
             Duration of the fit.
         code : str, optional
             Python that makes the fit again; by default made from the estimator.
+        command : str
+            What repeats it on a command line.
+        original : array-like, optional
+            The samples in their own units, where X is scaled, for the distributions; X itself by
+            default.
+        sample_names : sequence, optional
+            Names of the samples; by default their numbers, counted from 1.
         notes, warnings : sequence of str
             What else the reader should know.
         certificate : SetCertificate, optional
@@ -142,8 +152,6 @@ class Report:
         if isinstance(clusters, str):
             notes.append(clusters)
             clusters = None
-        wanted = getattr(fitted.selector, "n_features_to_select", None)
-        method, summary, source = _about(fitted.model)
         return cls(
             Findings(
                 title=visible(title or f"Which features matter{': ' if data else ''}{data}"),
@@ -151,14 +159,12 @@ class Report:
                 data=visible(data),
                 n_samples=None if fitted.values is None else int(fitted.values.shape[0]),
                 scaling=scaling,
-                method=method,
-                summary=summary,
-                source=source,
-                asked=wanted_words(wanted),
-                supervised=getattr(fitted.model, "graph", "") == "lda",
+                **_about(fitted),
                 parameters=_parameters(estimator),
                 worth=worth_of(worth),
                 curves=fitted.curves(worth),
+                sizes=sizes_of(worth),
+                look=fitted.look(y, X if original is None else original, sample_names),
                 components=fitted.components(),
                 run=fitted.solver_run(seconds),
                 proof=fitted.proof(certificate),
@@ -169,6 +175,7 @@ class Report:
                 notes=[visible(note) for note in notes],
                 warnings=[visible(text) for text in [*warnings, *fitted.warnings]],
                 code=reproducing_code(estimator) if code is None else code,
+                command=command,
                 made=versions(),
             )
         )
@@ -203,8 +210,8 @@ class Report:
     def _repr_html_(self) -> str:
         """Show the page in a notebook, in a frame of its own."""
         return (
-            '<iframe sandbox="allow-scripts" width="100%" height="800" title="Report" '
-            f'srcdoc="{escape(self.html, quote=True)}"></iframe>'
+            '<iframe sandbox="allow-scripts allow-downloads" width="100%" height="800" '
+            f'title="Report" srcdoc="{escape(self.html, quote=True)}"></iframe>'
         )
 
     def __repr__(self) -> str:
@@ -224,12 +231,16 @@ def versions() -> dict[str, str]:
     return made
 
 
-def _about(model: Any) -> tuple[str, str, str]:
-    """Return name, summary and source of a method; the name of its class where it is unknown."""
+def _about(fitted: Fitted) -> dict[str, Any]:
+    """Return what is known of the method: name, summary and source, and what was asked of it."""
+    model = fitted.model
     method = registry.method_of(model)
-    if method is None:
-        return type(model).__name__, "", ""
-    return f"{type(model).__name__} ({method.name})", method.summary, method.source
+    found = {"method": type(model).__name__, "summary": "", "source": ""}
+    if method is not None:
+        found["method"] += f" ({method.name})"
+        found |= {"summary": method.summary, "source": method.source}
+    asked = wanted_words(getattr(fitted.selector, "n_features_to_select", None))
+    return {**found, "asked": asked, "supervised": getattr(model, "graph", "") == "lda"}
 
 
 def _parameters(estimator: Any) -> dict[str, str]:

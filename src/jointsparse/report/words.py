@@ -6,6 +6,7 @@ import ast
 import re
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator
 
 from jointsparse.report.findings import (
@@ -13,12 +14,10 @@ from jointsparse.report.findings import (
     Worth,
     counted,
     grouped,
-    mean_and_spread,
     percent,
     short_percent,
 )
 from jointsparse.solvers.subset.constraints import Constraints
-from jointsparse.text import cut_middle
 
 _R2 = re.compile(r"r2\s*>=\s*([\d.e-]+)", re.IGNORECASE)
 
@@ -44,13 +43,98 @@ def wanted_words(n_features_to_select: Any) -> str:
     return f"keep the {value} features that stand in best for all others"
 
 
-def plain_words(found: Findings) -> list[tuple[str, str]]:
-    """Return what was asked, what was found and how sure that is: headings and sentences."""
-    parts = [("What was asked", _asked(found)), ("What was found", _found(found))]
-    if found.worth is not None and found.features.n_kept:
-        parts.append(("How good that is", _worth(found)))
-    parts.append(("How sure that is", _sure(found)))
-    return parts
+# What each number on the page means: one definition, wherever it is shown.
+DEFINITIONS = {
+    "predicted in new samples": "Share (R²) of the variance of the features that were dropped, "
+    "predicted from the kept ones by regression, in samples that took no part in the selection: "
+    "the table is cut into parts, and for each part everything is repeated without it.",
+    "random features": "The same for twenty random sets of as many features: their mean ± standard "
+    "deviation. The baseline.",
+    "all other features": "The same when every feature is predicted from all others together: the "
+    "most that can be had.",
+    "principal components": "The same for as many principal components. Each is a mixture of all "
+    "features, so all of them would have to be measured.",
+    "accounted for in this table": "R² in the very samples that the features were chosen on; "
+    "always higher than in new samples. Of all features, unless one is named.",
+    "stands in for": "Each dropped feature is listed under the kept one that alone accounts for "
+    "most of it in this table; the number is that share.",
+    "kept again": "In how many of the repeats, each without one part of the samples, the feature "
+    "is kept again: itself, or one that is nearly the same (squared correlation of at least 0.8).",
+    "shared": "Share of the feature that all other features together account for, beyond noise.",
+    "score": "The method's own number. It orders features; its size has no meaning by itself, and "
+    "the set is not simply the highest scores, which often repeat each other.",
+    "alike": "Share of the positions on the first map that the second one reproduces once it is "
+    "turned and stretched (Procrustes).",
+}
+
+
+def sure_lines(found: Findings) -> list[tuple[str, str]]:
+    """Return what the answer rests on: a few words and a sentence for each kind of evidence."""
+    lines = [("New samples", _new_samples(found))]
+    worth = found.worth
+    if worth is not None and found.features.n_kept:
+        lines += [("Repeats", _repeats(found)), ("This table", _this_table(found))]
+    if worth is not None:
+        size = grouped(len(found.features))
+        lines.append(
+            (
+                "Above the noise",
+                f"{patterns(worth)[:1].upper()}{patterns(worth)[1:]}; "
+                f"{grouped(worth.n_significant)} of {size} features share something with others.",
+            )
+        )
+    if found.features.n_kept:
+        lines.append(("Best possible set", _best_set(found)))
+    lines.append(("The model", _model(found)))
+    return [(name, text) for name, text in lines if text]
+
+
+def _new_samples(found: Findings) -> str:
+    worth = found.worth
+    if worth is None or not found.features.n_kept:
+        return ""
+    if not worth.held_out:
+        return f"What the set predicts in new samples is not known: {worth.why_not}."
+    return (
+        "New samples are samples of this table that were held back: the selection was repeated "
+        "without them, and they judged what it found."
+    )
+
+
+def _repeats(found: Findings) -> str:
+    worth, again = found.worth, found.features.found_again
+    assert worth is not None
+    if again is None or not worth.n_parts:
+        return ""
+    known = again[np.isfinite(again)]
+    if not known.size:
+        return ""
+    always = int(np.count_nonzero(known > 1 - 1e-9))
+    return (
+        f"{grouped(always)} of the {counted(known.size, 'kept feature')}, or features nearly the "
+        f"same, are kept again in every one of {worth.n_parts} repeats without a part of the "
+        "samples."
+    )
+
+
+def _best_set(found: Findings) -> str:
+    if found.proof:
+        text = found.proof[:1].upper() + found.proof[1:]
+        return text if text.endswith(".") else f"{text}."
+    return (
+        "How close this is to the best possible set of the same size was not proved; --prove on "
+        "the command line and certify_set in Python do."
+    )
+
+
+def asked_words(found: Findings) -> str:
+    """Say what was asked, of which table."""
+    return _asked(found)
+
+
+def nothing_words(found: Findings) -> str:
+    """Say why nothing is kept; nothing where something is."""
+    return "" if found.features.n_kept else _nothing(found)
 
 
 def _asked(found: Findings) -> str:
@@ -61,19 +145,6 @@ def _asked(found: Findings) -> str:
     labels = "" if found.supervised else " No label was looked at."
     asked = found.asked or "find the features that matter"
     return f"From {table} ({', '.join(filter(None, size))}), {asked}.{labels}"
-
-
-def _found(found: Findings) -> str:
-    n_kept, size = found.features.n_kept, len(found.features)
-    if n_kept == 0:
-        return _nothing(found)
-    names = [found.features.name(int(place)) for place in found.features.kept.nonzero()[0][:5]]
-    shortest = ", ".join(f"“{cut_middle(name, 40)}”" for name in names)
-    more = f" and {grouped(n_kept - len(names))} more" if n_kept > len(names) else ""
-    components = ""
-    if found.components:
-        components = f" The method makes {counted(len(found.components), 'component')} of them."
-    return f"{counted(n_kept, 'feature')} of {grouped(size)}: {shortest}{more}.{components}"
 
 
 def _nothing(found: Findings) -> str:
@@ -97,51 +168,25 @@ def patterns(worth: Worth) -> str:
     return f"{grouped(worth.n_patterns)}{more} independent pattern{plural}"
 
 
-def _worth(found: Findings) -> str:
-    worth, n_kept = found.worth, found.features.n_kept
+def _this_table(found: Findings) -> str:
+    worth, one = found.worth, found.features.n_kept == 1
     assert worth is not None
-    one = n_kept == 1
-    kept = "the kept feature" if one else f"the {grouped(n_kept)} kept features"
-    random = mean_and_spread(worth.random, worth.random_spread)
-    components = (
-        f"{counted(n_kept, 'principal component')}, {'' if one else 'each '}a mixture of all "
-        f"features, would {{verb}} {short_percent(worth.pca)}"
-    )
-    this_table = (
-        f"In this table {kept} {'accounts' if one else 'account'} for "
-        f"{short_percent(worth.in_table)} of the variance and {'makes' if one else 'make'} up "
-        f"{short_percent(worth.own_share)} of it"
-    )
-    if not worth.held_out:
-        return (
-            f"{this_table}; as many random features account for {random}, and "
-            f"{components.format(verb='account for')}. What that is worth in new samples is not "
-            f"known: {worth.why_not}."
-        )
+    kept = "The kept feature" if one else f"The {grouped(found.features.n_kept)} kept features"
     return (
-        f"In new samples {kept} {'predicts' if one else 'predict'} {short_percent(worth.own)} of "
-        f"the others; as many random features predict {random}, and all other features together "
-        f"{short_percent(worth.ceiling)}. {components.format(verb='give')}. "
-        f"{this_table}."
+        f"{kept} {'accounts' if one else 'account'} for {short_percent(worth.in_table)} of the "
+        f"variance in this table, and {'makes' if one else 'make'} up "
+        f"{short_percent(worth.own_share)} of it."
     )
 
 
-def _sure(found: Findings) -> str:
-    worth, run = found.worth, found.run
-    texts = []
-    if worth is not None and worth.held_out:
-        texts.append(
-            "New samples are samples of this table that were held out: the selection was repeated "
-            "without them, and they judged what it found."
-        )
-    if found.proof:
-        texts.append(found.proof)
+def _model(found: Findings) -> str:
+    run = found.run
     if run.gap is not None:
-        texts.append(
+        return (
             f"The model is solved to within {run.gap:.1e} (proved); that is a proof about the "
             "model, not about new data."
         )
-        return " ".join(texts)
+    texts = []
     reason = run.reason.removeprefix("stopped ").rstrip(".")
     if run.converged is False:
         texts.append("The solver did not converge: raise max_iter.")

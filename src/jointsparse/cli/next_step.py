@@ -1,0 +1,48 @@
+"""What to do next: one command, where one would help."""
+
+from typing import TYPE_CHECKING
+
+from jointsparse.cli.fitting import Selection
+from jointsparse.cli.repeating import command_of
+
+if TYPE_CHECKING:
+    from jointsparse.cli.select import SelectOptions
+
+PROVABLE = 500  # features: of more, a minute of search seldom proves anything
+PROVING_SECONDS = 60.0
+
+
+def next_step(selection: Selection, options: "SelectOptions") -> tuple[str, str] | None:
+    """Return why, and the command: the first that would help; None where none would."""
+    from jointsparse.verdict import LUCKY
+
+    report = selection.report
+    if report is None or not selection.kept.any() or report.n_patterns == 0:
+        return None
+    asked = options.features is not None or options.r2 is not None
+    changes: list[tuple[bool, str, dict[str, object]]] = [
+        (
+            report.extremes_matter and selection.transform is None,
+            "A few extreme values may decide this; choose by ranks and see what stays",
+            {"transform": "rank"},
+        ),
+        (
+            report.beaten_by > LUCKY and asked,
+            "Random features do as well; let new samples say how many to keep",
+            {"features": None, "r2": None},
+        ),
+        (
+            options.report is None,
+            "See the samples, the groups and every feature on one page",
+            {"report": "report.html"},
+        ),
+        (
+            selection.certificate is None and report.n_features <= PROVABLE,
+            "Search a minute for a better set, and prove how much better one could be",
+            {"prove": PROVING_SECONDS},
+        ),
+    ]
+    for helps, why, changed in changes:
+        if helps:
+            return why, command_of("select", options, **changed)
+    return None

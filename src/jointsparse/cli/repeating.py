@@ -1,0 +1,47 @@
+"""The command that was given, as text that can be pasted into a terminal again."""
+
+import shlex
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
+
+from typer.models import OptionInfo
+
+from jointsparse.cli.console import PROGRAM
+
+
+def command_of(name: str, options: Any, **changed: Any) -> str:
+    """Return the command line that stands for options: those that are not as by default.
+
+    Parameters
+    ----------
+    name : str
+        Of the command, such as "select".
+    options : dataclass
+        Fields annotated as Typer's options and arguments.
+    **changed : object
+        Other values of some fields.
+    """
+    hints = get_type_hints(type(options), include_extras=True)
+    words = [PROGRAM, name]
+    for field in fields(options):
+        value = changed.get(field.name, getattr(options, field.name))
+        if value is None or value == field.default:
+            continue
+        flag = _flag(hints[field.name])
+        for one in value if isinstance(value, list) else [value]:
+            text = (
+                f"{one:g}" if isinstance(one, float) else str(one)
+            )  # of an enumeration, its value
+            words += [flag] * bool(flag) + ([] if one is True else [text])
+    return shlex.join(words)
+
+
+def _flag(hint: Any) -> str:
+    """Return how an option is written; nothing for an argument."""
+    for part in get_args(hint)[1:]:
+        # In an annotation Typer takes what stands first, else a default, for the name.
+        if isinstance(part, OptionInfo):
+            return next(
+                name for name in (part.default, *(part.param_decls or ())) if str(name)[:2] == "--"
+            )
+    return ""

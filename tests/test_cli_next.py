@@ -1,0 +1,86 @@
+"""The command that repeats a run, the one that would help next, and flags in the help."""
+
+import shlex
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from test_cli import invoke
+
+from jointsparse.cli.fitting import Scale, Transform
+from jointsparse.cli.main import app
+from jointsparse.cli.next_step import next_step
+from jointsparse.cli.repeating import command_of
+from jointsparse.cli.select import SelectOptions
+
+
+def test_the_command_has_what_is_not_as_by_default():
+    assert command_of("select", SelectOptions()) == "jointsparse select"
+    options = SelectOptions(
+        data="my table.csv",
+        param=["alpha=0.1", "tol=1e-6"],
+        scale=Scale.NONE,
+        transform=Transform.RANK,
+        quiet=True,
+        r2=0.75,
+    )
+    assert shlex.split(command_of("select", options, top=5, r2=0.9)) == [
+        *("jointsparse", "select", "my table.csv", "--r2", "0.9", "--scale", "none"),
+        *("--transform", "rank", "--param", "alpha=0.1", "--param", "tol=1e-6"),
+        *("--top", "5", "--quiet"),
+    ]
+
+
+def test_the_command_on_the_page_runs_and_makes_the_same_page(tmp_path):
+    pages = []
+    asked = ("select", "--features", 4, "--param", "alpha=0.03", "--path-points", 0, "--quiet")
+    command = [*asked, "--report", tmp_path / "a page.html"]
+    for _ in range(2):
+        assert invoke(*command).exit_code == 0
+        pages.append((tmp_path / "a page.html").read_text(encoding="utf-8"))
+        shown = pages[-1].split('aria-label="Command">')[1].split("</pre>")[0]
+        command = shlex.split(shown.replace("&#39;", "'"))[1:]
+    kept = [page.split('id="chips">')[1].split("</ol>")[0] for page in pages]
+    assert kept[0] == kept[1]
+
+
+def selection(**report):
+    known = {"extremes_matter": False, "beaten_by": 0, "n_patterns": 3, "n_features": 30}
+    return SimpleNamespace(
+        report=SimpleNamespace(**{**known, **report}),
+        kept=np.array([True, False]),
+        transform=None,
+        certificate=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("report", "options", "end"),
+    [
+        ({"extremes_matter": True}, {}, "--transform rank"),
+        ({"beaten_by": 7}, {"features": "5", "seed": 3}, "select --seed 3"),
+        ({"beaten_by": 7}, {}, "--report report.html"),
+        ({}, {"features": "5"}, "--features 5 --report report.html"),
+        ({}, {"report": "a.html"}, "--prove 60 --report a.html"),
+        ({"n_features": 5000}, {"report": "a.html"}, None),
+        ({"n_patterns": 0}, {}, None),
+    ],
+)
+def test_the_next_step_is_the_first_that_helps(report, options, end):
+    found = next_step(selection(**report), SelectOptions(**options))
+    assert (found is None) == (end is None)
+    if found is not None and end is not None:
+        assert found[1].endswith(end)
+
+
+def test_nothing_helps_where_nothing_is_kept():
+    nothing = selection()
+    nothing.kept = np.array([False, False])
+    assert next_step(nothing, SelectOptions()) is None
+
+
+@pytest.mark.parametrize("command", [[], *([c.name] for c in app.registered_commands)])
+def test_flags_are_not_shown_with_a_type(command):
+    shown = invoke(*command, "--help").stdout
+    assert "--help" in shown
+    assert "<bool>" not in shown
