@@ -1,6 +1,6 @@
 """What a selection is worth, beside other tools: ``python -m benchmarks.evidence [SECTION ...]``.
 
-Sections: worth, exchange, swaps, extremes, noise, planted, auto, clusters; "page" writes
+Sections: worth, exchange, swaps, extremes, others, noise, planted, auto, clusters; "page" writes
 docs/evidence.md from what they stored. Every piece is stored as soon as it is measured, one JSON
 file for each section in benchmarks/results, and a run that was stopped goes on where it was. With
 ``--ours`` our own methods are measured again, and what is stored of the other tools stays.
@@ -41,6 +41,7 @@ UNITS = ("training half", "all samples")
 MOST_REGRESSORS = 0.45
 NOISE_DRAWS, PATTERN_DRAWS, PLANTED_DRAWS = 20, 200, 20
 OURS = ("jointsparse", "jointsparse, GreedySelector")
+MOST_KEPT = 0.6  # share of the features of a small table that are kept at most
 RARE = 0.3  # share of a feature's squares in one sample from which it hangs on that sample
 FIRST_SEED = 5000  # no draw that the tests, or the design, have looked at
 
@@ -48,11 +49,15 @@ FIRST_SEED = 5000  # no draw that the tests, or the design, have looked at
 def capped(name):
     """Return a dataset with at most 400 samples and 3 000 varying features, drawn once."""
     X, y = table(name, MOST_SAMPLES)
+    return with_few_features(X), y
+
+
+def with_few_features(X):
     varying = np.flatnonzero(X.std(axis=0) > 0)
     if varying.size > MOST_FEATURES:
         drawn = np.random.default_rng(0).permutation(varying)[:MOST_FEATURES]
         varying = np.sort(drawn)
-    return X[:, varying], y
+    return X[:, varying]
 
 
 def standardised(X):
@@ -60,11 +65,15 @@ def standardised(X):
 
 
 def halves(problem):
+    """Return the halves of a dataset."""
+    return halves_of(capped(problem.dataset)[0])
+
+
+def halves_of(whole):
     """Every cut's two halves of the samples, in their own units, and the judge of each.
 
     Features that are constant in one of the halves have no unit there and are left out.
     """
-    whole, _ = capped(problem.dataset)
     data = {"_folds": {units: {} for units in UNITS}}
     for cut in CUTS:
         order = np.random.default_rng(cut).permutation(len(whole))
@@ -187,28 +196,38 @@ def exchange_pieces(environments):
 def swaps_pieces(_):
     """Sets before and after exchanges: selected in one half, worth in the other."""
     from jointsparse import SPCAPSD, SubsetSelector
+    from jointsparse.solvers.subset.exchange import exchange
+    from jointsparse.solvers.subset.problem import problem_of_columns
+
+    def of_model(rule):
+        return lambda X, h: quiet_fit(SPCAPSD(n_features_to_select=h, rule=rule), X).support_
+
+    def greedily(X, h):
+        return quiet_fit(SubsetSelector(n_features_to_select=h, search="greedy"), X).support_
+
+    def exchanged(X, h):
+        found = exchange(problem_of_columns(X), np.flatnonzero(greedily(X, h)))
+        return np.isin(np.arange(X.shape[1]), found.features)
 
     rules = {
-        "SPCAPSD, greedy": lambda h: SPCAPSD(n_features_to_select=h, rule="greedy"),
-        "SPCAPSD, swap": lambda h: SPCAPSD(n_features_to_select=h, rule="swap"),
-        "all features, greedy": lambda h: SubsetSelector(n_features_to_select=h, search="greedy"),
-        "all features, swap": lambda h: SubsetSelector(n_features_to_select=h, search="swap"),
+        "SPCAPSD, greedy": of_model("greedy"),
+        "SPCAPSD, swap": of_model("swap"),
+        "all features, greedy": greedily,
+        "all features, swap": exchanged,
     }
 
     def of(name):
         data = halves(Problem("evidence", "worth", name, name))
         found = {}
-        for rule, make in rules.items():
+        for rule, select in rules.items():
             start, sets = time.process_time(), {}
             for h in SWAP_SIZES:
                 for key in (key for key in data if key.startswith("X")):
-                    model = quiet_fit(make(h), data[key])
-                    sets[f"{key.replace('X', 'order')}_{h}"] = np.flatnonzero(model.support_)
+                    kept = np.flatnonzero(select(data[key], h))
+                    sets[f"{key.replace('X', 'order')}_{h}"] = kept
             seconds = time.process_time() - start
-            found[rule] = {
-                "seconds": seconds,
-                "quality": worth(data, {"sizes": SWAP_SIZES}, sets),
-            }
+            quality = worth(data, {"sizes": SWAP_SIZES}, sets)
+            found[rule] = {"seconds": seconds, "quality": quality}
         return found
 
     for name in NAMES:
@@ -228,6 +247,60 @@ def quiet_fit(selector, X):
         return selector.fit(X)
 
 
+def others_pieces(_):
+    """The greedy rule with and without what hangs on single samples, on tables it never saw."""
+    from unittest.mock import patch
+
+    from benchmarks.other_tables import other_tables
+    from jointsparse import GreedySelector
+
+    without = {"leverages": lambda moments: np.zeros(moments.n_features), "USUAL_KURTOSIS": 0.0}
+
+    def orders(data, h):
+        return {
+            key.replace("X", "order"): np.argsort(model.ranking_)[:h]
+            for key in data
+            if key.startswith("X")
+            for model in [quiet_fit(GreedySelector(n_features_to_select=h), data[key])]
+        }
+
+    def of(make):
+        X = make()
+        drawn = np.sort(np.random.default_rng(0).permutation(len(X))[:MOST_SAMPLES])
+        data = halves_of(with_few_features(X[drawn]))
+        n_features = data["X01"].shape[1]
+        sizes = [h for h in SIZES if h <= MOST_KEPT * n_features]
+        if not sizes:
+            return {}
+        found = {"with": orders(data, max(sizes))}
+        with patch.multiple("jointsparse.noise", **without):
+            found["without"] = orders(data, max(sizes))
+        return {rule: worth(data, {"sizes": sizes}, result) for rule, result in found.items()}
+
+    for name, make in other_tables().items():
+        yield name, lambda make=make: of(make)
+
+
+def costliest_pick(data, half, order):
+    """Return how much of R² the pick costs that costs most, and how far its values are out.
+
+    By the ridge, all features counting alike; distances are in standard deviations of the half that
+    was selected on, in that half and in the other one.
+    """
+    fold = data["_folds"]["all samples"][half]
+    shares = [fold.judge(order[:h]).r2 for h in range(1, order.size + 1)]
+    place = int(np.argmin(np.diff(shares))) + 1
+    own = data[f"raw_X{half}"][:, order[place]]
+    other = data[f"raw_X{half[0]}{3 - int(half[1])}"][:, order[place]]
+    return {
+        "pick": place + 1,
+        "before": float(shares[place - 1]),
+        "after": float(shares[place]),
+        "farthest": float(np.abs(own - own.mean()).max() / own.std()),
+        "farthest in new samples": float(np.abs(other - own.mean()).max() / own.std()),
+    }
+
+
 def extremes_pieces(_):
     """Why units and least squares matter: what hangs on one feature, and on one sample."""
     from jointsparse import SPCAPSD
@@ -235,7 +308,7 @@ def extremes_pieces(_):
     def of(name):
         data = halves(Problem("evidence", "worth", name, name))
         halves_of = [key for key in data if key.startswith("X")]
-        heaviest, rare = [], []
+        heaviest, rare, costliest = [], [], []
         for key in halves_of:
             fold = data["_folds"]["training half"][key[1:]]
             squares = fold.squares(np.arange(data[key].shape[1]))
@@ -243,7 +316,13 @@ def extremes_pieces(_):
             model = quiet_fit(SPCAPSD(n_features_to_select=max(SIZES)), data[key])
             kept = data[key][:, model.support_] ** 2
             rare.append(int((kept.max(axis=0) > RARE * kept.sum(axis=0)).sum()))
-        return {"heaviest feature": heaviest, "kept that hang on one sample": rare}
+            order = np.argsort(model.ranking_)[: SIZES[1]]
+            costliest.append(costliest_pick(data, key[1:], order))
+        return {
+            "heaviest feature": heaviest,
+            "kept that hang on one sample": rare,
+            "costliest pick": costliest,
+        }
 
     for name in NAMES:
         yield name, lambda name=name: of(name)
@@ -341,6 +420,7 @@ SECTIONS = {
     "exchange": exchange_pieces,
     "swaps": swaps_pieces,
     "extremes": extremes_pieces,
+    "others": others_pieces,
     "noise": noise_pieces,
     "planted": planted_pieces,
     "auto": auto_pieces,

@@ -36,6 +36,7 @@ OUTSIDE = ROOT / "benchmarks" / "one_component.py"
 PATIENCE = 300  # seconds for the programs that run outside, for all counts of one matrix
 
 COUNTS = (5, 10, 20)
+LARGE = ((500, 10_000), (200, 100_000), (100, 1_000_000))  # samples, features
 JOINT = ((5, 2), (10, 2), (10, 3))
 
 
@@ -271,6 +272,29 @@ def several_components(chosen, limit):
                 line([name, len(S), k, r, f"{found.value:.5f}", gap, f"{seconds:.2f}", found.nodes])
 
 
+def many_features(sizes, seeds):
+    """Ten features with a common signal among many: what leaves, and how soon that is proved."""
+    import numpy as np
+
+    from jointsparse import sparse_component
+
+    line(["samples", "features", "seed", "value", "gap", "s", "features left", "the ten are found"])
+    line(["---"] * 8)
+    for n, p in sizes:
+        for seed in seeds:
+            rng = np.random.default_rng(seed)
+            X = rng.standard_normal((n, p))
+            planted = np.sort(rng.permutation(p)[:10])
+            X[:, planted] += 2.5 * rng.standard_normal((n, 1))
+            start = time.process_time()
+            found = sparse_component(X, 10, time_limit=300)
+            seconds = time.process_time() - start
+            gap = "proved" if found.proved else f"{found.gap:.1e}"
+            same = np.array_equal(np.sort(found.features), planted)
+            left = p - len(found.eliminated)
+            line([n, p, seed, f"{found.value:.4f}", gap, f"{seconds:.1f}", left, same])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="?", choices=("table",), help="print what is stored")
@@ -280,6 +304,7 @@ def main():
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for each problem")
     parser.add_argument("--only", nargs="*", help="names of the data")
     parser.add_argument("--jointly", action="store_true", help="several components")
+    parser.add_argument("--large", action="store_true", help="10 000 to 1 000 000 features")
     parser.add_argument("--alone", action="store_true", help="without the rivals")
     options = parser.parse_args()
     if options.what == "table":
@@ -287,6 +312,9 @@ def main():
         return
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
+    if options.large:
+        many_features(LARGE, range(3))
+        return
     chosen = [
         (name, S)
         for name, S in matrices(options.matrices)

@@ -14,7 +14,7 @@ kept of 150 samples, and by how much the share of the variance that the kept acc
 from what it is without holes.
 
 Dropping every row with a hole leaves too few rows where many columns have holes. Results go to
-``benchmarks/results/missing.json``.
+``benchmarks/results/missing.json``; what is there is not measured again.
 """
 
 import json
@@ -87,12 +87,21 @@ def fitted(way, X, holed, count):
     return GreedySelector(n_features_to_select=count, missing=missing).fit(table)
 
 
+def store(found):
+    """Keep what was measured so far."""
+    STORED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
 def run_pure(found):
     """Measure the tables with pure columns."""
     for share in SHARES:
         tables = [pure(seed, share) for seed in range(N_TABLES)]
+        if all(f"pure {share} {way}" in found for way in WAYS):
+            continue
         wholes = [fitted("complete", *table, 5).selection_curve_[-1] for table in tables]
         for way in WAYS:
+            if f"pure {share} {way}" in found:
+                continue
             selectors = [fitted(way, *table, 5) for table in tables]
             kept = [0.0 if s is None else float(s.get_support()[:5].mean()) for s in selectors]
             pairs = zip(selectors, wholes, strict=True)
@@ -102,11 +111,12 @@ def run_pure(found):
                 "error": round(float(np.mean(errors)), 4) if errors else None,
             }
             print("pure", share, way, found[f"pure {share} {way}"], flush=True)
+            store(found)
 
 
 def run():
-    """Measure everything and store it."""
-    found = {}
+    """Measure what is not stored yet, and store it."""
+    found = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run_pure(found)
@@ -114,6 +124,8 @@ def run():
         for share in SHARES:
             tables = [planted(seed, n_samples, share) for seed in range(N_TABLES)]
             for way in WAYS:
+                if f"{n_samples} {share} {way}" in found:
+                    continue
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     values = np.array([measured(way, *table) for table in tables])
@@ -123,7 +135,7 @@ def run():
                     name: round(float(value), 4) for name, value in zip(names, mean, strict=True)
                 }
                 print(n_samples, share, way, mean.round(3), flush=True)
-    STORED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                store(found)
 
 
 def page():

@@ -17,7 +17,7 @@ def by_abess(S, k):
 
     # It refuses what is not symmetric to the digit, or has an eigenvalue below 0 by rounding.
     safe = (S + S.T) / 2 + 1e-9 * np.max(np.diagonal(S)) * np.eye(len(S))
-    model = SparsePCA(support_size=[k], thread=1)
+    model = SparsePCA(support_size=k, thread=1)
     model.fit(Sigma=safe, n=10 * len(S))
     return np.flatnonzero(np.asarray(model.coef_).ravel())
 

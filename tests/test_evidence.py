@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import evidence, evidence_page
+from benchmarks import evidence, evidence_page, other_tables
 from benchmarks.competitors import all_solvers
 from jointsparse import SPCAPSD, GreedySelector
 
@@ -136,3 +136,60 @@ def test_the_page_says_where_others_are_ahead(tmp_path):
 def test_the_page_is_written_from_what_is_stored():
     stored = (evidence.ROOT / "docs" / "evidence.md").read_text()
     assert stored == evidence_page.page()
+
+
+def test_our_own_tools_are_measured_again_and_the_others_stay(tmp_path, monkeypatch):
+    old = {"jointsparse": "old", "skmatter CUR": "stays"}
+    (tmp_path / "worth.json").write_text(json.dumps({"a": old}))
+    (tmp_path / "noise.json").write_text(json.dumps({"a": "old"}))
+    asked = []
+
+    def pieces(environments, *, ours=False):
+        asked.append(ours)
+        yield "a", lambda: {"jointsparse": "new"}
+
+    monkeypatch.setitem(evidence.SECTIONS, "worth", pieces)
+    monkeypatch.setitem(evidence.SECTIONS, "noise", lambda _: iter([("a", lambda: "new")]))
+    for section in ("worth", "noise"):
+        evidence.run(section, None, tmp_path, out=str, ours=True)
+    assert asked == [True]
+    assert evidence.stored("worth", tmp_path)["a"] == old | {"jointsparse": "new"}
+    assert evidence.stored("noise", tmp_path)["a"] == "new"
+
+
+def test_the_costliest_pick_is_the_one_whose_values_are_far_out_in_new_samples():
+    X, train, test = two_halves(6)
+    X[test[0], 7] = X[train, 7].mean() + 500 * X[train, 7].std()
+    folds = {"01": evidence.judge_of(X, train, test, "training half")}
+    data = {"raw_X01": X[train], "raw_X02": X[test], "_folds": {"all samples": folds}}
+    found = evidence.costliest_pick(data, "01", np.array([3, 50, 7, 80]))
+    assert found["pick"] == 3
+    assert found["after"] < found["before"] - 0.1
+    assert found["farthest"] < 10 < 499 < found["farthest in new samples"]
+
+
+def test_other_tables_are_judged_with_and_without_what_hangs_on_single_samples(monkeypatch):
+    def rare():
+        X = two_halves(7)[0]
+        X[:, ::3] = 0.1 * np.random.default_rng(0).standard_normal(X[:, ::3].shape)
+        X[np.arange(40), np.arange(0, 120, 3)] += 9  # each lit in one sample
+        return X
+
+    tables = {"rare": rare, "small": lambda: two_halves(8, p=12)[0]}
+    monkeypatch.setattr(other_tables, "other_tables", lambda: tables)
+    pieces = dict(evidence.others_pieces(None))
+    found = pieces["rare"]()
+    assert set(found["with"]) == set(found["without"])
+    assert found["with"] != found["without"]
+    assert pieces["small"]() == {}
+
+
+def test_the_tables_that_are_made_up_are_the_same_every_time(monkeypatch, tmp_path):
+    (tmp_path / "a.csv").write_text("1,2,0\n3,4,1\n")
+    monkeypatch.setenv("JOINTSPARSE_OTHERS", str(tmp_path))
+    tables = other_tables.other_tables()
+    assert tables["a"]().tolist() == [[1, 2], [3, 4]]
+    for name in ("counts (made up)", "rare groups (made up)", "patches of a photograph"):
+        np.testing.assert_array_equal(tables[name](), tables[name]())
+    for make in other_tables.MADE_UP:
+        assert make(np.random.default_rng(0)).shape == (300, 400)

@@ -163,7 +163,7 @@ def test_without_holes_nothing_is_estimated(how):
     assert not hasattr(one, "missing_values_")
 
 
-@pytest.mark.parametrize("shape", [(400, 12), (100, 60)])
+@pytest.mark.parametrize("shape", [(400, 12), (200, 60)])
 def test_em_is_nearer_to_the_complete_scatter_matrix_than_the_others(shape):
     errors = dict.fromkeys(HOW, 0.0)
     for seed in range(4):
@@ -180,7 +180,7 @@ def test_em_is_nearer_to_the_complete_scatter_matrix_than_the_others(shape):
 @pytest.mark.parametrize("shape", [(150, 20), (60, 40)])
 def test_noise_with_holes_is_still_noise(how, shape):
     found = 0
-    for seed in range(20):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal(shape)
         X[rng.random(shape) < 0.3] = np.nan
@@ -188,7 +188,7 @@ def test_noise_with_holes_is_still_noise(how, shape):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found += selector.fit(X).n_significant_ > 0
-    assert found <= 4  # of 20 tables one is expected; five have a chance of 1 in 400
+    assert found <= 3  # of 12 tables one at most is expected; four have a chance of 1 in 500
 
 
 @pytest.mark.parametrize("how", HOW)

@@ -261,6 +261,59 @@ def test_a_gene_as_label(tmp_path):
     np.testing.assert_array_equal(source.aside("g3"), COUNTS[:, 3])
 
 
+def test_some_columns_and_anndata_on_its_side(tmp_path):
+    path = annotated(tmp_path)
+    some = open_source(path, columns=["g4", "g1"])
+    np.testing.assert_array_equal(some.read().toarray(), COUNTS[:, [4, 1]])
+    with pytest.raises(TableError, match="no column h4 for columns"):
+        open_source(path, columns=["h4"])
+    with pytest.raises(TableError, match="no numeric columns"):
+        open_source(path, only="g1", drop="g1")
+    turned = open_source(path, transpose=True)
+    assert turned.feature_names.tolist() == CELLS
+    blocks = [block.toarray() for block in turned.blocks(2 * N)]
+    np.testing.assert_array_equal(np.vstack(blocks), COUNTS.T)
+    found = turned.read_columns(np.array([3, 7]))
+    np.testing.assert_array_equal(found.toarray(), COUNTS.T[:, [3, 7]])
+
+
+def test_anndata_files_of_old_versions(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = annotated(tmp_path)
+    with h5py.File(path, "a") as file:
+        for frame, names in (("obs", CELLS), ("var", GENES)):
+            del file[frame]
+            rows = np.array(
+                [(name.encode(), 1.0) for name in names], [("index", "S9"), ("n", "f8")]
+            )
+            file.create_dataset(frame, data=rows)
+        kind, shape = file["X"].attrs.pop("encoding-type"), file["X"].attrs.pop("shape")
+        file["X"].attrs["h5sparse_format"] = kind[:3].encode()
+        file["X"].attrs["h5sparse_shape"] = shape
+    table = read_table(path)
+    assert (table.names, table.ids["cell"].tolist()) == (GENES, CELLS)
+    np.testing.assert_array_equal(table.values.toarray(), COUNTS)
+
+
+def test_missing_values_of_sparse_files_are_filled_in_blocks(tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    monkeypatch.setattr("jointsparse.methods.plan.SMALL", 0)
+    path = annotated(tmp_path)
+    with h5py.File(path, "a") as file:
+        file["X/data"][5] = np.nan
+    options = ("--features", 3, "--memory", "12kB", "--scale", "none")
+    assert "missing value" in refused("select", path, *options)
+    said = done("select", path, *options, "--impute", "mean", "--output", tmp_path / "out.csv")
+    assert "imputed 1 missing value in 1 column" in said
+    matrix = sparse.csr_array(COUNTS)
+    row, column = np.searchsorted(matrix.indptr, 5, side="right") - 1, matrix.indices[5]
+    kept = pd.read_csv(tmp_path / "out.csv").drop(columns="cell")
+    expected = COUNTS.copy()
+    others = np.delete(COUNTS[:, column], row)
+    expected[row, column] = others.mean()
+    np.testing.assert_allclose(kept.to_numpy(), expected[:, [GENES.index(g) for g in kept.columns]])
+
+
 def test_damaged_anndata_files(tmp_path):
     h5py = pytest.importorskip("h5py")
     cases = {

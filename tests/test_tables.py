@@ -218,6 +218,12 @@ def test_categories_become_groups_of_columns(tmp_path):
         kept = {"site=p", "site=q"} & set(json.loads(result.stdout)["kept"])
         assert len(kept) != 1  # all columns of a category, or none
         assert not more or kept
+    assert "kept as a whole or not at all: 'site'" in said
+    groups = text(tmp_path, "feature,group\ng0,a\ng1,a\n", "groups.csv")
+    message = refused(
+        *("select", path, "--categories", "onehot", "--groups", groups, "--max-per-group", 1)
+    )
+    assert "--categories makes groups of columns, and --groups makes others" in message
     message = refused("select", path, "--categories", "onehot", "--memory", "2kB")
     assert "--categories needs all samples at once" in message
 

@@ -43,8 +43,10 @@ class Exact(Exchange):
     def run(self):
         start = time.process_time()
         self.model.set_params(max_nodes=1).fit(self.X)
-        while not self.model.proved_optimal_ and time.process_time() - start < SECONDS:
-            self.model.improve(time_limit=SECONDS / 20)
+        left = SECONDS
+        while not self.model.proved_optimal_ and left > 0.01 * SECONDS:
+            self.model.improve(time_limit=left)
+            left = SECONDS - (time.process_time() - start)
 
     def get_result(self):
         return super().get_result() | {"bound": self.model.set_bound_}

@@ -103,7 +103,7 @@ def gaps(outcomes):
         )
         words = ", ".join(f"{name}: {100 * gap:.1f} %" for name, gap in found.items())
         met = all(gap <= limit for gap in found.values()) if found else None
-        yield Bar(f"{promise} at most after 10 s", words or "not measured", met)
+        yield Bar(f"{promise} after 10 s", words or "not measured", met)
         least = most
 
 

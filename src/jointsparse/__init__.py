@@ -25,6 +25,8 @@ _HOMES = {method.class_name: method.module for method in registry.methods().valu
     "SetCertificate": "jointsparse.methods.set_certificate",
     "certify_set": "jointsparse.methods.set_certificate",
     "Moments": "jointsparse.moments",
+    "SpatialSign": "jointsparse.methods.robust_steps",
+    "Wrap": "jointsparse.methods.robust_steps",
     "Solution": "jointsparse.solvers.solution",
     "solve": "jointsparse.composing",
     "open_source": "jointsparse.sources",

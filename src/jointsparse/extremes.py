@@ -56,9 +56,10 @@ NAME_LENGTH = 40  # characters of a column's name in a sentence
 
 ADVICE = (
     "their logarithms (numpy.log1p) or ranks (sklearn.preprocessing.QuantileTransformer) make them "
-    "comparable"
+    "comparable, and jointsparse.Wrap leaves such values without a say"
 )
-ADVICE_SAMPLES = "such a sample alone can decide what is found: see whether it belongs here"
+BELONGS = "such a sample alone can decide what is found: see whether it belongs here"
+ADVICE_SAMPLES = f"{BELONGS}, or leave it without a say (jointsparse.SpatialSign)"
 
 
 @dataclass(frozen=True)

@@ -360,3 +360,16 @@ def root_of_scatter(data: Array) -> Array:
     xp = array_namespace(data)
     values, vectors = eigh(double(data.T) @ double(data))
     return xp.sqrt(positive_part(values))[:, None] * vectors.T
+
+
+def scaled_columns(data: Any, factors: Array) -> Any:
+    """Return samples, wherever they are, with their features multiplied by factors."""
+    if sp.issparse(data):
+        return data @ sp.diags_array(factors)
+    if hasattr(data, "transposed_times"):
+        return data.scaled(factors)
+    here = like(factors, data)
+    single = array_namespace(data).float32
+    if data.dtype == single:  # and stays so
+        here = array_namespace(data).astype(here, single)
+    return data * here

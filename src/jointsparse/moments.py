@@ -22,19 +22,18 @@ from jointsparse.device import checked_samples, is_device_array, kept_type, to_h
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
-from jointsparse.linalg import Spectrum
-from jointsparse.preparation import Prepared, prepared
+from jointsparse.linalg import Spectrum, scaled_columns
+from jointsparse.preparation import Prepared, prepared, with_holes
+from jointsparse.robust import learning
 from jointsparse.semidefinite import Checked, checked_scatter
-from jointsparse.sources import Source, as_source, is_streamed
+from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.sources.products import scaled_columns
 from jointsparse.sources.refusals import bytes_for_moments as bytes_for_moments
 from jointsparse.sources.refusals import check_memory
 from jointsparse.sources.refusals import not_finite as not_finite
 from jointsparse.sources.sums import (
     NotFiniteError,
-    Sums,
     add_halves,
     add_sums,
     fold_halves,
@@ -268,7 +267,13 @@ class Moments:
 
     @classmethod
     def from_data(
-        cls, X: Any, *, sample_weight: Any = None, batch: Any = None, missing: str = "error"
+        cls,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        batch: Any = None,
+        missing: str = "error",
+        robust: str | None = None,
     ) -> Self:
         """Compute the moments of samples.
 
@@ -289,14 +294,23 @@ class Moments:
             scatter matrix from what is there: from pairs, or by maximum likelihood. Of estimates
             the samples are not kept, and ``n_samples`` is the number of complete samples that would
             tell as much.
+        robust : {None, "samples", "cells"}, default=None
+            Bound what outliers can do first, as :class:`SpatialSign` or :class:`Wrap` does with
+            units="original"; with neither weights nor batches nor missing values.
         """
         if sample_weight is not None or batch is not None or missing != "error":
+            learning.refuse_with_robust(robust, sample_weight=sample_weight, batch=batch)
             options = {"sample_weight": sample_weight, "batch": batch, "missing": missing}
             if is_device_array(X):
                 samples = checked_samples(X, missing=missing != "error")
                 return cls.of_prepared(prepared(samples, **options))
-            source = _source(X)
+            source = with_holes(X)
             return cls.of_prepared(prepared(source, **options), source.feature_names)
+        if robust is not None:
+            X, how = learning.robust_samples(X, robust, comparable=False)
+            moments = cls.from_data(X)
+            moments.cache[learning.ROBUST] = how
+            return moments
         if is_device_array(X):
             device = DeviceMoments(checked_samples(X))
             moments = cls(device.n_samples, to_host(device.mean), data=device.data)
@@ -346,8 +360,8 @@ class Moments:
         if halves is None:
             raise table_error(source.name, "has no rows.")
         whole = sum(halves[1:], start=halves[0])
-        one, other = (_of_sums(half, source.feature_names) for half in halves)
         names = source.feature_names
+        one, other = (Moments(h.n, h.mean, Checked(h.complete()), names) for h in halves)
         scatter = Checked(whole.complete())
         moments = cls(whole.n, whole.mean, scatter, names, halves=(one, other))
         moments.dtype = kept_type(source.dtype)
@@ -401,6 +415,7 @@ class Moments:
         scatter = Checked(self.scatter + other.scatter + between)
         total = Moments(n, mean, scatter, self.feature_names, halves=halves)
         total.dtype = np.result_type(self.dtype, other.dtype)
+        total.cache |= learning.joined(self.cache, other.cache)
         return total
 
     def partial_fit(self, X: Any) -> Self:
@@ -412,17 +427,20 @@ class Moments:
             Samples with the same features. Not kept.
         """
         source = as_source(to_host(X) if is_device_array(X) else X)
+        source, how = learning.like_before(source, self.cache)
         known: Moments = self
         if self._device is not None:
             known = Moments.from_source(ArraySource(to_host(self._data)))
         elif self._data is not None:
             known = Moments.from_source(ArraySource(self._data))
-        total = known + Moments.from_source(source, offset=self.n_samples)
+        more = Moments.from_source(source, offset=self.n_samples)
+        more.cache |= how if known is self else {}
+        total = known + more
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.dtype = total.dtype
         self.missing = self.batches = self.scale = None
-        self.cache, self.labels = {}, None  # not emptied: moments with other labels share it
+        self.cache, self.labels = how, None  # not emptied: moments with other labels share it
         cached_properties = ("variances", "spectrum", "thin_spectrum", "centred_data")
         for cached in (*cached_properties, "_mean_seems_small"):
             self.__dict__.pop(cached, None)
@@ -435,15 +453,11 @@ class Moments:
         halves = None
         if self.halves:
             halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
-        scatter = self._scatter
-        scaled = Moments(
-            self.n_samples,
-            self.mean * factors,
-            None if scatter is None else Checked(scatter * factors * factors[:, None]),
-            self.feature_names,
-            data=scaled_columns(self._data, factors),
-            halves=halves,
-        )
+        scatter, data = self._scatter, self._data
+        known = None if scatter is None else Checked(scatter * factors * factors[:, None])
+        data = None if data is None else scaled_columns(data, factors)
+        mean, names = self.mean * factors, self.feature_names
+        scaled = Moments(self.n_samples, mean, known, names, data=data, halves=halves)
         if hasattr(self._data, "transposed_times"):  # no pass over them for what is known
             scaled.__dict__["variances"] = self.variances * factors * factors
         scaled.missing, scaled.batches = self.missing, self.batches
@@ -462,8 +476,7 @@ class Moments:
         # These are never kept: what refers to itself, samples and all, waits for the collector.
         if "near one" not in self.cache:
             self.cache["near one"] = self.scaled(np.full(self.n_features, 2.0**-exponent))
-        found: Moments = self.cache["near one"]
-        return found
+        return self.cache["near one"]
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.
@@ -481,14 +494,3 @@ class Moments:
 
     def __repr__(self) -> str:
         return f"Moments(n_samples={self.n_samples}, n_features={self.n_features})"
-
-
-def _source(X: Any) -> Source:
-    """Return samples as a source, with missing values in it."""
-    if isinstance(X, Source) or is_streamed(X):
-        return as_source(X)
-    return ArraySource(*as_samples(X, finite=False))
-
-
-def _of_sums(sums: Sums, feature_names: Any) -> Moments:
-    return Moments(sums.n, sums.mean, Checked(sums.complete()), feature_names)

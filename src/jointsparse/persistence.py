@@ -199,6 +199,7 @@ def _trusted() -> list[str]:
     from jointsparse.extremes import Extremes
     from jointsparse.incomplete import MissingValues
     from jointsparse.methods.kernel_fssl import KernelFSSL
+    from jointsparse.methods.robust_steps import SpatialSign, Wrap
     from jointsparse.methods.select_features import SelectFeatures
     from jointsparse.selection_report import SelectionReport, StandIns
     from jointsparse.solvers.choice import Exact, Factored, Published, Splitting
@@ -208,7 +209,7 @@ def _trusted() -> list[str]:
 
     estimators = {f"{m.module}.{m.class_name}" for m in registry.methods().values()}
     kept = {Batches, Constraints, Curve, Extremes, KernelFSSL, MissingValues, SelectFeatures}
-    kept |= {SelectionReport, StandIns, Worth}
+    kept |= {SelectionReport, SpatialSign, StandIns, Worth, Wrap}
     plain = {np.dtype, sparse.csr_array, sparse.csc_array, sparse.coo_array}
     solvers = {Exact, Factored, Published, Splitting}
     others = {f"{kind.__module__}.{kind.__qualname__}" for kind in kept | plain | solvers}

@@ -18,8 +18,8 @@ from jointsparse.device import is_device_array, like, to_host
 from jointsparse.incomplete import Estimate, MissingValues, check_missing, estimated
 from jointsparse.io.budget import size_in_words
 from jointsparse.linalg import array_namespace
-from jointsparse.sources import Source
-from jointsparse.sources.door import refuse_not_finite
+from jointsparse.sources import Source, as_source, is_streamed
+from jointsparse.sources.door import as_samples, refuse_not_finite
 from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.refusals import not_finite
@@ -177,3 +177,10 @@ def fill_missing(samples: Any, mean: FloatArray) -> Any:
         return samples
     rows = xp.zeros_like(samples) + xp.astype(like(mean, samples), samples.dtype)
     return xp.where(holes, rows, samples)
+
+
+def with_holes(X: Any) -> Source:
+    """Return samples as a source, with missing values in it."""
+    if isinstance(X, Source) or is_streamed(X):
+        return as_source(X)
+    return ArraySource(*as_samples(X, finite=False))

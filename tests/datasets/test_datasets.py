@@ -5,10 +5,14 @@ from jointsparse import SPCAPSD
 from jointsparse.datasets import (
     available_datasets,
     load_dataset,
+    make_expression,
+    make_process,
+    make_spectra,
     make_spiked,
     make_three_curve,
     make_three_ring,
     make_two_moon,
+    write_example,
 )
 
 SHAPES = [(make_two_moon, 2), (make_three_ring, 3), (make_three_curve, 3)]
@@ -89,3 +93,23 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
     np.savez(tmp_path / "odd.npz", X=np.ones((2, 2)), y=np.ones(3))
     with pytest.raises(ValueError, match="do not fit"):
         load_dataset("odd", tmp_path)
+
+
+def test_the_tables_of_the_tutorials_have_the_structure_they_claim():
+    made = make_expression(random_state=1)
+    Z = (made.data - made.data.mean(0)) / made.data.std(0)
+    correlations = np.abs(Z.T @ Z / len(Z))
+    of_one = np.ix_(made.pathway == 1, made.pathway == 1)
+    noise = np.ix_(made.pathway == 0, made.pathway == 0)
+    assert np.median(correlations[of_one]) > 0.5 > 0.2 > np.median(correlations[noise])
+    plant = make_process(random_state=1)
+    assert 0.015 < np.isnan(plant.data).mean() < 0.025
+    assert plant.price.shape == plant.state.shape == plant.feature_names.shape == (60,)
+    spectra = make_spectra(random_state=1)
+    values = np.linalg.svd(spectra.data - spectra.data.mean(0), compute_uv=False)
+    assert values[4] > 3 * values[5]  # three free concentrations, a slope and an offset
+
+
+def test_no_other_example():
+    with pytest.raises(ValueError, match="'genes' is not one of 'expression'"):
+        write_example("genes")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jointsparse.cli import constraining, fitting, proving
+from jointsparse.cli import constraining, fitting, proving, robustness
 from jointsparse.cli.arguments import find_method, parse_features
 from jointsparse.cli.compare_progress import CompareProgress, in_time
 from jointsparse.cli.console import (
@@ -30,6 +30,7 @@ from jointsparse.cli.options import (
     ImputeOption,
     JsonOption,
     QuietOption,
+    RobustOption,
     ScaleOption,
     TransformOption,
 )
@@ -71,6 +72,7 @@ class CompareOptions(constraining.ConstraintOptions, TableOptions):
     ] = None
     scale: ScaleOption = Scale.STANDARD
     transform: TransformOption = None
+    robust: RobustOption = None
     impute: ImputeOption = None
     subsamples: Annotated[
         int,
@@ -124,7 +126,9 @@ def compare(options: CompareOptions) -> None:
         [options.data, *options.constraint_files],
     )
     table = fitting.load_table(options.data, options.layout(), options.impute)
-    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
+    values, scaling, _ = robustness.prepare(
+        table, options.data, options.transform, options.scale, options.robust
+    )
     proving.check_memory(options.prove, values, None)
     constraints = constraining.constraints_of(options, table)
     wanted = _count(count, table, values, constraints)

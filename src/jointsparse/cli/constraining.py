@@ -159,7 +159,7 @@ def _categories(options: ConstraintOptions, table: Any) -> dict[str, Any]:
         )
     place = {name: column for column, name in enumerate(table.names)}
     whole = {place[made]: name for name, columns in categories.items() for made in columns}
-    return {"groups": whole, "whole_groups": True}
+    return {"groups": whole, "whole_groups": list(categories)}
 
 
 def constrained(method: "Method", constraints: "Constraints | None") -> Any:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from jointsparse.cli.streaming import StreamedTable
     from jointsparse.io import Table
     from jointsparse.io.layout import Layout
+    from jointsparse.methods.robust_steps import RobustStep
     from jointsparse.methods.set_certificate import SetCertificate
     from jointsparse.selection_report import SelectionReport
 
@@ -86,6 +87,7 @@ class Selection:
     transform: Transform | None = None
     certificate: "SetCertificate | None" = None
     constraints: dict[str, Any] | None = None  # those that held, and what they cost
+    step: "RobustStep | None" = None  # what made the samples robust
 
     @property
     def model(self) -> Any:

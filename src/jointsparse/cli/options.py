@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from jointsparse.cli.fitting import Impute, Scale, Transform
+from jointsparse.cli.robustness import ROBUST_HELP, Robust
 
 DataArgument = Annotated[
     str | None,
@@ -25,6 +26,9 @@ TRANSFORM_HELP = (
 )
 TransformOption = Annotated[
     Transform | None, typer.Option("--transform", help=TRANSFORM_HELP, show_default=False)
+]
+RobustOption = Annotated[
+    Robust | None, typer.Option("--robust", help=ROBUST_HELP, show_default=False)
 ]
 ImputeOption = Annotated[
     Impute | None,

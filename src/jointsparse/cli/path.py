@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jointsparse.cli import fitting
+from jointsparse.cli import fitting, robustness
 from jointsparse.cli.arguments import build_estimator, find_method, name_of, parameters_of
 from jointsparse.cli.console import (
     Glyphs,
@@ -30,6 +30,7 @@ from jointsparse.cli.options import (
     ImputeOption,
     JsonOption,
     QuietOption,
+    RobustOption,
     ScaleOption,
     TransformOption,
 )
@@ -81,6 +82,7 @@ class PathOptions(TableOptions):
     ] = None
     scale: ScaleOption = Scale.STANDARD
     transform: TransformOption = None
+    robust: RobustOption = None
     impute: ImputeOption = None
     output: Annotated[
         Path | None,
@@ -110,7 +112,9 @@ def path(options: PathOptions) -> None:
     )
     table = fitting.load_table(options.data, options.layout(), options.impute)
     fitting.check_table(table, estimator)
-    values, scaling = fitting.prepare(table, options.data, options.transform, options.scale)
+    values, scaling, _ = robustness.prepare(
+        table, options.data, options.transform, options.scale, options.robust
+    )
     found, warnings = _solve(estimator, values, options.points, options.smallest, options.quiet)
     for message in warnings:
         print_warning(message)

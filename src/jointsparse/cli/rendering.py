@@ -15,6 +15,7 @@ from jointsparse.cli.components import component_records
 from jointsparse.cli.console import Glyphs, shorten_middle
 from jointsparse.cli.fitting import Selection, nothing_kept_message
 from jointsparse.cli.proving import set_record
+from jointsparse.cli.robustness import outlier_record, outliers_in_words
 from jointsparse.text import counted, percent, visible
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "parameters": parameters_of(selection.estimator),
         "scale": selection.scale.value,
         "transform": selection.transform and selection.transform.value,
+        "outliers": outlier_record(selection),
         "kept": [row.feature for row in rows if row.kept],
         "verdict": None if selection.report is None else selection.report.verdict,
         "worth": _worth_record(selection),
@@ -162,11 +164,17 @@ def extremes_in_words(selection: Selection) -> dict[str, str]:
     report = selection.report
     if report is None or report.extremes is None or not report.extremes_matter:
         return {}
+    from jointsparse.extremes import BELONGS
+
     found = report.extremes
     advice = "--transform rank makes them comparable"
     if selection.transform is None and _logarithms_exist(selection, found.columns):
         advice = "--transform log1p or rank makes them comparable"
-    sentences = found.sentences(selection.table.names, advice, first_row=1)
+    advice_samples = BELONGS
+    if selection.step is None:
+        advice += ", and --robust cells leaves such values out"
+        advice_samples += ", or try --robust samples"
+    sentences = found.sentences(selection.table.names, advice, advice_samples, first_row=1)
     titles = ["extreme values"] * bool(found.columns.size) + ["extreme samples"]
     return dict(zip(titles, sentences, strict=False))
 
@@ -379,7 +387,7 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
             f"{patterns_in_words(report)}; {report.n_significant} of "
             f"{counted(report.n_features, 'feature')} share something with others"
         )
-    lines |= extremes_in_words(selection)
+    lines |= extremes_in_words(selection) | outliers_in_words(selection)
     if not hasattr(selection.estimator, "set_certificate_"):  # else the set is the model
         lines["the model"] = _outcome_line(selection)
     if selection.certificate is not None:

@@ -11,6 +11,7 @@ from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError, told
 from jointsparse.cli.fitting import Scale, Selection, Transform
 from jointsparse.cli.rendering import extremes_in_words
+from jointsparse.cli.robustness import outlier_record
 from jointsparse.cli.streaming import StreamedTable, first_labels
 from jointsparse.text import counted
 
@@ -124,6 +125,7 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         notes=[*selection.notes, *([note] if note else []), *extremes_in_words(selection).values()],
         warnings=selection.warnings,
         certificate=selection.certificate,
+        outliers=outlier_record(selection),
     )
     report.save(request.target)
 
@@ -245,7 +247,10 @@ def _code(selection: Selection, request: Request, values: Any) -> str:
         lines += ["aside = {**table.all_labels, **table.ids}"] * bool(beside)
         shown = "print([table.names[j] for j in model.get_support(indices=True)])"
         return "\n".join([*lines, fit, shown])
-    if selection.scale in _SCALERS:
+    if selection.step is not None:
+        imports.append(f"from jointsparse import {type(selection.step).__name__}")
+        columns = f"{selection.step!r}.fit_transform({columns})"
+    elif selection.scale in _SCALERS:
         scaler = _SCALERS[selection.scale]
         imports.append(f"from sklearn.preprocessing import {scaler}")
         columns = f"{scaler}({'with_mean=False' if sparse else ''}).fit_transform({columns})"
@@ -268,11 +273,15 @@ def _streamed_code(selection: Selection, request: Request, imports: list[str], v
     given = "".join(
         f", {name}={value!r}" for name, value in request.reading.items() if name != "impute"
     )
-    scaled = selection.scale is not Scale.NONE
+    step = selection.step
+    scaled = selection.scale is not Scale.NONE and step is None
     opened = f"open_source({request.source!r}{given})"
     if selection.transform is Transform.LOG1P:
         imports = [*imports, "from jointsparse.sources.logarithms import Log1pSource"]
         opened = f"Log1pSource({opened})"
+    if step is not None:
+        imports = [*imports, f"from jointsparse import {type(step).__name__}"]
+        opened = f"{step!r}.fit_transform({opened})"
     fit = fit_line(selection.estimator)
     columns = request.weighing.items()
     beside = "".join(f", {name}=samples.aside({text!r})" for name, text in columns)

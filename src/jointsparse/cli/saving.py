@@ -48,7 +48,9 @@ def pipeline_of(selection: Selection, impute: Impute | None) -> "Pipeline":
         change = np.log1p if selection.transform is Transform.LOG1P else None
         step = FunctionTransformer(change, accept_sparse=True, feature_names_out="one-to-one")
         steps.append((selection.transform.value, step.fit(values)))
-    if selection.scale is not Scale.NONE and selection.transform is not Transform.RANK:
+    if selection.step is not None and selection.transform is not Transform.RANK:
+        steps.append(("robust", selection.step))
+    elif selection.scale is not Scale.NONE and selection.transform is not Transform.RANK:
         from sklearn.preprocessing import RobustScaler, StandardScaler
 
         scaler = (

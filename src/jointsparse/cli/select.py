@@ -12,6 +12,7 @@ from jointsparse.cli import (
     fitting,
     proving,
     reporting,
+    robustness,
     saving,
     streaming,
     weighing,
@@ -23,7 +24,7 @@ from jointsparse.cli.arguments import (
     parameters_of,
 )
 from jointsparse.cli.choosing import Criterion
-from jointsparse.cli.console import output_console, print_json, print_note, print_warning
+from jointsparse.cli.console import output_console, print_json, print_warning
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection, Transform
@@ -37,10 +38,10 @@ from jointsparse.cli.rendering import (
 )
 from jointsparse.cli.repeating import command_of
 from jointsparse.cli.tables import TableOptions, spooled
+from jointsparse.cli.taking_in import take_in
 from jointsparse.cli.together import appear_together, telling
 
 if TYPE_CHECKING:
-    from jointsparse.io import Table
     from jointsparse.methods.registry import Method
 
 _DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
@@ -136,6 +137,12 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
         Transform | None,
         typer.Option("--transform", rich_help_panel=_DATA, help=TRANSFORM_HELP, show_default=False),
     ] = None
+    robust: Annotated[
+        robustness.Robust | None,
+        typer.Option(
+            "--robust", rich_help_panel=_DATA, help=robustness.ROBUST_HELP, show_default=False
+        ),
+    ] = None
     impute: Annotated[
         Impute | None,
         typer.Option("--missing", "--impute", rich_help_panel=_DATA, help=weighing.MISSING_HELP),
@@ -190,6 +197,9 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
             help="Write the kept columns, with their original values.",
         ),
     ] = None
+    outliers: Annotated[
+        bool, typer.Option("--outliers", rich_help_panel=_RESULTS, help=robustness.OUTLIERS_HELP)
+    ] = False
     ranking: Annotated[
         Path | None,
         typer.Option(
@@ -286,7 +296,7 @@ def select(options: SelectOptions) -> None:
     constraining.check_constraints(options)
     estimator = _build(options, chosen)
     shape, place = _check_results(options), find_device(options.device)
-    table, values, scaling = _take_in(options, estimator)
+    table, values, scaling, step = take_in(options, estimator)
     reporting.check_pixels(shape, len(table.names))
     constraints = constraining.constraints_of(options, table)
     if constraints is not None:
@@ -325,11 +335,12 @@ def select(options: SelectOptions) -> None:
         transform=options.transform,
         certificate=certificate,
         constraints=held,
+        step=step,
     )
     for message in warnings:
         print_warning(message)
     with appear_together() as written:
-        _write(selection, options.output, options.ranking)
+        _write(selection, options)
         _write_more(options, selection, values, shape)
     with telling(written):
         if options.as_json:
@@ -368,6 +379,12 @@ def _build(options: SelectOptions, chosen: "Method") -> Any:
 
 def _check_results(options: SelectOptions) -> tuple[int, int] | None:
     """Refuse, before any work, results that cannot be written; return the shape of the images."""
+    beside = {
+        "--weights": options.weights is not None,
+        "--batch": options.batch is not None,
+        f"--missing {options.impute}": options.impute in fitting.ESTIMATES,
+    }
+    robustness.check_options(options.robust, options.outliers, options.output, beside)
     check_outputs(
         [
             Output("--output", options.output, Kind.TABLE),
@@ -383,72 +400,17 @@ def _check_results(options: SelectOptions) -> tuple[int, int] | None:
     return shape
 
 
-def _take_in(options: SelectOptions, estimator: Any) -> tuple[Any, Any, str]:
-    """Return the table, what to fit (scaled, or moments) and in words how it was scaled."""
-    how = streaming.Preparation(
-        options.transform,
-        options.scale,
-        options.impute,
-        weighing.Weighing(options.weights, options.batch),
-    )
-    weighing.set_missing(estimator, options.impute)
-    layout = how.weighing.in_layout(options.layout())
-    table: Table | None = None
-    try:
-        source = streaming.open_if_large(
-            options.data, estimator, layout=layout, memory=options.memory
-        )
-        if source is None:
-            table = fitting.load_table(
-                options.data, layout, options.impute, options.memory, estimates=True
-            )
-    except CommandError as error:
-        raise how.weighing.told(error) from error
-    if table is not None:
-        streaming.check_whole(table, estimator, options.memory)
-    else:
-        assert source is not None
-        count = parameters_of(estimator).get("n_features_to_select")
-        fitting.check_count(count, source.n_features)
-        table = streaming.whole_table(source, how)
-        if table is None:
-            streaming.check_format(options.output)
-            reading = streaming.how_to_read(source, estimator, how)
-            if not options.quiet:
-                print_note(streaming.announcement(source, reading))
-            return streaming.take_in(source, reading, how, show_progress=not options.quiet)
-    fitting.check_table(table, estimator)
-    return (table, *_prepare(options, how, table, estimator))
-
-
-def _prepare(
-    options: SelectOptions, how: streaming.Preparation, table: "Table", estimator: Any
-) -> tuple[Any, str]:
-    """Return what to fit of a table in memory, and in words how it was scaled."""
-    given = how.weighing.of_table(table)
-    if not given and options.impute not in fitting.ESTIMATES:
-        return fitting.prepare(table, options.data, options.transform, options.scale)
-    if options.impute in fitting.ESTIMATES and options.transform is Transform.RANK:
-        raise CommandError("--transform rank needs all values of a column: use --missing mean")
-    data = options.data or fitting.BUNDLED_NAME
-    values = fitting.transformed(table.values, data, options.transform, table.names)
-    values, scaling, notes = weighing.weighed(
-        values, given, options.impute, options.scale, estimator
-    )
-    table.notes.extend(notes)
-    return values, fitting.told_with(options.transform, scaling)
-
-
 def _seed_note(seed: int | None, parameters: dict[str, Any]) -> list[str]:
     if seed is None or "random_state" in parameters:
         return []
     return ["this method uses no randomness, so --seed changes nothing"]
 
 
-def _write(selection: Selection, output: Path | None, ranking: Path | None) -> None:
+def _write(selection: Selection, options: SelectOptions) -> None:
     """Write the tables that were asked for."""
     from jointsparse.io import write_rows, write_table
 
+    output, ranking = options.output, options.ranking
     if output is not None and not selection.kept.any():
         message = fitting.nothing_kept_message(selection.estimator)
         if selection.report is not None:
@@ -461,7 +423,10 @@ def _write(selection: Selection, output: Path | None, ranking: Path | None) -> N
         if isinstance(selection.table, streaming.StreamedTable):
             selection.table.write(output, columns)
         else:
-            write_table(output, selection.table.select(columns))
+            kept = selection.table.select(columns)
+            if options.outliers and selection.step is not None:
+                kept = robustness.with_scores(kept, selection.step)
+            write_table(output, kept)
 
 
 def _write_more(

@@ -18,6 +18,7 @@ from jointsparse.cli.fitting import (
     told_with,
 )
 from jointsparse.cli.reading_progress import reading_progress
+from jointsparse.cli.robustness import Robust, make_step, scaling_words
 from jointsparse.cli.tables import notes_in_options
 from jointsparse.cli.weighing import Weighing, weighed_source
 from jointsparse.text import counted
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from jointsparse.io import Table
     from jointsparse.io.layout import Layout
     from jointsparse.methods.plan import Reading
+    from jointsparse.methods.robust_steps import RobustStep
     from jointsparse.sources import Source
 
 # Arrays as large as a table that is read as a whole, and fitted, that exist at the same time.
@@ -46,6 +48,7 @@ class Preparation:
     scale: Scale = Scale.STANDARD
     impute: Impute | None = None
     weighing: Weighing = field(default_factory=Weighing)
+    robust: Robust | None = None
 
 
 @dataclass
@@ -59,6 +62,7 @@ class StreamedTable:
     typical: "np.ndarray | None" = None  # means of the values as they are, for --missing
     mean: "np.ndarray | None" = None  # before any scaling, of what is fitted
     deviations: "np.ndarray | None" = None
+    step: "RobustStep | None" = None  # what made the samples robust
 
     @property
     def names(self) -> list[str]:
@@ -296,7 +300,7 @@ def how_to_read(source: "Source", estimator: Any, how: Preparation) -> "Reading"
     # Only its type matters, and that rows can be counted.
     fill = np.zeros(n_features) if how.impute else None
     # Logarithms, too, are floating-point numbers.
-    plain = how.scale is Scale.NONE and how.transform is None
+    plain = how.scale is Scale.NONE and how.transform is None and how.robust is None
     factors = None if plain else np.ones(n_features)
     prepared = ColumnwiseSource(source, fill=fill, factors=factors)
     inner = getattr(estimator, "estimator", estimator)
@@ -345,8 +349,8 @@ def take_in(
     how: Preparation,
     *,
     show_progress: bool,
-) -> "tuple[StreamedTable, Any, str]":
-    """Return a table that stays on disk, what to fit, and in words how it was scaled.
+) -> "tuple[StreamedTable, Any, str, RobustStep | None]":
+    """Return a table that stays on disk, what to fit, how it was scaled, and the robust step.
 
     What to fit is moments where these are enough, an array where the samples are needed and fit in
     memory, and otherwise a source that is read while the method is fitted.
@@ -360,7 +364,7 @@ def take_in(
         shown = reading_progress(error_console(), source, rows_of(source))
     try:
         with shown as watched:
-            table, values = _taken_in(watched, reading, how)
+            table, values = _taken_in(watched, reading, how, how.weighing.of_source(source))
     except NotFiniteError as error:
         raise told(not_finite(source, error)) from error
     except (TableError, OSError) as error:
@@ -373,11 +377,13 @@ def take_in(
     if not (table.deviations > 0).any():
         raise CommandError("every column is constant, so there is nothing to select")
     scaling = "not scaled" if how.scale is Scale.NONE else "standardised"
-    return table, values, told_with(how.transform, scaling)
+    if how.robust is not None:
+        scaling = scaling_words(how.robust, how.scale)
+    return table, values, told_with(how.transform, scaling), table.step
 
 
 def _taken_in(
-    source: "Source", reading: "Reading", how: Preparation
+    source: "Source", reading: "Reading", how: Preparation, given: dict[str, Any]
 ) -> "tuple[StreamedTable, Any]":
     import numpy as np
 
@@ -397,12 +403,20 @@ def _taken_in(
             table.filling, source = filled.means, filled.source
     if how.transform is Transform.LOG1P:
         source = Log1pSource(source)
-    given = how.weighing.of_source(table.source)
     source, notes = weighed_source(source, given, reading)
     table.notes.extend(notes)
     passes = "once" if how.impute is None else "twice"
     values: Any
-    if reading is Reading.MOMENTS:
+    if how.robust is not None:
+        step = table.step = make_step(how.robust, how.scale).fit(source)
+        table.n_samples = step.outlier_scores_.size
+        table.mean, table.deviations = step.center_, step.deviation_
+        values, passes = step.transform(source), "several times"
+        values.n_samples = table.n_samples
+        if reading is Reading.MOMENTS:
+            values = Moments.from_source(values)
+            values.feature_names = table.names
+    elif reading is Reading.MOMENTS:
         values = Moments.from_source(source)
         values.feature_names = table.names
         table.n_samples, table.mean = values.n_samples, values.mean
@@ -434,6 +448,15 @@ def _filled_note(source: "Source", missing: Any, means: Any) -> str:
         raise table_error(source.name, f"has {count}, which --missing cannot fill; drop them.")
     columns = counted(int((missing > 0).sum()), "column")
     return f"imputed {counted(int(missing.sum()), 'missing value')} in {columns} by the mean"
+
+
+def check_outliers(source: "Source", outliers: bool) -> None:
+    """Refuse to add outlier scores to a table that is written in blocks."""
+    if outliers:
+        raise CommandError(
+            f"--outliers adds a column to tables in memory, and {source.name} is read in blocks: "
+            "leave it out (--json lists the outliers), or allow more with --memory"
+        )
 
 
 def check_format(output: Path | None) -> None:

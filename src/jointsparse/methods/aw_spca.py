@@ -19,7 +19,7 @@ from jointsparse.solvers.subset.constraints import Constraints
 
 
 class AWSPCA(SampleLossSelector):
-    r"""Select features by robust convex sparse PCA with the mean that suits it best.
+    r"""Select features by convex sparse PCA with unsquared losses and the mean that suits it best.
 
     Solve
 
@@ -27,8 +27,9 @@ class AWSPCA(SampleLossSelector):
 
     over positive semidefinite Ω (``psd=True``) or over all p × p matrices. With v = (I - Ω)b the
     residual of a sample is (I - Ω)(x_i - b): b takes the place of the mean, which outlier samples
-    would pull away. There is no rank penalty. The score of feature j is :math:`\|\omega_j\|_2`,
-    the norm of column j of Ω.
+    would pull away. Mild outliers do little harm then; against gross ones put
+    :class:`SpatialSign` before it. There is no rank penalty. The score of feature j is
+    :math:`\|\omega_j\|_2`, the norm of column j of Ω.
 
     Parameters
     ----------

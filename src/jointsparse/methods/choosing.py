@@ -143,7 +143,8 @@ class ChoosesFeatures(SelectionWorth):
         exact = self._how_many(wanted, moments, cut)
         needed = not exact.support and exact.count != 0
         rule = self._rule(model, moments) if needed else Rule(self.rule)
-        choice = self._choose(moments, model.scores, exact, rule)
+        only = self.significant_ if wanted.auto else None
+        choice = self._choose(moments, model.scores, exact, rule, only)
         self.ranking_ = choice.ranking
         self.support_ = choice.support
         if choice.curve is not None:
@@ -156,11 +157,26 @@ class ChoosesFeatures(SelectionWorth):
             self._warn(message)
         return choice
 
-    def _choose(self, moments: Moments, scores: FloatArray, wanted: Wanted, rule: Rule) -> Choice:
-        """Make the set, with or without constraints."""
+    def _choose(
+        self,
+        moments: Moments,
+        scores: FloatArray,
+        wanted: Wanted,
+        rule: Rule,
+        only: NDArray[np.bool_] | None,
+    ) -> Choice:
+        """Make the set, with or without constraints.
+
+        Where constraints end the picks of what shares something with others, nothing else is taken
+        in its place unless a number was asked for: ``only`` is what may be in by itself.
+        """
         if self.constraints is None:
             return choose_features(moments, scores, wanted, rule)
-        return choose_allowed(moments, scores, wanted, rule, self._rules(moments))
+        rules = self._rules(moments)
+        if only is not None and rule.name not in IN_ORDER and not rules.wholes:
+            inside = np.isin(np.arange(moments.n_features), rules.include)
+            rules = replace(rules, allowed=rules.allowed & (only | inside))
+        return choose_allowed(moments, scores, wanted, rule, rules)
 
     def _how_many(self, wanted: Wanted, moments: Moments, cut: Cut | None) -> Wanted:
         """Return the count that "auto" stands for, or what was asked for."""
@@ -197,7 +213,8 @@ class ChoosesFeatures(SelectionWorth):
             rule = replace(rule, name="greedy")
         elif rule.name == "swap":
             count = min(count, self._swapped_size)
-        choice = self._choose(moments, model.scores, Wanted(count=count), rule)
+        only = trial.significant_ if wanted.auto else None
+        choice = self._choose(moments, model.scores, Wanted(count=count), rule, only)
         return Picked(choice.order[: choice.n_kept], trial.significant_)
 
     def _remark(self, choice: Choice, wanted: Wanted, moments: Moments) -> str:

@@ -48,6 +48,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     """
 
     n_components: int | None
+    _comparable_columns = False  # robust samples keep their units, as components must
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

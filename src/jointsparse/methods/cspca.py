@@ -1,4 +1,4 @@
-"""CSPCA and CSPCA-PSD: convex sparse PCA with a loss that outlier samples do not rule."""
+"""CSPCA and CSPCA-PSD: convex sparse PCA with residuals that are not squared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jointsparse.solvers.subset.constraints import Constraints
 
 
 class CSPCA(SampleLossSelector):
-    r"""Select features by robust convex sparse PCA, solved to a proven optimum.
+    r"""Select features by convex sparse PCA with unsquared losses, solved to a proven optimum.
 
     For centred samples :math:`x_i`, solve
 
@@ -27,7 +27,8 @@ class CSPCA(SampleLossSelector):
     over positive semidefinite Ω (``psd=True``, where the nuclear norm is the trace) or over all
     p × p matrices. Residuals are not squared, which tames mild outliers: the error of a far sample
     counts by its size, not by its square. Its leverage is not bounded, so that a sample very far
-    away still decides. :math:`\omega_j` is column j of Ω; its norm is the score of feature j.
+    away still decides: against such, put :class:`SpatialSign` before it. :math:`\omega_j` is column
+    j of Ω; its norm is the score of feature j.
 
     Parameters
     ----------

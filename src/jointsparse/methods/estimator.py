@@ -12,21 +12,31 @@ from sklearn.exceptions import ConvergenceWarning
 
 from jointsparse.device import is_device_array, on_accelerator
 from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
-from jointsparse.methods.from_source import check_dense, moments_to_fit
+from jointsparse.methods.from_source import check_dense
 from jointsparse.methods.online import Online
 from jointsparse.methods.preparing import note_preparation, prepared_moments
 from jointsparse.methods.ranking import Ranked
+from jointsparse.methods.robustness import (
+    NotesOutliers,
+    made_robust_for,
+    moments_from,
+    robust_moments,
+    robust_of,
+    scale_of,
+)
 from jointsparse.methods.samples import takes_missing, valid_samples
 from jointsparse.methods.scaling import scaled_moments, scaled_source
+from jointsparse.methods.shared_docs import with_shared
 from jointsparse.moments import Moments
 from jointsparse.notices import warn_caller
+from jointsparse.robust.learning import refuse_with_robust
 from jointsparse.selection import by_score
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
 
 
-class MomentsEstimator(Online, Ranked, BaseEstimator):
+class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
     """Base of all methods; they see the data through its :class:`Moments`.
 
     A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not
@@ -35,6 +45,11 @@ class MomentsEstimator(Online, Ranked, BaseEstimator):
 
     # What runs on the host although the samples are on a device, in words; nothing in most.
     _on_host = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:
+            cls.__doc__ = with_shared(cls.__doc__)
 
     def _fit(self, moments: Moments) -> Self:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -108,8 +123,9 @@ class MomentsEstimator(Online, Ranked, BaseEstimator):
         -------
         Moments
         """
-        scale, missing = getattr(self, "scale", None), getattr(self, "missing", "error")
+        scale, missing = scale_of(self), getattr(self, "missing", "error")
         if sample_weight is not None or batch is not None or takes_missing(self):
+            refuse_with_robust(robust_of(self), sample_weight=sample_weight, batch=batch)
             moments = prepared_moments(
                 self, self._given(X), sample_weight=sample_weight, batch=batch, missing=missing
             )
@@ -131,7 +147,7 @@ class MomentsEstimator(Online, Ranked, BaseEstimator):
         if is_streamed(X):
             source = as_source(X)
             at_hand = source.array is not None
-            moments = moments_to_fit(source if at_hand else scaled_source(source, scale), self)
+            moments = moments_from(source if at_hand else scaled_source(source, scale), self)
             moments.scale = None if at_hand else scale
             if moments.n_samples < 2:
                 raise ValueError(f"{as_source(X).name} has one row; at least two are needed")
@@ -140,7 +156,8 @@ class MomentsEstimator(Online, Ranked, BaseEstimator):
             samples = valid_samples(self, X, fitting=True)
             names = getattr(self, "feature_names_in_", None)
         # As a source: what was checked once is not checked again.
-        moments = Moments.from_data(samples if is_device_array(samples) else ArraySource(samples))
+        samples = samples if is_device_array(samples) else ArraySource(samples)
+        moments = robust_moments(samples, self)
         moments.feature_names = names
         return moments
 
@@ -158,8 +175,9 @@ class MomentsEstimator(Online, Ranked, BaseEstimator):
         """
         with all_or_nothing(self):
             self._forget()
+            moments = made_robust_for(self, moments)
             self._note_features(moments)
-            return self._fit(scaled_moments(moments, getattr(self, "scale", None)))
+            return self._fit(scaled_moments(moments, scale_of(self)))
 
     def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
         if self._on_host and on_accelerator(moments.data):
@@ -175,6 +193,7 @@ class MomentsEstimator(Online, Ranked, BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         note_preparation(self, moments)
+        self._note_outliers(moments)
 
     def _record(self, solution: Solution) -> None:
         """Keep what the solver says about its run; warn where it did not converge."""

@@ -61,6 +61,7 @@ class GreedySelector(Selector):
         Share of its variance below which a feature counts as determined by the picks.
     :shared: missing
     :shared: scale
+    :shared: robust
 
     Attributes
     ----------
@@ -81,6 +82,7 @@ class GreedySelector(Selector):
         Always true.
     stopping_reason_ : str
         Why the picking stopped.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -122,6 +124,7 @@ class GreedySelector(Selector):
         tol: float = DETERMINED,
         missing: str = "error",
         scale: str | None = None,
+        robust: str | None = None,
     ) -> None:
         self.target = target
         self.n_components = n_components
@@ -131,6 +134,7 @@ class GreedySelector(Selector):
         self.tol = tol
         self.missing = missing
         self.scale = scale
+        self.robust = robust
 
     def _takes_products(self) -> bool:
         return True

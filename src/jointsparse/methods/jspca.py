@@ -45,7 +45,7 @@ class JSPCA(ComponentsMethod):
     :math:`q_i` the rows of Q, one for each feature. The loss is
 
     * ``"samples"``: :math:`\sum_i\|x_i - PQ^\top x_i\|_2` over the samples, with
-      :math:`P^\top P=I`. Outlier samples count once, not squared.
+      :math:`P^\top P=I`. Residuals count once, not squared: against mild outliers.
     * ``"frobenius"``: :math:`\|X - XQP^\top\|_F^2`, :math:`P^\top P=I`: row-sparse SPCA.
     * ``"features"``: :math:`\sum_j\|(X - XQP^\top)_{\cdot j}\|_2` over the features, as in the
       source, with :math:`P^\top DP=I`, D the diagonal of :math:`1/(2\|(X - XQP^\top)_{\cdot j}\|)`.
@@ -82,6 +82,7 @@ class JSPCA(ComponentsMethod):
         Start from Q and P of the previous call to ``fit``, where their shapes are right and their
         objective is not above that of the first answer to the usual start; ``solver="exact"`` only.
     :shared: missing
+    :shared: robust_components
 
     Attributes
     ----------
@@ -126,6 +127,7 @@ class JSPCA(ComponentsMethod):
         are optimal for the weights D of their own residuals. "optimality_bound": what it is not
         above where ``converged_``, ``tol`` and the rounding of the scatter matrix. Neither is there
         with ``solver="published"``.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -138,8 +140,12 @@ class JSPCA(ComponentsMethod):
     "frobenius" and "features" know the data through the scatter matrix; "samples" makes one pass
     over them for each alternation. Where p > n nothing of size p × p is formed.
 
-    The source claims robustness to outlier samples and an objective that never rises. Both hold
-    with ``loss="samples"``; with its own ``"features"`` neither does.
+    The source claims robustness to outlier samples and an objective that never rises. With
+    ``loss="samples"`` the second holds, and the first for mild outliers: a residual that is not
+    squared bounds what it can do, not what a far sample can (the mean is the ordinary one, too).
+    With the source's own ``"features"`` neither holds. ``robust="samples"`` bounds the samples
+    first, about a centre found from their geometric median; then ``components_``, ``recovery_``
+    and ``mean_`` are all robust, see the page about outliers.
 
     References
     ----------
@@ -179,6 +185,7 @@ class JSPCA(ComponentsMethod):
         max_iter: int = 1000,
         warm_start: bool = False,
         missing: str = "error",
+        robust: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -190,6 +197,7 @@ class JSPCA(ComponentsMethod):
         self.max_iter = max_iter
         self.warm_start = warm_start
         self.missing = missing
+        self.robust = robust
 
     def _keep_order(self) -> bool:
         return self.solver == "published"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jointsparse.device import is_device_array
+from jointsparse.device import is_device_array, to_host
 from jointsparse.methods.from_source import moments_to_fit
 from jointsparse.methods.scaling import scaled_source
 from jointsparse.moments import Moments
@@ -71,5 +71,6 @@ def rows_for(y: Any, sample_weight: Any) -> Any:
     """Return outcomes or classes of the samples in the order of the weighted table."""
     if y is None or sample_weight is None:
         return y
-    rows = weighted_rows(sample_weight, len(y))
-    return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
+    values = y if hasattr(y, "iloc") else np.asarray(to_host(y) if is_device_array(y) else y)
+    rows = weighted_rows(sample_weight, len(values))
+    return values.iloc[rows] if hasattr(values, "iloc") else values[rows]

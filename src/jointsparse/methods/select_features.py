@@ -16,14 +16,20 @@ from jointsparse.device import is_device_array, to_host
 from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.choosing import ChoosesFeatures, Model
 from jointsparse.methods.estimator import MomentsEstimator
-from jointsparse.methods.from_source import moments_to_fit
 from jointsparse.methods.online import Online
 from jointsparse.methods.preparing import note_preparation, rows_for
 from jointsparse.methods.ranking import Ranked
+from jointsparse.methods.robustness import (
+    ROBUST_ATTRIBUTES,
+    made_robust_for,
+    moments_from,
+    scale_of,
+)
 from jointsparse.methods.samples import ColumnSelector, takes_missing, valid_samples
 from jointsparse.methods.scaling import remark_on_scale, scaled_moments, scaled_source
 from jointsparse.moments import Moments, check_variance
 from jointsparse.preparation import prepared
+from jointsparse.robust.learning import refuse_with_robust
 from jointsparse.selection import projection_target
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.sources import Source, as_source, is_streamed
@@ -150,23 +156,26 @@ class SelectFeatures(
             X = self._for_method(X, checked)
             self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
             method, values = self._method_and_its_data(X, checked)
-            moments = Moments.from_data(values)
+            self._take_step(method)
+            moments = Moments.from_data(self._as_fitted(values))
             moments.scale = self.scale
             return self._select(method, moments, y)
 
     def _fit_prepared(self, X: Any, y: Any, sample_weight: Any, batch: Any) -> Self:
         """Fit a method of this library and choose the features, from the same moments."""
         moments = self.estimator.moments_of(X, y, sample_weight=sample_weight, batch=batch)
-        return self._fit_both(scaled_moments(moments, self.scale), rows_for(y, sample_weight))
+        return self._fit_both(scaled_moments(moments, scale_of(self)), rows_for(y, sample_weight))
 
     def _fit_streamed(self, source: Source, sample_weight: Any, batch: Any) -> Self:
         table = source
         batches = None
         if sample_weight is not None or batch is not None:
+            refuse_with_robust(self.robust, sample_weight=sample_weight, batch=batch)
             found = prepared(source, sample_weight=sample_weight, batch=batch)
             table, batches = found.samples, found.batches
-        moments = moments_to_fit(scaled_source(table, self.scale), self)
-        moments.scale, moments.batches = self.scale, batches
+        scale = scale_of(self)
+        moments = moments_from(scaled_source(table, scale), self)
+        moments.scale, moments.batches = scale, batches
         return self.fit_moments(moments)
 
     def _prepared(self, checked: Any, sample_weight: Any, batch: Any) -> Any:
@@ -197,13 +206,28 @@ class SelectFeatures(
         self
         """
         with all_or_nothing(self):
-            return self._fit_both(scaled_moments(moments, self.scale))
+            moments = made_robust_for(self, moments)
+            return self._fit_both(scaled_moments(moments, scale_of(self)))
 
     def _fit_both(self, moments: Moments, y: Any = None) -> Self:
         self._forget()
         note_preparation(self, moments)
         self._fit_method_to(moments)
+        self._take_step(self.estimator_)
         return self._select(self.estimator_, moments, y)
+
+    @property
+    def robust(self) -> str | None:
+        """What the method bounds: its parameter ``robust``, where it has one."""
+        robust: str | None = getattr(self.estimator, "robust", None)
+        return robust
+
+    def _take_step(self, method: Any) -> None:
+        """Know what the method knows about outliers; a pipeline scales before its last step."""
+        for name in ROBUST_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+            if hasattr(method, name):
+                setattr(self, name, getattr(method, name))
 
     def _fit_method_to(self, moments: Moments) -> None:
         if not hasattr(self.estimator, "fit_moments"):
@@ -236,6 +260,8 @@ class SelectFeatures(
         method = clone(self.estimator)
         if isinstance(method, Pipeline):  # the steps before the last have scaled the data
             method = method[-1]
+        if getattr(method, "robust", None) is not None:
+            method.set_params(robust=None)  # the samples are robust already
         if isinstance(method, MomentsEstimator) and y is None:
             return _as_model(method.fit_moments(moments), moments)
         data = self._for_method(moments.data, moments.data)

@@ -38,6 +38,26 @@ rule : {"greedy", "residual", "norm", "variance", "swap"}, default="greedy"
     the verdict still tells what it predicts of the others.
     "swap": as "greedy"; then one of the kept is exchanged for another feature as long as the set
     accounts for more of the same in this table; the scores decide where that begins.""",
+    "robust": """\
+robust : {None, "samples", "cells"}, default=None
+    What may be wrong with the table: nothing; whole samples ("samples", up to a fifth of them far
+    from the others, see :class:`SpatialSign`); or single values ("cells", up to a quarter of a
+    column, see :class:`Wrap`). Everything, noise and worth included, is then computed from samples
+    in which outliers have a bounded say, or none. Columns become comparable on the way, as by
+    standardising.""",
+    "robust_components": """\
+robust : {None, "samples", "cells"}, default=None
+    What may be wrong with the table: nothing; whole samples ("samples", up to a fifth of them far
+    from the others, see :class:`SpatialSign`); or single values ("cells", up to a quarter of a
+    column, see :class:`Wrap`). The components are then those of samples in which outliers have a
+    bounded say, or none; columns keep their units.""",
+    "robust_attributes": """\
+outlier_scores_ : ndarray of shape (n_samples,)
+    With ``robust``: how far each sample of ``fit`` is from the centre, in robust units.
+outliers_ : ndarray of bool of shape (n_samples,)
+    With ``robust``: which samples are above 2.8, as 1 in 400 Gaussian ones would be.
+robust_step_ : SpatialSign or Wrap
+    With ``robust``: what was done to the samples; of "cells" it tells which values are gross.""",
     "constraints": """\
 constraints : Constraints or None, default=None
     Which sets are allowed: features that must or must not be in, prices and a budget, at most so

@@ -82,6 +82,7 @@ class SPCA(ComponentsMethod):
         With ``n_nonzero``: find each component by a search that proves how much better another
         could be, for at most so many seconds (True: 60) for each. See the notes.
     :shared: missing
+    :shared: robust_components
 
     Attributes
     ----------
@@ -131,6 +132,7 @@ class SPCA(ComponentsMethod):
         \|r + ½λ₁ sign(b)\|, or \|r\| - ½λ₁ where b = 0, divided by ½λ₁ (without such a penalty by
         the largest entry of S a_j; with ``n_nonzero`` nonzero loadings only). "optimality_bound":
         what it is not above where ``converged_``, ``tol``. "empty_components": their number.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -200,6 +202,7 @@ class SPCA(ComponentsMethod):
         warm_start: bool = False,
         certify: bool | float = False,
         missing: str = "error",
+        robust: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -211,6 +214,7 @@ class SPCA(ComponentsMethod):
         self.warm_start = warm_start
         self.certify = certify
         self.missing = missing
+        self.robust = robust
 
     def _keep_order(self) -> bool:
         return bool(self.certify) or self._named_one_by_one()

@@ -89,6 +89,7 @@ class SPCAPSD(ConvexSelector):
         uses no random numbers.
     :shared: missing
     :shared: scale
+    :shared: robust
 
     Attributes
     ----------
@@ -123,6 +124,7 @@ class SPCAPSD(ConvexSelector):
     diagnostics_ : dict
         Rank of Ω, residuals, step size; of the exact solver also "optimality", ``duality_gap_``
         again, and "optimality_bound", ``tol``, which it is not above where ``converged_``.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -178,6 +180,7 @@ class SPCAPSD(ConvexSelector):
         random_state: Any = None,
         missing: str = "error",
         scale: str | None = None,
+        robust: str | None = None,
     ) -> None:
         self.alpha = alpha
         self.eta = eta
@@ -194,6 +197,7 @@ class SPCAPSD(ConvexSelector):
         self.random_state = random_state
         self.missing = missing
         self.scale = scale
+        self.robust = robust
 
     _loss = "squared"
     _slope = SQUARED_LOSS_SLOPE

@@ -76,6 +76,7 @@ class SubsetSelector(Selector):
         Share of the target to which a set is proved to be the best.
     :shared: missing
     :shared: scale
+    :shared: robust
 
     Attributes
     ----------
@@ -116,6 +117,7 @@ class SubsetSelector(Selector):
         Always true: a search that ends at a limit leaves a valid bound.
     stopping_reason_ : str
         Why the search ended.
+    :shared: robust_attributes
     n_features_in_ : int
         Number of features seen during fit.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -166,6 +168,7 @@ class SubsetSelector(Selector):
         tol: float = 1e-9,
         missing: str = "error",
         scale: str | None = None,
+        robust: str | None = None,
     ) -> None:
         self.n_features_to_select = n_features_to_select
         self.search = search
@@ -177,6 +180,7 @@ class SubsetSelector(Selector):
         self.tol = tol
         self.missing = missing
         self.scale = scale
+        self.robust = robust
 
     def _outcomes(self) -> bool:
         return isinstance(self.target, str) and self.target == "outcomes"

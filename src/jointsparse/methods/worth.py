@@ -19,6 +19,7 @@ from jointsparse.linalg import array_namespace
 from jointsparse.methods.from_source import check_features, read_moments
 from jointsparse.methods.online import no_partial_fit
 from jointsparse.methods.plan import TO_JUDGE
+from jointsparse.methods.robustness import NotesOutliers, scale_of
 from jointsparse.methods.samples import takes_missing, valid_samples
 from jointsparse.methods.scaling import scaled_moments
 from jointsparse.moments import Moments
@@ -38,7 +39,7 @@ REMEMBERED_ENTRIES = 2**22  # 32 MB: samples up to this size are kept until the 
 FEWEST_REMEMBERED = 1000  # samples: of larger tables so many at least must fit, or none are kept
 
 
-class SelectionWorth:
+class SelectionWorth(NotesOutliers):
     """Adds ``selection_report_`` and ``selection_report(X)`` to a selector.
 
     ``selection_report_`` is computed when it is first asked for and kept from then on. It needs the
@@ -176,13 +177,13 @@ class SelectionWorth:
             moments = Moments.from_data(data, missing=inner.missing)
         else:
             moments = _moments_to_judge(data)
-        return scaled_moments(moments, getattr(self, "scale", None))
+        return scaled_moments(moments, scale_of(self))
 
     def _data_for_report(self, X: Any) -> Any:
         if is_streamed(X):
             check_features(self, as_source(X))
-            return X
-        return valid_samples(self, X, fitting=False)
+            return self._as_fitted(X)
+        return self._as_fitted(valid_samples(self, X, fitting=False))
 
     def _make_report(
         self, moments: Moments, cut: Cut | None, extremes: Extremes | None = None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.report.look import Look
+from jointsparse.report.outliers import Outliers
 from jointsparse.text import percent as plain_percent
 
 N_STAND_INS = 3
@@ -235,6 +236,7 @@ class Findings:
     clusters: Clusters | None = None
     path: PathPoints | None = None
     pixels: PixelMaps | None = None
+    outliers: Outliers | None = None
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     code: str = ""

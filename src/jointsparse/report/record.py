@@ -21,6 +21,7 @@ from jointsparse.report.findings import (
     give_reasons,
 )
 from jointsparse.report.gather import MOST_COMPONENTS, STRONGEST, shown_names
+from jointsparse.report.outliers import outliers_from_record
 from jointsparse.report.report import versions
 from jointsparse.report.words import wanted_words
 from jointsparse.text import visible
@@ -73,6 +74,7 @@ def findings_from_record(record: Any) -> Findings:
         components=_components(entry(record, "components")),
         run=run,
         proof=_proof(record.get("set")),
+        outliers=outliers_from_record(record.get("outliers")),  # not in earlier versions
         notes=[sentence(note, "notes") for note in listing(record, "notes")],
         warnings=[sentence(text, "warnings") for text in listing(record, "warnings")],
         made=versions(),

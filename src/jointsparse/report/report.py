@@ -18,6 +18,7 @@ from jointsparse.io import StrPath, atomic_path
 from jointsparse.methods import registry
 from jointsparse.report.findings import Findings, PathPoints, PixelMaps
 from jointsparse.report.gather import Fitted, sizes_of, worth_of
+from jointsparse.report.outliers import outliers_from_record, outliers_of
 from jointsparse.report.words import reproducing_code, wanted_words
 from jointsparse.sources.door import as_samples
 from jointsparse.text import visible
@@ -88,6 +89,7 @@ class Report:
         notes: Sequence[str] = (),
         warnings: Sequence[str] = (),
         certificate: SetCertificate | None = None,
+        outliers: dict[str, Any] | None = None,
     ) -> Report:
         """Make a report of a fitted estimator.
 
@@ -132,6 +134,9 @@ class Report:
         certificate : SetCertificate, optional
             What is proved about the kept features, from :func:`~jointsparse.certify_set`; by
             default what the estimator itself knows.
+        outliers : dict, optional
+            Outliers as ``select --json`` lists them; by default what the estimator, or a step of
+            the pipeline, knows of them.
 
         Returns
         -------
@@ -139,9 +144,7 @@ class Report:
         """
         fitted = Fitted(estimator, X, feature_names)
         if image_shape is not None:
-            _check_shape(image_shape, fitted.scores.size)
-        if image_shape is not None and fitted.names is None:
-            fitted.names = [f"pixel ({i}, {j})" for i, j in np.ndindex(*image_shape)]
+            _take_shape(fitted, image_shape)
         worth = fitted.worth()
         features = fitted.features(worth)
         notes = [*notes]
@@ -167,6 +170,7 @@ class Report:
                 proof=fitted.proof(certificate),
                 clusters=clusters,
                 path=None if path is None else _points(path, features.columns, fitted.model),
+                outliers=outliers_from_record(outliers) or outliers_of(estimator),
                 pixels=_pixels(fitted, image_shape, background, X, worth),
                 notes=[visible(note) for note in notes],
                 warnings=[visible(text) for text in [*warnings, *fitted.warnings]],
@@ -265,13 +269,16 @@ def _points(path: RegularizationPath, columns: Any, model: Any) -> PathPoints:
     )
 
 
-def _check_shape(shape: tuple[int, int], size: int) -> None:
-    height, width = shape
+def _take_shape(fitted: Fitted, shape: tuple[int, int]) -> None:
+    """Check the shape of pictures, and name their pixels where they have no names."""
+    (height, width), size = shape, fitted.scores.size
     if height * width != size:
         raise ValueError(
             f"image_shape={height}x{width} has {height * width} pixels, but there are "
             f"{size} features"
         )
+    if fitted.names is None:
+        fitted.names = [f"pixel ({i}, {j})" for i, j in np.ndindex(*shape)]
 
 
 def _pixels(

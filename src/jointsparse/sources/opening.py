@@ -176,7 +176,8 @@ def is_streamed(X: Any) -> bool:
 
 def _is_backed(X: Any) -> bool:
     """Whether something is an AnnData object whose matrix is in a file, and all of that."""
-    return is_annotated(X) and bool(getattr(X, "isbacked", False)) and not X.is_view
+    # Not whether it is true: things of Dask that are not computed have every attribute.
+    return is_annotated(X) and getattr(X, "isbacked", False) is True and not X.is_view
 
 
 def _is_stored(X: Any) -> bool:

@@ -9,8 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import like
-from jointsparse.linalg import array_namespace
 from jointsparse.sources.base import Block, Source
 
 
@@ -25,21 +23,6 @@ def centred_product(block: Block, matrix: FloatArray, centre: FloatArray) -> Flo
         return np.asarray(block @ matrix - centre @ matrix)
     # Centred before the product: a large mean must not cancel digits.
     return np.asarray(np.subtract(block, centre, dtype=np.float64) @ matrix)
-
-
-def scaled_columns(data: Any, factors: FloatArray) -> Any:
-    """Return samples, of whatever kind, with their features multiplied by factors."""
-    if data is None:
-        return None
-    if sp.issparse(data):
-        return data @ sp.diags_array(factors)
-    if hasattr(data, "transposed_times"):
-        return data.scaled(factors)
-    here = like(factors, data)
-    single = array_namespace(data).float32
-    if data.dtype == single:  # and stays so
-        here = array_namespace(data).astype(here, single)
-    return data * here
 
 
 def transposed_times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:

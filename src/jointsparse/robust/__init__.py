@@ -1,0 +1,1 @@
+"""Robust columns and samples: what gross values can do is bounded before anything is summed up."""
