@@ -29,9 +29,7 @@ def command_of(name: str, options: Any, **changed: Any) -> str:
             continue
         flag = _flag(hints[field.name])
         for one in value if isinstance(value, list) else [value]:
-            text = (
-                f"{one:g}" if isinstance(one, float) else str(one)
-            )  # of an enumeration, its value
+            text = f"{one:g}" if isinstance(one, float) else str(one)
             words += [flag] * bool(flag) + ([] if one is True else [text])
     return shlex.join(words)
 
