@@ -445,7 +445,7 @@ def _write_more(
             points=options.path_points,
             reading=_reading(options) | ({"impute": filling} if filling else {}),
             show_progress=not options.quiet,
-            command=command_of("select", options),
+            command=command_of("select", options, quiet=False, as_json=False),
             weighing=weighing.Weighing(options.weights, options.batch).parameters,
             estimated=options.impute in fitting.ESTIMATES,
         )
