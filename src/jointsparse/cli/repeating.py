@@ -29,9 +29,8 @@ def command_of(name: str, options: Any, **changed: Any) -> str:
             continue
         flag = _flag(hints[field.name])
         for one in value if isinstance(value, list) else [value]:
-            text = (
-                f"{one:g}" if isinstance(one, float) else str(one)
-            )  # of an enumeration, its value
+            # Of an enumeration the text is its value.
+            text = f"{one:g}" if isinstance(one, float) else str(one)
             words += [flag] * bool(flag) + ([] if one is True else [text])
     return shlex.join(words)
 
@@ -41,7 +40,6 @@ def _flag(hint: Any) -> str:
     for part in get_args(hint)[1:]:
         # In an annotation Typer takes what stands first, else a default, for the name.
         if isinstance(part, OptionInfo):
-            return next(
-                name for name in (part.default, *(part.param_decls or ())) if str(name)[:2] == "--"
-            )
+            names = map(str, (part.default, *(part.param_decls or ())))
+            return next(name for name in names if name.startswith("--"))
     return ""
