@@ -51,6 +51,7 @@ def selection(**report):
         kept=np.array([True, False]),
         transform=None,
         certificate=None,
+        step=None,
     )
 
 

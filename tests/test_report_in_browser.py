@@ -127,23 +127,27 @@ def test_slider_marks_the_features_that_are_left(browser, cancer):
     assert browser.run(kept) == 5
 
 
+def downloaded(browser, folder):
+    """Return the table that the download button saves."""
+    browser.send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+    browser.run("document.getElementById('download').click()")
+    deadline = time.monotonic() + 20
+    while not (folder / "features.csv").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return pd.read_csv(folder / "features.csv", keep_default_na=False)
+
+
 def test_names_are_copied_and_every_feature_is_downloaded(browser, cancer, tmp_path):
     file, _ = cancer
     browser.open(file)
     browser.send("Browser.grantPermissions", permissions=["clipboardReadWrite"])
-    browser.send("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     browser.run("document.getElementById('copy').click()")
     browser.wait("return document.getElementById('taken').textContent.startsWith('Copied 8')")
     chips = "return Array.from(document.querySelectorAll('#chips li'), (e) => e.textContent)"
     names = browser.run(chips)
     assert browser.run("return navigator.clipboard.readText()").split("\n") == names
-    browser.run("document.getElementById('download').click()")
-    target = tmp_path / "features.csv"
-    deadline = time.monotonic() + 20
-    while not target.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    table = pd.read_csv(target)
+    table = downloaded(browser, tmp_path)
     assert len(table) == 30
     assert table.feature[table.kept == "yes"].tolist() == names
     assert table.stand_in[table.kept == "no"].isin(names).all()
@@ -266,6 +270,10 @@ def test_hostile_names_are_shown_and_never_run(browser, tmp_path):
     assert browser.run("return document.querySelectorAll('script').length") == 2
     sources = browser.run("return Array.from(document.images, (e) => e.src.slice(0, 14))")
     assert set(sources) == {"data:image/png"}
+    # No spreadsheet runs a name as a formula; all others come back as they are.
+    names = downloaded(browser, tmp_path).feature.tolist()
+    assert "'=cmd()|'/c calc'!A0" in names
+    assert {*HOSTILE[:5], "x" * 5000} <= set(names)
     assert_quiet(browser, file)
 
 

@@ -22,7 +22,7 @@ def next_step(selection: Selection, options: "SelectOptions") -> tuple[str, str]
     asked = options.features is not None or options.r2 is not None
     changes: list[tuple[bool, str, dict[str, object]]] = [
         (
-            report.extremes_matter and selection.transform is None,
+            report.extremes_matter and selection.transform is None and selection.step is None,
             "A few extreme values may decide this; choose by ranks and see what stays",
             {"transform": "rank"},
         ),

@@ -180,12 +180,7 @@ def look_view(found: Findings) -> dict[str, Any] | None:
 
 def look_data(look: Look) -> dict[str, Any]:
     """Return what the script needs to link the pictures."""
-    return {
-        "names": look.names,
-        "labels": look.labels,
-        "order": look.order.tolist(),
-        "named": bool(look.names != [str(i) for i in range(len(look.names))]),
-    }
+    return {"names": look.names, "labels": look.labels, "order": look.order.tolist()}
 
 
 def _diverging(shares: FloatArray) -> Any:
