@@ -17,15 +17,15 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import alternate, load, timed, verdict
 from jointsparse import JSPCA, SPCA, DictionarySPCA, Moments, RobustPCA, regularization_path
-from jointsparse.solvers.gram import Gram, SampleGram
-from jointsparse.solvers.joint_published import solve_joint_published
-from jointsparse.solvers.joint_sparse import (
+from jointsparse.solvers.components.joint import (
     FeatureLoss,
     FrobeniusLoss,
     SampleLoss,
     emptying_joint_penalty,
     solve_joint,
 )
+from jointsparse.solvers.components.joint_published import solve_joint_published
+from jointsparse.solvers.products.gram import Gram, SampleGram
 
 warnings.simplefilter("ignore")
 

@@ -18,10 +18,10 @@ from benchmarks.common import ALL, alternate, load, timed, verdict
 from benchmarks.reference import reference, reference_step
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, Moments, regularization_path
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers.convex_model import largest_eta, largest_lam
-from jointsparse.solvers.convex_published import PublishedConstants, solve_published
-from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.screening import static_screen
+from jointsparse.solvers.convex.model import largest_eta, largest_lam
+from jointsparse.solvers.convex.published import PublishedConstants, solve_published
+from jointsparse.solvers.convex.screening import static_screen
+from jointsparse.solvers.convex.splitting import solve_splitting
 
 warnings.simplefilter("ignore")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -95,7 +95,7 @@ def judge_of(X, train, test, units):
     can have nine tenths of the squares of the other.
     """
     from jointsparse import Moments
-    from jointsparse.solvers.held_out import held_out_folds
+    from jointsparse.solvers.picking.held_out import held_out_folds
 
     rows = np.concatenate([train, test])
     scale = X[train].std(axis=0) if units == "training half" else X.std(axis=0)

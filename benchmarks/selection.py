@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.common import ALL, table, timed, verdict
 from jointsparse import SPCAPSD, GreedySelector, Moments
-from jointsparse.solvers.held_out import held_out_folds
+from jointsparse.solvers.picking.held_out import held_out_folds
 
 warnings.simplefilter("ignore")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -112,8 +112,8 @@ def kernel():
     """The kernel against a dense greedy choice that fits every candidate anew."""
     from oracles import greedy_by_refit
 
-    from jointsparse.solvers.columns import Columns
-    from jointsparse.solvers.greedy import select_greedily
+    from jointsparse.solvers.picking.greedy import select_greedily
+    from jointsparse.solvers.products.columns import Columns
 
     same, worst = 0, 0.0
     for seed in range(20):

@@ -32,7 +32,7 @@ from jointsparse.metrics import selection_stability
 from jointsparse.model_selection import criteria
 from jointsparse.model_selection.grid import check_rows
 from jointsparse.model_selection.stability import complementary_pairs
-from jointsparse.solvers.held_out import cross_validation_folds, held_out_folds
+from jointsparse.solvers.picking.held_out import cross_validation_folds, held_out_folds
 
 GRID = {"alpha": [0.02, 0.3, 0.1], "eta": [0.3, 0.03]}
 

@@ -14,7 +14,7 @@ from clusters import Cluster
 from jointsparse import KernelFSSL, Moments, SelectFeatures, registry, regularization_path
 from jointsparse.methods.spca import SPCA
 from jointsparse.methods.spca_psd import SPCAPSD
-from jointsparse.solvers.source_samples import SourceSamples
+from jointsparse.solvers.samples.source import SourceSamples
 
 dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array")

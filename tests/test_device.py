@@ -29,7 +29,7 @@ from jointsparse import (
 from jointsparse.device import checked_samples, like, to_host
 from jointsparse.device_moments import DeviceMoments
 from jointsparse.linalg import Spectrum, eigh
-from jointsparse.solvers.columns import root_of_scatter
+from jointsparse.solvers.products.columns import root_of_scatter
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
 

@@ -16,10 +16,10 @@ import jointsparse as js
 from jointsparse import Moments, registry
 from jointsparse.graphs.laplacian import affinity
 from jointsparse.graphs.targets import neighbour_targets
-from jointsparse.solvers import adaptive_graph
-from jointsparse.solvers import dictionary as dictionary_kernel
-from jointsparse.solvers.dictionary import solve_dictionary
-from jointsparse.solvers.dictionary_root import DenseRoot
+from jointsparse.solvers.components import dictionary as dictionary_kernel
+from jointsparse.solvers.components.dictionary import solve_dictionary
+from jointsparse.solvers.components.dictionary_root import DenseRoot
+from jointsparse.solvers.graph import adaptive as adaptive_graph
 from jointsparse.solvers.solution import Rounding, closed_form, proven
 
 METHODS = registry.methods()

@@ -15,7 +15,7 @@ from jointsparse import (
 from jointsparse.model_selection import Comparison, MethodResult
 from jointsparse.model_selection.stability import complementary_pairs
 from jointsparse.plotting import ComparisonDisplay
-from jointsparse.solvers.held_out import cross_validation_folds
+from jointsparse.solvers.picking.held_out import cross_validation_folds
 
 matplotlib.use("Agg")
 

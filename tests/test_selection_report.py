@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from jointsparse import SPCAPSD, GreedySelector, Moments
 from jointsparse.methods import worth
 from jointsparse.selection_report import selection_report
-from jointsparse.solvers.held_out import choose_ridge
+from jointsparse.solvers.picking.held_out import choose_ridge
 
 X = StandardScaler().fit_transform(load_breast_cancer().data)
 

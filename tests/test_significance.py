@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 import jointsparse.significance as module
 from jointsparse import Moments, feature_significance
 from jointsparse.significance import leverages, noise_edge
-from jointsparse.solvers import patterns as patterns_module
+from jointsparse.solvers.picking import patterns as patterns_module
 
 SHAPES = [(200, 40), (100, 100), (50, 500)]
 

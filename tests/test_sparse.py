@@ -9,8 +9,9 @@ import sparse_text
 from sklearn.base import clone
 
 from jointsparse import JSPCA, SPCA, GreedySelector, Moments, SelectFeatures
-from jointsparse.solvers import greedy, sparse_columns, sparse_gram
-from jointsparse.solvers.gram import Gram, gram_of
+from jointsparse.solvers.picking import greedy
+from jointsparse.solvers.products import sparse_columns, sparse_gram
+from jointsparse.solvers.products.gram import Gram, gram_of
 
 N, P = 60, 400
 

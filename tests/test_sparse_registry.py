@@ -15,13 +15,11 @@ import sparse_text
 from jointsparse import CSPCA, FSSL, SPCAPSD, Moments, RobustPCA, registry
 from jointsparse.methods import from_source
 from jointsparse.selection import whitened_target
-from jointsparse.solvers import (
-    convex_wide,
-    samples_wide,
-    scatter_access,
-    sparse_columns,
-    wide_penalties,
-)
+from jointsparse.solvers.products import sparse_columns
+from jointsparse.solvers.samples import wide as samples_wide
+from jointsparse.solvers.wide import convex as convex_wide
+from jointsparse.solvers.wide import penalties as wide_penalties
+from jointsparse.solvers.wide import scatter_access
 
 N, P = 48, 700
 METHODS = registry.methods()

@@ -19,7 +19,7 @@ from jointsparse import (
     feature_significance,
     trials,
 )
-from jointsparse.solvers.held_out import cross_validation_folds
+from jointsparse.solvers.picking.held_out import cross_validation_folds
 from jointsparse.trials import Curve, Trials, choose_count, cut_and_pick, fixed_cut, sizes_up_to
 
 

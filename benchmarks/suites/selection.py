@@ -43,7 +43,7 @@ def halves(problem):
 def held_out(data, params, result):
     """R² on the other half, mean of both ways round; share of the features both agree on."""
     from jointsparse import Moments
-    from jointsparse.solvers.held_out import held_out_folds
+    from jointsparse.solvers.picking.held_out import held_out_folds
 
     X, one, other, h = data["_X"], data["_one"], data["_other"], params["h"]
     moments = Moments.from_data(X)

@@ -32,8 +32,8 @@ from jointsparse.selection import (
     pick_in_tiers,
     picks_then_others,
 )
-from jointsparse.solvers.columns import Columns, feature_columns
-from jointsparse.solvers.greedy import GreedyPath, select_greedily
+from jointsparse.solvers.picking.greedy import GreedyPath, select_greedily
+from jointsparse.solvers.products.columns import Columns, feature_columns
 from jointsparse.solvers.subset.rules import Rules
 
 

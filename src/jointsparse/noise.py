@@ -26,8 +26,8 @@ from jointsparse.arrays import FloatArray
 from jointsparse.device import to_host
 from jointsparse.moments import Moments
 from jointsparse.significance import leverages, noise_edge
-from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.row_targets import Projection, Target, row_axes
+from jointsparse.solvers.picking.row_targets import Projection, Target, row_axes
+from jointsparse.solvers.products.columns import feature_columns
 
 # Twice that of a Gaussian column, which one in two hundred exceeds with twenty samples and fewer
 # with more: Gaussian columns are chosen alike from samples and from their sums.

@@ -32,12 +32,12 @@ from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.io.budget import available_memory, size_in_words
 from jointsparse.linalg import Spectrum, double
 from jointsparse.moments import Moments
-from jointsparse.solvers.columns import Columns, feature_columns
-from jointsparse.solvers.greedy import DETERMINED, TIE, GreedyPath, select_greedily
-from jointsparse.solvers.inverse_root import inverse_root_times
-from jointsparse.solvers.remote_columns import RemoteColumns
-from jointsparse.solvers.row_targets import Projection, Target, row_axes, row_products
-from jointsparse.solvers.sparse_columns import SparseColumns
+from jointsparse.solvers.eigen.inverse_root import inverse_root_times
+from jointsparse.solvers.picking.greedy import DETERMINED, TIE, GreedyPath, select_greedily
+from jointsparse.solvers.picking.row_targets import Projection, Target, row_axes, row_products
+from jointsparse.solvers.products.columns import Columns, feature_columns
+from jointsparse.solvers.products.remote_columns import RemoteColumns
+from jointsparse.solvers.products.sparse_columns import SparseColumns
 from jointsparse.solvers.subset.picks import exchange_picks
 from jointsparse.solvers.subset.rules import Rules
 from jointsparse.text import counted

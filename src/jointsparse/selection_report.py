@@ -13,7 +13,7 @@ Three numbers, each with one meaning wherever it is shown:
 
 Where features stand in for one another, which of them is kept is chance. So each kept feature is
 looked for in what was picked without each part: itself, or a feature that stands in for it
-(squared correlation of at least 0.8, :mod:`jointsparse.solvers.stand_ins`).
+(squared correlation of at least 0.8, :mod:`jointsparse.solvers.picking.stand_ins`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace, blocks, eigh
 from jointsparse.moments import Moments
 from jointsparse.significance import feature_significance
-from jointsparse.solvers.columns import Columns, feature_columns
-from jointsparse.solvers.held_out import RCOND
-from jointsparse.solvers.stand_ins import found_again
+from jointsparse.solvers.picking.held_out import RCOND
+from jointsparse.solvers.picking.stand_ins import found_again
+from jointsparse.solvers.products.columns import Columns, feature_columns
 from jointsparse.trials import N_RANDOM, Curve, Cut, Trials, Worth
 from jointsparse.verdict import rows_of, verdict_of
 

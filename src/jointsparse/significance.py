@@ -1,10 +1,10 @@
 r"""Which features of a table matter: those that have something in common with others.
 
 A table of noise has a largest eigenvalue too. What is above the one that noise alone would have,
-in 95 of 100 tables, is an independent pattern (:mod:`jointsparse.solvers.noise_edge`); a feature
-matters that takes part in one more than a feature of noise would
-(:mod:`jointsparse.solvers.feature_test`). Both are properties of the table, not of a method, and do
-not depend on the units of its columns.
+in 95 of 100 tables, is an independent pattern (:mod:`jointsparse.solvers.picking.noise_edge`); a
+feature matters that takes part in one more than a feature of noise would
+(:mod:`jointsparse.solvers.picking.feature_test`). Both are properties of the table, not of a
+method, and do not depend on the units of its columns.
 """
 
 from __future__ import annotations
@@ -17,9 +17,15 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.moments import Moments
-from jointsparse.solvers.feature_test import discoveries, shares_and_pvalues
-from jointsparse.solvers.noise_edge import NoiseEdge, sequential_edge
-from jointsparse.solvers.patterns import EQUAL, FIRST_PAIRS, MOST_PAIRS, Patterns, patterns_of
+from jointsparse.solvers.picking.feature_test import discoveries, shares_and_pvalues
+from jointsparse.solvers.picking.noise_edge import NoiseEdge, sequential_edge
+from jointsparse.solvers.picking.patterns import (
+    EQUAL,
+    FIRST_PAIRS,
+    MOST_PAIRS,
+    Patterns,
+    patterns_of,
+)
 
 FDR = 0.05  # share of false ones among the significant features, on average
 DIFFERENT = 0.2  # standard deviation of noise levels beyond which the test errs, unless weighted

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, like
 from jointsparse.moments import Moments
-from jointsparse.solvers.held_out import (
+from jointsparse.solvers.picking.held_out import (
     Fold,
     Judged,
     Mask,

@@ -5,7 +5,7 @@ import pytest
 
 from jointsparse import FSSL
 from jointsparse.experiments import cluster
-from jointsparse.experiments.sources import (
+from jointsparse.experiments.papers import (
     s000,
     s002,
     s003,

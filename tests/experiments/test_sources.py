@@ -9,8 +9,8 @@ import pytest
 
 from jointsparse.experiments import experiments
 from jointsparse.experiments.pages import write_pages
-from jointsparse.experiments.sources.beyond import held_out
-from jointsparse.experiments.sources.s004_shared import (
+from jointsparse.experiments.papers.beyond import held_out
+from jointsparse.experiments.papers.s004_shared import (
     GRID,
     cached_kmeans,
     feature_counts,
@@ -133,7 +133,7 @@ def test_kmeans_with_plain_starts():
 
 
 def test_equal_sets_are_clustered_once(monkeypatch):
-    from jointsparse.experiments.sources import s004_shared
+    from jointsparse.experiments.papers import s004_shared
 
     calls = []
     monkeypatch.setattr(

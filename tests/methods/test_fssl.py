@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jointsparse import FSSL, Moments, regularization_path
 from jointsparse.metrics import explained_variance
-from jointsparse.solvers.subspace_norms import norm_of
+from jointsparse.solvers.regression.subspace_norms import norm_of
 
 IRIS, BREAST = load_iris(), load_breast_cancer()
 X, NAMES = StandardScaler().fit_transform(BREAST.data), BREAST.target_names[BREAST.target]

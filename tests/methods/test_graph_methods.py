@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from jointsparse import RNE, SOGFS, SPCAFS, UDFS, LaplacianScore, Moments
 from jointsparse.graphs.reconstruction import reconstruction_weights
-from jointsparse.solvers.neighbourhood import solve_neighbourhood
+from jointsparse.solvers.graph.neighbourhood import solve_neighbourhood
 
 WORKED = np.array(
     [[1, 2, 0, 5], [2, 1, 1, 3], [8, 9, 2, 1], [9, 8, 0, 4], [1, 0, 3, 2], [7, 9, 1, 0]],
@@ -339,7 +339,7 @@ def test_sogfs_finds_the_clusters():
 
 def test_scores_of_fisher_on_the_graph_of_classes():
     from jointsparse.graphs.laplacian import class_means
-    from jointsparse.solvers.smoothness import solve_smoothness
+    from jointsparse.solvers.graph.smoothness import solve_smoothness
 
     y = np.array([0, 0, 1, 1, 0, 1])
     graph = sp.csr_array((y[:, None] == y) / 3)

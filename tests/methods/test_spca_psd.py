@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from jointsparse import SPCAPSD, Moments
 from jointsparse.methods import wide_samples
 from jointsparse.significance import noise_edge
-from jointsparse.solvers import convex_wide
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.wide import convex as convex_wide
+from jointsparse.solvers.wide.data import DenseWide
 
 FRAME = load_breast_cancer(as_frame=True).data
 X = StandardScaler().fit_transform(FRAME)

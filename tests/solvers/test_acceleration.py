@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from jointsparse.solvers.acceleration import Anderson, AndersonOfOne
+from jointsparse.solvers.convex.acceleration import Anderson, AndersonOfOne
 
 
 def iterate(g, x, accelerator, n):

@@ -7,8 +7,7 @@ import pytest
 from oracles import planted_problem, sample_loss_optimum, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers import wide_certificate
-from jointsparse.solvers.certificate import (
+from jointsparse.solvers.convex.certificate import (
     consistent_move,
     dual_point_of_cone,
     dual_value,
@@ -17,15 +16,16 @@ from jointsparse.solvers.certificate import (
     dual_value_samples_free,
     relative_gap,
 )
-from jointsparse.solvers.convex_model import (
+from jointsparse.solvers.convex.low_rank_basis import SHIFTS, Basis, DualPoint
+from jointsparse.solvers.convex.model import (
     ConvexModel,
     factor_on,
     factor_scores,
     largest_lam,
     nonempty_lam,
 )
-from jointsparse.solvers.low_rank_basis import SHIFTS, Basis, DualPoint
-from jointsparse.solvers.stationarity import Stationarity, secular_norms
+from jointsparse.solvers.convex.stationarity import Stationarity, secular_norms
+from jointsparse.solvers.wide import certificate as wide_certificate
 
 LAM, ETA = 0.03, 0.02
 RNG = np.random.default_rng(0)

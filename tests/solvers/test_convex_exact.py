@@ -3,11 +3,11 @@ import pytest
 from oracles import planted_problem, spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers import convex_exact
-from jointsparse.solvers.convex_exact import solve_scatter
-from jointsparse.solvers.convex_model import factor_scores
-from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.screening import static_screen_scatter
+from jointsparse.solvers.convex import exact as convex_exact
+from jointsparse.solvers.convex.exact import solve_scatter
+from jointsparse.solvers.convex.model import factor_scores
+from jointsparse.solvers.convex.screening import static_screen_scatter
+from jointsparse.solvers.convex.splitting import solve_splitting
 
 
 def solve(S, lam, eta, **options):

@@ -3,16 +3,16 @@ import pytest
 from oracles import planted_problem, spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers.convex_model import factor_scores
-from jointsparse.solvers.convex_published import (
+from jointsparse.solvers.convex.model import factor_scores
+from jointsparse.solvers.convex.published import (
     PublishedConstants,
     _Model,
     factor_of_scatter,
     published_constants,
     solve_published,
 )
-from jointsparse.solvers.davidson import DENSE_UP_TO
-from jointsparse.solvers.reweighted_step import Omega, Quadratic, _LowRankMinusDiagonal
+from jointsparse.solvers.convex.reweighted_step import Omega, Quadratic, _LowRankMinusDiagonal
+from jointsparse.solvers.eigen.davidson import DENSE_UP_TO
 
 MODELS = {
     "SPCA-PSD": {"loss": "squared", "psd": True},

@@ -5,11 +5,11 @@ import pytest
 from oracles import sample_loss_optimum
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers import convex_samples
-from jointsparse.solvers.convex_model import largest_eta, largest_lam
-from jointsparse.solvers.convex_samples import emptying_data, solve_samples
-from jointsparse.solvers.convex_samples_free import range_of, solve_samples_free
-from jointsparse.solvers.geometric_median import geometric_median
+from jointsparse.solvers.convex.model import largest_eta, largest_lam
+from jointsparse.solvers.samples import cone as convex_samples
+from jointsparse.solvers.samples.cone import emptying_data, solve_samples
+from jointsparse.solvers.samples.free import range_of, solve_samples_free
+from jointsparse.solvers.samples.geometric_median import geometric_median
 
 MODELS = [
     pytest.param(True, False, id="cspca-psd"),

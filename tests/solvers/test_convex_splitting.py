@@ -5,14 +5,14 @@ import pytest
 from oracles import large_are_slow, planted_problem, spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers.certificate import dual_value, dual_value_of_cone, relative_gap
-from jointsparse.solvers.convex_model import (
+from jointsparse.solvers.convex.certificate import dual_value, dual_value_of_cone, relative_gap
+from jointsparse.solvers.convex.model import (
     ConvexModel,
     factor_scores,
     largest_eta,
     largest_lam,
 )
-from jointsparse.solvers.convex_splitting import solve_splitting
+from jointsparse.solvers.convex.splitting import solve_splitting
 
 # p from 5 to 40, λ and η from 0.1 % to 30 % of tr S (= 1)
 RNG = np.random.default_rng(5)

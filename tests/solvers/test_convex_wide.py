@@ -5,14 +5,14 @@ import pytest
 from oracles import spca_psd_objective, spca_psd_optimum
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers.convex_model import factor_scores, largest_lam
-from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.convex_wide import solve_wide
-from jointsparse.solvers.screening import static_screen
-from jointsparse.solvers.stationarity import Stationarity, secular_norms
-from jointsparse.solvers.wide_basis import build_basis
-from jointsparse.solvers.wide_certificate import Frame, best_scale, lower_bound
-from jointsparse.solvers.wide_rounds import Rounds
+from jointsparse.solvers.convex.model import factor_scores, largest_lam
+from jointsparse.solvers.convex.screening import static_screen
+from jointsparse.solvers.convex.splitting import solve_splitting
+from jointsparse.solvers.convex.stationarity import Stationarity, secular_norms
+from jointsparse.solvers.wide.basis import build_basis
+from jointsparse.solvers.wide.certificate import Frame, best_scale, lower_bound
+from jointsparse.solvers.wide.convex import solve_wide
+from jointsparse.solvers.wide.rounds import Rounds
 
 
 def wide_data(seed, n, p, planted=None):

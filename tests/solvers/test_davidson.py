@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from jointsparse.solvers.davidson import davidson
+from jointsparse.solvers.eigen.davidson import davidson
 
 SIZE = 700  # above the size up to which the operator is formed at once
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jointsparse.penalties import soft_threshold
-from jointsparse.solvers.dictionary import _descend, _Point, solve_dictionary
-from jointsparse.solvers.dictionary_root import DenseRoot
+from jointsparse.solvers.components.dictionary import _descend, _Point, solve_dictionary
+from jointsparse.solvers.components.dictionary_root import DenseRoot
 
 
 def make_root(seed, n=20, p=12, rank=4, noise=0.3):

@@ -8,10 +8,10 @@ from sklearn.linear_model import ElasticNet
 
 from jointsparse.moments import Moments
 from jointsparse.penalties import soft_threshold
-from jointsparse.solvers import elastic_net as kernel
-from jointsparse.solvers.elastic_net import elastic_net
-from jointsparse.solvers.elastic_nets import ElasticNets
-from jointsparse.solvers.gram import Gram, SampleGram, gram_of
+from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
+from jointsparse.solvers.regression import elastic_net as kernel
+from jointsparse.solvers.regression.elastic_net import elastic_net
+from jointsparse.solvers.regression.elastic_net_batches import ElasticNets
 
 
 def problem(seed, n=40, p=15):

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import false_discovery_control, kstest
 
 from jointsparse import Moments
-from jointsparse.solvers.feature_test import discoveries, leave_one_out, shares_and_pvalues
-from jointsparse.solvers.patterns import patterns_of
+from jointsparse.solvers.picking.feature_test import discoveries, leave_one_out, shares_and_pvalues
+from jointsparse.solvers.picking.patterns import patterns_of
 
 
 def planted(seed, n, p, sizes, loading=1.0):

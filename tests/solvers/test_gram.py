@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 from jointsparse import Moments, linalg
-from jointsparse.solvers import gram, sparse_columns, sparse_gram
-from jointsparse.solvers.gram import Gram, SampleGram, equal_features, gram_of, row_squares
-from jointsparse.solvers.sparse_gram import SparseGram
+from jointsparse.solvers.products import gram, sparse_columns, sparse_gram
+from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, gram_of, row_squares
+from jointsparse.solvers.products.sparse_gram import SparseGram
 
 RNG = np.random.default_rng(0)
 N, P = 7, 11

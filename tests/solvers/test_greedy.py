@@ -7,13 +7,14 @@ from oracles import greedy_by_refit
 from sklearn.linear_model import LinearRegression
 
 from jointsparse import Moments
-from jointsparse.solvers import greedy, sparse_columns
-from jointsparse.solvers.columns import Columns, feature_columns, root_of_scatter
-from jointsparse.solvers.greedy import select_greedily
-from jointsparse.solvers.remote_columns import RemoteColumns
-from jointsparse.solvers.row_targets import Projection, row_axes
-from jointsparse.solvers.sparse_columns import SparseColumns
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.picking import greedy
+from jointsparse.solvers.picking.greedy import select_greedily
+from jointsparse.solvers.picking.row_targets import Projection, row_axes
+from jointsparse.solvers.products import sparse_columns
+from jointsparse.solvers.products.columns import Columns, feature_columns, root_of_scatter
+from jointsparse.solvers.products.remote_columns import RemoteColumns
+from jointsparse.solvers.products.sparse_columns import SparseColumns
+from jointsparse.solvers.wide.data import DenseWide
 
 seeds = st.integers(0, 10_000)
 

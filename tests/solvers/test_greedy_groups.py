@@ -5,12 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 from jointsparse import Constraints
-from jointsparse.solvers.columns import Columns
-from jointsparse.solvers.greedy import select_greedily
-from jointsparse.solvers.remote_columns import RemoteColumns
-from jointsparse.solvers.row_targets import Projection
-from jointsparse.solvers.sparse_columns import SparseColumns
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.picking.greedy import select_greedily
+from jointsparse.solvers.picking.row_targets import Projection
+from jointsparse.solvers.products.columns import Columns
+from jointsparse.solvers.products.remote_columns import RemoteColumns
+from jointsparse.solvers.products.sparse_columns import SparseColumns
+from jointsparse.solvers.wide.data import DenseWide
 
 GROUPS = ["a"] * 3 + ["b"] * 2 + [None] * 13
 

@@ -1,8 +1,12 @@
 import numpy as np
 import pytest
 
-from jointsparse.solvers.gram import Gram, SampleGram
-from jointsparse.solvers.group_curvature import DenseCurvature, SampleCurvature, curvature_of
+from jointsparse.solvers.products.gram import Gram, SampleGram
+from jointsparse.solvers.regression.group_curvature import (
+    DenseCurvature,
+    SampleCurvature,
+    curvature_of,
+)
 
 
 def two_ways(n=8, p=30, seed=0):

@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 from oracles import group_lasso_optimum
 from sklearn.linear_model import MultiTaskLasso
 
-from jointsparse.solvers import group_curvature
-from jointsparse.solvers import group_regression as kernel
-from jointsparse.solvers.gram import Gram, SampleGram, equal_features
-from jointsparse.solvers.group_curvature import DenseCurvature
-from jointsparse.solvers.group_regression import (
+from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
+from jointsparse.solvers.regression import group as kernel
+from jointsparse.solvers.regression import group_curvature
+from jointsparse.solvers.regression.group import (
     emptying_penalty,
     group_regression,
     share_equally,
 )
+from jointsparse.solvers.regression.group_curvature import DenseCurvature
 
 
 def problem(seed, n=30, p=12, k=3, true=4):

@@ -7,17 +7,18 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 
 from jointsparse import Moments, linalg
-from jointsparse.solvers import held_out, sparse_columns
-from jointsparse.solvers.columns import Columns, feature_columns, root_of_scatter
-from jointsparse.solvers.held_out import (
+from jointsparse.solvers.picking import held_out
+from jointsparse.solvers.picking.held_out import (
     choose_ridge,
     cross_validation_folds,
     folds_of_halves,
     held_out_folds,
 )
-from jointsparse.solvers.remote_columns import RemoteColumns
-from jointsparse.solvers.sparse_columns import ImplicitKernel, SparseColumns
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.products import sparse_columns
+from jointsparse.solvers.products.columns import Columns, feature_columns, root_of_scatter
+from jointsparse.solvers.products.remote_columns import RemoteColumns
+from jointsparse.solvers.products.sparse_columns import ImplicitKernel, SparseColumns
+from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 
 RNG = np.random.default_rng(0)

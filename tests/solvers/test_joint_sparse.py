@@ -5,19 +5,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import group_lasso_optimum
 
-from jointsparse.solvers.gram import Gram, SampleGram
-from jointsparse.solvers.joint_published import solve_joint_published
-from jointsparse.solvers.joint_sparse import (
+from jointsparse.solvers.components.joint import (
     FeatureLoss,
     FrobeniusLoss,
     SampleLoss,
     emptying_joint_penalty,
     solve_joint,
 )
-from jointsparse.solvers.passed_sample_loss import PassedSampleLoss
-from jointsparse.solvers.sparse_gram import SparseGram
-from jointsparse.solvers.sparse_sample_loss import SparseSampleLoss
-from jointsparse.solvers.weighted_pass import ArraySamples
+from jointsparse.solvers.components.joint_published import solve_joint_published
+from jointsparse.solvers.products.gram import Gram, SampleGram
+from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.samples.passed import PassedSampleLoss
+from jointsparse.solvers.samples.sparse import SparseSampleLoss
+from jointsparse.solvers.samples.weighted_pass import ArraySamples
 
 LOSSES = ("samples", "features", "frobenius")
 

@@ -8,49 +8,48 @@ import pytest
 
 from jointsparse.linalg import Spectrum
 from jointsparse.penalties import soft_threshold
-from jointsparse.solvers import (
-    elastic_net,
-    scatter_access,
-    screening,
-    source_samples,
-    stationarity,
-    subspace_regression,
-)
-from jointsparse.solvers import group_regression as groups
-from jointsparse.solvers.certificate import _value_at
-from jointsparse.solvers.convex_model import ConvexModel, largest_lam
-from jointsparse.solvers.convex_reweighted import mixture_of, solve_reweighted
-from jointsparse.solvers.convex_wide import _duals, solve_wide
-from jointsparse.solvers.geometric_median import (
-    geometric_median,
-    median_by_products,
-    row_norms,
-    typical_length,
-)
-from jointsparse.solvers.gram import Gram, SampleGram
-from jointsparse.solvers.group_curvature import DenseCurvature
-from jointsparse.solvers.joint_published import solve_joint_published
-from jointsparse.solvers.joint_sparse import FeatureLoss, FrobeniusLoss, SampleLoss, solve_joint
-from jointsparse.solvers.low_rank_basis import Basis
-from jointsparse.solvers.neighbourhood import (
+from jointsparse.solvers.components.joint import FeatureLoss, FrobeniusLoss, SampleLoss, solve_joint
+from jointsparse.solvers.components.joint_published import solve_joint_published
+from jointsparse.solvers.components.procrustes_steps import Extrapolation
+from jointsparse.solvers.components.supports import _largest_first, _threshold_for
+from jointsparse.solvers.convex import screening, stationarity
+from jointsparse.solvers.convex.certificate import _value_at
+from jointsparse.solvers.convex.low_rank_basis import Basis
+from jointsparse.solvers.convex.model import ConvexModel, largest_lam
+from jointsparse.solvers.convex.reweighted import mixture_of, solve_reweighted
+from jointsparse.solvers.graph.neighbourhood import (
     _split_products,
     embedding_objective,
     residual_start,
     solve_neighbourhood,
 )
-from jointsparse.solvers.procrustes_steps import Extrapolation
-from jointsparse.solvers.quadratic_forms import DenseForm, ScatterForm, shares
-from jointsparse.solvers.reweighted_eigen import _Extrapolation, reweighted_passes
-from jointsparse.solvers.samples_wide import WideModel
-from jointsparse.solvers.scatter_access import DataScatter
+from jointsparse.solvers.graph.quadratic_forms import DenseForm, ScatterForm, shares
+from jointsparse.solvers.graph.reweighted_eigen import _Extrapolation, reweighted_passes
+from jointsparse.solvers.products.gram import Gram, SampleGram
+from jointsparse.solvers.regression import elastic_net
+from jointsparse.solvers.regression import group as groups
+from jointsparse.solvers.regression import subspace as subspace_regression
+from jointsparse.solvers.regression.group_curvature import DenseCurvature
+from jointsparse.solvers.regression.subspace_equality import solve_equality
+from jointsparse.solvers.regression.subspace_reweighted import (
+    solve_reweighted as reweighted_subspace,
+)
+from jointsparse.solvers.samples import source as source_samples
+from jointsparse.solvers.samples.geometric_median import (
+    geometric_median,
+    median_by_products,
+    row_norms,
+    typical_length,
+)
+from jointsparse.solvers.samples.source import SourceSamples, median_by_passes
+from jointsparse.solvers.samples.weighted_pass import LinearFit
+from jointsparse.solvers.samples.wide import WideModel
 from jointsparse.solvers.solution import closed_form
-from jointsparse.solvers.source_samples import SourceSamples, median_by_passes
-from jointsparse.solvers.subspace_equality import solve_equality
-from jointsparse.solvers.subspace_reweighted import solve_reweighted as reweighted_subspace
-from jointsparse.solvers.supports import _largest_first, _threshold_for
-from jointsparse.solvers.weighted_pass import LinearFit
-from jointsparse.solvers.wide_data import DenseWide
-from jointsparse.solvers.wide_rounds import Rounds
+from jointsparse.solvers.wide import scatter_access
+from jointsparse.solvers.wide.convex import _duals, solve_wide
+from jointsparse.solvers.wide.data import DenseWide
+from jointsparse.solvers.wide.rounds import Rounds
+from jointsparse.solvers.wide.scatter_access import DataScatter
 from jointsparse.sources import as_source
 
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
 from jointsparse import Moments
-from jointsparse.solvers.noise_edge import (
+from jointsparse.solvers.picking.noise_edge import (
     TRACY_WIDOM_95,
     Edge,
     sample_levels,
     separable_edge,
     sequential_edge,
 )
-from jointsparse.solvers.patterns import patterns_of
+from jointsparse.solvers.picking.patterns import patterns_of
 
 EQUAL = np.ones(1)
 

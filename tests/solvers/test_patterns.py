@@ -6,10 +6,10 @@ import scipy.sparse as sp
 
 from jointsparse import Moments, open_source
 from jointsparse.methods.from_source import moments_of_products
-from jointsparse.solvers import patterns as module
-from jointsparse.solvers.noise_edge import sequential_edge
-from jointsparse.solvers.patterns import patterns_of
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.picking import patterns as module
+from jointsparse.solvers.picking.noise_edge import sequential_edge
+from jointsparse.solvers.picking.patterns import patterns_of
+from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 
 TALL, WIDE = (60, 9), (14, 40)

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from jointsparse.solvers import procrustes_spaces
-from jointsparse.solvers.elastic_net import elastic_net
-from jointsparse.solvers.gram import Gram, SampleGram
-from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
+from jointsparse.solvers.components import procrustes_spaces
+from jointsparse.solvers.components.procrustes import SparsePenalty, solve_alternating
+from jointsparse.solvers.products.gram import Gram, SampleGram
+from jointsparse.solvers.regression.elastic_net import elastic_net
 
 
 def problem(seed, n=40, p=12):

@@ -7,18 +7,19 @@ from hypothesis import strategies as st
 
 from jointsparse.graphs.laplacian import affinity, laplacian, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
-from jointsparse.solvers import adaptive_graph, neighbourhood, quadratic_forms
-from jointsparse.solvers.adaptive_graph import component_indicators, solve_adaptive_graph
-from jointsparse.solvers.block_krylov import largest_pairs, widened
-from jointsparse.solvers.neighbourhood import residual_start, solve_neighbourhood
-from jointsparse.solvers.quadratic_forms import (
+from jointsparse.solvers.eigen.block_krylov import largest_pairs, widened
+from jointsparse.solvers.eigen.ties import shares
+from jointsparse.solvers.graph import adaptive as adaptive_graph
+from jointsparse.solvers.graph import neighbourhood, quadratic_forms
+from jointsparse.solvers.graph.adaptive import component_indicators, solve_adaptive_graph
+from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
+from jointsparse.solvers.graph.quadratic_forms import (
     DenseForm,
     LaplacianForm,
     ScatterForm,
     form_of,
 )
-from jointsparse.solvers.reweighted_eigen import _Extrapolation, scores_of, solve_reweighted
-from jointsparse.solvers.ties import shares
+from jointsparse.solvers.graph.reweighted_eigen import _Extrapolation, scores_of, solve_reweighted
 
 seeds = st.integers(0, 10_000)
 

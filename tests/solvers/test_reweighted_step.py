@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jointsparse.solvers import reweighted_step
+from jointsparse.solvers.convex import reweighted_step
 
 
 def test_a_matrix_that_rounding_makes_indefinite_has_a_root_all_the_same():

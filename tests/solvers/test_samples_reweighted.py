@@ -8,20 +8,20 @@ from hypothesis import strategies as st
 from oracles import sample_loss_optimum
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers.convex_model import largest_eta, largest_lam
-from jointsparse.solvers.convex_reweighted import (
+from jointsparse.solvers.convex.model import largest_eta, largest_lam
+from jointsparse.solvers.convex.reweighted import (
     LARGEST_FACTOR,
     mixed,
     mixture_of,
     sample_bound,
     solve_reweighted,
 )
-from jointsparse.solvers.convex_samples import emptying_data, solve_samples
-from jointsparse.solvers.samples_exact import reweighting_pays, solve_samples_on_cone
-from jointsparse.solvers.samples_streamed import StreamedModel
-from jointsparse.solvers.samples_wide import WeightedRows, WideModel
-from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit, block_sums, summed
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.samples.cone import emptying_data, solve_samples
+from jointsparse.solvers.samples.exact import reweighting_pays, solve_samples_on_cone
+from jointsparse.solvers.samples.streamed import StreamedModel
+from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit, block_sums, summed
+from jointsparse.solvers.samples.wide import WeightedRows, WideModel
+from jointsparse.solvers.wide.data import DenseWide
 
 
 def sample(seed, n, p):

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers.convex_model import factor_scores, largest_lam
-from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.screening import (
+from jointsparse.solvers.convex.model import factor_scores, largest_lam
+from jointsparse.solvers.convex.screening import (
     _leading_root,
     excess_form,
     gap_safe_screen,
@@ -12,6 +11,7 @@ from jointsparse.solvers.screening import (
     static_screen,
     static_screen_scatter,
 )
+from jointsparse.solvers.convex.splitting import solve_splitting
 
 
 def wide_problem(seed, most_features=60):

@@ -6,16 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jointsparse.graphs.laplacian import affinity, laplacian
-from jointsparse.solvers import adaptive_graph, quadratic_forms, shifted_davidson
-from jointsparse.solvers.adaptive_graph import solve_adaptive_graph
-from jointsparse.solvers.block_krylov import Pairs, widened
-from jointsparse.solvers.quadratic_forms import (
+from jointsparse.solvers.eigen import shifted_davidson
+from jointsparse.solvers.eigen.block_krylov import Pairs, widened
+from jointsparse.solvers.eigen.shifted_davidson import lowest_pairs
+from jointsparse.solvers.graph import adaptive as adaptive_graph
+from jointsparse.solvers.graph import quadratic_forms
+from jointsparse.solvers.graph.adaptive import solve_adaptive_graph
+from jointsparse.solvers.graph.quadratic_forms import (
     DenseForm,
     LaplacianForm,
     ScatterForm,
     laplacian_product,
 )
-from jointsparse.solvers.shifted_davidson import lowest_pairs
 
 
 def samples(seed, n=20, p=300):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jointsparse import JSPCA, SPCA
-from jointsparse.solvers.gram import Gram, SampleGram, equal_features, row_squares
+from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, row_squares
 
 
 def planted(n, p, seed=0):

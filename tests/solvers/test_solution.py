@@ -5,11 +5,11 @@ import logging
 import numpy as np
 import pytest
 
-from jointsparse.solvers import weighted_pass
-from jointsparse.solvers.geometric_median import geometric_median
+from jointsparse.solvers.regression.subspace_norms import dual_norm_of, lengths_of, norm_of
+from jointsparse.solvers.samples import weighted_pass
+from jointsparse.solvers.samples.geometric_median import geometric_median
+from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit, block_sums, summed
 from jointsparse.solvers.solution import Solution, Trace, closed_form, continued
-from jointsparse.solvers.subspace_norms import dual_norm_of, lengths_of, norm_of
-from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit, block_sums, summed
 
 RNG = np.random.default_rng(0)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from jointsparse import AWSPCA, CSPCA, JSPCA
-from jointsparse.solvers.convex_samples import emptying_data
-from jointsparse.solvers.geometric_median import geometric_median
-from jointsparse.solvers.source_samples import SourceSamples, median_by_passes, slope_by_passes
-from jointsparse.solvers.weighted_pass import ArraySamples, LinearFit
+from jointsparse.solvers.samples.cone import emptying_data
+from jointsparse.solvers.samples.geometric_median import geometric_median
+from jointsparse.solvers.samples.source import SourceSamples, median_by_passes, slope_by_passes
+from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit
 from jointsparse.sources import open_source
 
 

@@ -5,26 +5,24 @@ import pytest
 import scipy.sparse as sp
 
 from jointsparse.graphs.sparse_samples import SparseSamples
-from jointsparse.solvers import (
-    convex_wide,
-    inverse_root,
-    samples_wide,
-    scatter_access,
-    sparse_form,
-    sparse_gram,
-    wide_penalties,
-)
-from jointsparse.solvers.block_krylov import widened
-from jointsparse.solvers.convex_wide import TooManyDirectionsError, solve_wide
-from jointsparse.solvers.dictionary_root import DenseRoot, SparseRoot
-from jointsparse.solvers.inverse_root import inverse_root_times
-from jointsparse.solvers.quadratic_forms import DenseForm
-from jointsparse.solvers.samples_wide import WeightedProducts, WeightedRows
-from jointsparse.solvers.smoothness import solve_smoothness
-from jointsparse.solvers.sparse_form import SparseScatterForm
-from jointsparse.solvers.sparse_gram import SparseGram
-from jointsparse.solvers.subspace_regression import SubspaceProblem, penalised_gap
-from jointsparse.solvers.wide_data import DenseWide, SparseWide
+from jointsparse.solvers.components.dictionary_root import DenseRoot, SparseRoot
+from jointsparse.solvers.eigen import inverse_root
+from jointsparse.solvers.eigen.block_krylov import widened
+from jointsparse.solvers.eigen.inverse_root import inverse_root_times
+from jointsparse.solvers.graph import sparse_form
+from jointsparse.solvers.graph.quadratic_forms import DenseForm
+from jointsparse.solvers.graph.smoothness import solve_smoothness
+from jointsparse.solvers.graph.sparse_form import SparseScatterForm
+from jointsparse.solvers.products import sparse_gram
+from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.regression.subspace import SubspaceProblem, penalised_gap
+from jointsparse.solvers.samples import wide as samples_wide
+from jointsparse.solvers.samples.wide import WeightedProducts, WeightedRows
+from jointsparse.solvers.wide import convex as convex_wide
+from jointsparse.solvers.wide import penalties as wide_penalties
+from jointsparse.solvers.wide import scatter_access
+from jointsparse.solvers.wide.convex import TooManyDirectionsError, solve_wide
+from jointsparse.solvers.wide.data import DenseWide, SparseWide
 
 N, P = 14, 25
 
@@ -238,7 +236,7 @@ def test_smoothness_of_sparse_features():
         samples = SparseSamples(sp.csr_array(R), R.mean(axis=0))
         for data in (samples, R):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("jointsparse.solvers.smoothness.BLOCK_ENTRIES", block)
+                patch.setattr("jointsparse.solvers.graph.smoothness.BLOCK_ENTRIES", block)
                 solution = solve_smoothness(data, graph)
             np.testing.assert_allclose(solution.state, expected, rtol=1e-9)
             assert solution.objective == pytest.approx(np.mean(expected[1:]))

@@ -8,18 +8,18 @@ from oracles import planted_problem
 
 from jointsparse import linalg
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers import splitting
-from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.low_rank_basis import Basis
-from jointsparse.solvers.orthonormal import orthonormalised, outside
-from jointsparse.solvers.scatter_access import (
+from jointsparse.solvers.convex import loop as splitting
+from jointsparse.solvers.convex.low_rank_basis import Basis
+from jointsparse.solvers.convex.splitting import solve_splitting
+from jointsparse.solvers.eigen.orthonormal import orthonormalised, outside
+from jointsparse.solvers.wide.data import DenseWide
+from jointsparse.solvers.wide.scatter_access import (
     LANCZOS_SHORTFALL,
     DataScatter,
     Krylov,
     MatrixScatter,
     proved_bound,
 )
-from jointsparse.solvers.wide_data import DenseWide
 
 RNG = np.random.default_rng(0)
 
@@ -166,7 +166,7 @@ def test_leading_bases(form, monkeypatch):
     S = X.T @ X / total
     values = np.linalg.eigvalsh(S)[::-1]
     if form == "many samples":
-        monkeypatch.setattr("jointsparse.solvers.scatter_access.LARGEST_GRAM", 5)
+        monkeypatch.setattr("jointsparse.solvers.wide.scatter_access.LARGEST_GRAM", 5)
     scatter = (
         MatrixScatter(X.T @ X, total) if form == "matrix" else DataScatter(DenseWide(X), total)
     )

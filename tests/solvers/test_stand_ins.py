@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jointsparse import Moments
-from jointsparse.solvers import stand_ins
-from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.stand_ins import found_again, groups_of_stand_ins
+from jointsparse.solvers.picking import stand_ins
+from jointsparse.solvers.picking.stand_ins import found_again, groups_of_stand_ins
+from jointsparse.solvers.products.columns import feature_columns
 
 
 def related(seed, n=40, p=30):

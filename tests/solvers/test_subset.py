@@ -11,9 +11,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from subset_cases import KINDS, Referee, problem_and_value, random_rules, table
 
 from jointsparse import Moments
-from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import select_greedily
-from jointsparse.solvers.row_targets import Projection
+from jointsparse.solvers.picking.greedy import select_greedily
+from jointsparse.solvers.picking.row_targets import Projection
+from jointsparse.solvers.products.columns import feature_columns
 from jointsparse.solvers.subset import nodes as nodes_module
 from jointsparse.solvers.subset import search as search_module
 from jointsparse.solvers.subset.bounds import components_bound, largest_without, top_sum

@@ -5,16 +5,16 @@ from hypothesis import strategies as st
 from oracles import frobenius_optimum, group_lasso_optimum, smallest_coefficients
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
-from jointsparse.solvers.gram import Gram, SampleGram
-from jointsparse.solvers.subspace_equality import solve_equality
-from jointsparse.solvers.subspace_norms import NORMS, norm_of
-from jointsparse.solvers.subspace_regression import (
+from jointsparse.solvers.products.gram import Gram, SampleGram
+from jointsparse.solvers.regression.subspace import (
     SubspaceProblem,
     emptying,
     penalised_gap,
     solve_subspace,
 )
-from jointsparse.solvers.subspace_reweighted import _pass, solve_reweighted
+from jointsparse.solvers.regression.subspace_equality import solve_equality
+from jointsparse.solvers.regression.subspace_norms import NORMS, norm_of
+from jointsparse.solvers.regression.subspace_reweighted import _pass, solve_reweighted
 
 WIDE = {"n": 12, "p": 40}
 TALL = {"n": 40, "p": 10}

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jointsparse.solvers.gram import Gram, SampleGram
-from jointsparse.solvers.procrustes import SparsePenalty, solve_alternating
-from jointsparse.solvers.supports import Supports, towards_axes
+from jointsparse.solvers.components.procrustes import SparsePenalty, solve_alternating
+from jointsparse.solvers.components.supports import Supports, towards_axes
+from jointsparse.solvers.products.gram import Gram, SampleGram
 
 
 def samples(seed, n=40, p=10, rank=3):

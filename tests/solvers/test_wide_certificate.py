@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from oracles import spca_psd_optimum
 
-from jointsparse.solvers.wide_certificate import (
+from jointsparse.solvers.wide.certificate import (
     Dropped,
     Frame,
     _largest,

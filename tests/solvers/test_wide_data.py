@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jointsparse.solvers.wide_data import DenseWide, SparseWide, as_wide
+from jointsparse.solvers.wide.data import DenseWide, SparseWide, as_wide
 
 
 def raw_data(seed, n, p, filled=0.3):

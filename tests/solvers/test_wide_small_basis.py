@@ -6,15 +6,18 @@ import scipy.sparse as sp
 from oracles import spca_psd_objective
 
 from jointsparse.linalg import Spectrum
-from jointsparse.solvers import convex_low_rank, convex_wide, scatter_access, wide_penalties
-from jointsparse.solvers.convex_low_rank import RestrictedLoss
-from jointsparse.solvers.convex_model import factor_scores, largest_eta, largest_lam
-from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.convex_wide import TooManyDirectionsError, check_memory, solve_wide
-from jointsparse.solvers.scatter_access import DataScatter
-from jointsparse.solvers.wide_data import DenseWide, SparseWide
-from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
-from jointsparse.solvers.wide_rounds import solve_in_full_range
+from jointsparse.solvers.convex import low_rank as convex_low_rank
+from jointsparse.solvers.convex.low_rank import RestrictedLoss
+from jointsparse.solvers.convex.model import factor_scores, largest_eta, largest_lam
+from jointsparse.solvers.convex.splitting import solve_splitting
+from jointsparse.solvers.wide import convex as convex_wide
+from jointsparse.solvers.wide import penalties as wide_penalties
+from jointsparse.solvers.wide import scatter_access
+from jointsparse.solvers.wide.convex import TooManyDirectionsError, check_memory, solve_wide
+from jointsparse.solvers.wide.data import DenseWide, SparseWide
+from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
+from jointsparse.solvers.wide.rounds import solve_in_full_range
+from jointsparse.solvers.wide.scatter_access import DataScatter
 
 
 def wide_data(seed, n, p, planted):

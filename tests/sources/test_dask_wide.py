@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from clusters import Cluster
 
 from jointsparse import SPCAPSD
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 from jointsparse.sources.dask_wide import DaskWide
 from jointsparse.sources.wide_blocks import scaled_block

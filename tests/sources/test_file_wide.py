@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from jointsparse import CSPCA, JSPCA, SPCA, SPCAPSD, GreedySelector, open_source
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import base
 from jointsparse.sources.file_wide import FileWide
 

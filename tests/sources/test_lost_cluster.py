@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from jointsparse import CSPCA, SPCAPSD
-from jointsparse.solvers.source_samples import SourceSamples
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.samples.source import SourceSamples
+from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 from jointsparse.sources.dask_graph import ClusterError
 

@@ -7,7 +7,7 @@ from ways_in import WAYS_IN, ways_in
 from fuzz.containers import NAME
 from jointsparse import CSPCA, SPCAPSD, Moments
 from jointsparse.methods.from_source import moments_of_products, samples_at_hand
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.sums import NotFiniteError

@@ -29,6 +29,7 @@ def command_of(name: str, options: Any, **changed: Any) -> str:
             continue
         flag = _flag(hints[field.name])
         for one in value if isinstance(value, list) else [value]:
+            # Of an enumeration the text is its value.
             text = f"{one:g}" if isinstance(one, float) else str(one)
             words += [flag] * bool(flag) + ([] if one is True else [text])
     return shlex.join(words)
@@ -39,6 +40,6 @@ def _flag(hint: Any) -> str:
     for part in get_args(hint)[1:]:
         # In an annotation Typer takes what stands first, else a default, for the name.
         if isinstance(part, OptionInfo):
-            names = [str(name) for name in (part.default, *(part.param_decls or ()))]
+            names = map(str, (part.default, *(part.param_decls or ())))
             return next(name for name in names if name.startswith("--"))
     return ""

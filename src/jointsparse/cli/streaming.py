@@ -193,9 +193,9 @@ def bytes_at_once(
     """Return the memory of a table that is read as a whole, and of a fit to it, about."""
     from jointsparse.methods.plan import bytes_of_scatter
 
-    if entries is not None:
-        return _TABLE_COPIES * _ENTRY_BYTES * entries  # sparse samples stay sparse
     needed = _TABLE_COPIES * 8 * n_samples * n_features
+    if entries is not None:
+        needed = _TABLE_COPIES * _ENTRY_BYTES * entries  # sparse samples stay sparse
     if n_samples >= n_features and not estimator._needs_samples():
         needed += bytes_of_scatter(n_features)
     return needed

@@ -62,6 +62,6 @@ def experiments() -> dict[str, Experiment]:
     """
     found: dict[str, Experiment] = {}
     for source in SOURCES:
-        module = import_module(f"jointsparse.experiments.sources.{source}")
+        module = import_module(f"jointsparse.experiments.papers.{source}")
         found.update((experiment.name, experiment) for experiment in module.EXPERIMENTS)
     return found

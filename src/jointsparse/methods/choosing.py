@@ -31,9 +31,9 @@ from jointsparse.selection import (
     wanted_features,
 )
 from jointsparse.significance import feature_significance
-from jointsparse.solvers.greedy import DETERMINED
-from jointsparse.solvers.patterns import EQUAL
-from jointsparse.solvers.row_targets import Target
+from jointsparse.solvers.picking.greedy import DETERMINED
+from jointsparse.solvers.picking.patterns import EQUAL
+from jointsparse.solvers.picking.row_targets import Target
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.rules import Rules
 from jointsparse.trials import Cut, Picked, Trials, choose_count

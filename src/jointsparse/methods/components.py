@@ -25,7 +25,7 @@ from jointsparse.metrics.loadings import sequential_variance
 from jointsparse.moments import Moments, check_variance
 from jointsparse.notices import warn_caller
 from jointsparse.preparation import fill_missing
-from jointsparse.solvers.gram import Gram, gram_of
+from jointsparse.solvers.products.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.columnwise import ColumnwiseSource

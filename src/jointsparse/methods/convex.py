@@ -22,17 +22,17 @@ from jointsparse.noise import noise_of
 from jointsparse.penalties import L21, Nuclear, Trace
 from jointsparse.selection import projection_target, whitened_target
 from jointsparse.solvers.choice import check_requirements
-from jointsparse.solvers.convex_model import (
+from jointsparse.solvers.convex.model import (
     factor_scores,
     largest_eta,
     largest_lam,
     nonempty_lam,
 )
-from jointsparse.solvers.convex_published import CONSTANTS, solve_published
-from jointsparse.solvers.convex_wide import TooManyDirectionsError
-from jointsparse.solvers.geometric_median import row_norms
-from jointsparse.solvers.row_targets import Target
+from jointsparse.solvers.convex.published import CONSTANTS, solve_published
+from jointsparse.solvers.picking.row_targets import Target
+from jointsparse.solvers.samples.geometric_median import row_norms
 from jointsparse.solvers.solution import Rounding, Solution, proven
+from jointsparse.solvers.wide.convex import TooManyDirectionsError
 
 AUTO_ALPHA = 0.1  # where eta is given, or nothing is above the noise
 AUTO_ETA = 0.03  # where nothing is above the noise: a model to look at, of which nothing is kept

@@ -8,12 +8,12 @@ from jointsparse.methods.passes import samples_of, solve_by_passes
 from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
 from jointsparse.methods.wide_samples import by_products
 from jointsparse.moments import Moments
-from jointsparse.solvers.convex_samples import solve_samples
-from jointsparse.solvers.convex_samples_free import solve_samples_free
-from jointsparse.solvers.convex_wide import TooManyDirectionsError
-from jointsparse.solvers.samples_exact import solve_samples_on_cone
+from jointsparse.solvers.samples.cone import solve_samples
+from jointsparse.solvers.samples.exact import solve_samples_on_cone
+from jointsparse.solvers.samples.free import solve_samples_free
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
+from jointsparse.solvers.wide.convex import TooManyDirectionsError
 
 
 class CSPCA(SampleLossSelector):

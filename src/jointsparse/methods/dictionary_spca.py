@@ -8,11 +8,11 @@ from jointsparse.methods.components import ComponentsMethod
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.selector import check_stopping
 from jointsparse.moments import Moments
-from jointsparse.solvers.dictionary import solve_dictionary
-from jointsparse.solvers.dictionary_root import DenseRoot, Root, SparseRoot
-from jointsparse.solvers.gram import Gram
+from jointsparse.solvers.components.dictionary import solve_dictionary
+from jointsparse.solvers.components.dictionary_root import DenseRoot, Root, SparseRoot
+from jointsparse.solvers.products.gram import Gram
+from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.sparse_gram import SparseGram
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties the model
 

@@ -17,7 +17,7 @@ from jointsparse.methods.plan import (
     too_many_samples,
 )
 from jointsparse.moments import Moments, not_finite
-from jointsparse.solvers.wide_data import DenseWide
+from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import Source
 from jointsparse.sources.sums import NotFiniteError, check_finite, rounding
 

@@ -19,12 +19,12 @@ from jointsparse.methods.preparing import rows_for
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.methods.wide_samples import samples_for_graph
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import Gram
+from jointsparse.solvers.products.gram import Gram
+from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace
+from jointsparse.solvers.regression.subspace_equality import solve_equality
+from jointsparse.solvers.regression.subspace_norms import NORMS
+from jointsparse.solvers.regression.subspace_reweighted import solve_reweighted
 from jointsparse.solvers.solution import Rounding, Solution, proven
-from jointsparse.solvers.subspace_equality import solve_equality
-from jointsparse.solvers.subspace_norms import NORMS
-from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
-from jointsparse.solvers.subspace_reweighted import solve_reweighted
 
 AUTO_MU = 10.0  # times the μ below which nothing is selected
 AUTO_COMPONENTS = 2  # of graphs that do not say how many

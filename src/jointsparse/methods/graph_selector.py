@@ -19,7 +19,7 @@ from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.wide_data import SparseWide
+from jointsparse.solvers.wide.data import SparseWide
 
 AUTO_CLUSTERS = 5
 AUTO_ALPHA = 0.3  # of the relative unit: about half of the features remain

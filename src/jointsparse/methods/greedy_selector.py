@@ -14,9 +14,9 @@ from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.noise import noise_of
 from jointsparse.selection import Choice
-from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import DETERMINED, select_greedily
-from jointsparse.solvers.row_targets import Target, row_axes
+from jointsparse.solvers.picking.greedy import DETERMINED, select_greedily
+from jointsparse.solvers.picking.row_targets import Target, row_axes
+from jointsparse.solvers.products.columns import feature_columns
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 

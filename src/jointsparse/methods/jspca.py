@@ -14,9 +14,7 @@ from jointsparse.methods.passes import samples_of
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import Gram, SampleGram, gram_of
-from jointsparse.solvers.joint_published import solve_joint_published
-from jointsparse.solvers.joint_sparse import (
+from jointsparse.solvers.components.joint import (
     FeatureLoss,
     FrobeniusLoss,
     Loss,
@@ -25,10 +23,12 @@ from jointsparse.solvers.joint_sparse import (
     feature_residuals,
     solve_joint,
 )
-from jointsparse.solvers.passed_sample_loss import PassedSampleLoss
+from jointsparse.solvers.components.joint_published import solve_joint_published
+from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
+from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.samples.passed import PassedSampleLoss
+from jointsparse.solvers.samples.sparse import SparseSampleLoss
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.sparse_gram import SparseGram
-from jointsparse.solvers.sparse_sample_loss import SparseSampleLoss
 
 AUTO_ALPHA = 0.1  # of the penalty that empties the model
 LOSSES = ("samples", "features", "frobenius")

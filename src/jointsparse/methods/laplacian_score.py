@@ -8,7 +8,7 @@ from jointsparse.arrays import FloatArray
 from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.graph_selector import GraphSelector, neighbour_graph
 from jointsparse.moments import Moments
-from jointsparse.solvers.smoothness import solve_smoothness
+from jointsparse.solvers.graph.smoothness import solve_smoothness
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 

@@ -17,11 +17,11 @@ from jointsparse.methods.graph_selector import (
     neighbour_graph,
 )
 from jointsparse.methods.selector import check_stopping, is_number
-from jointsparse.solvers.gram import Gram, SampleGram
+from jointsparse.solvers.products.gram import Gram, SampleGram
+from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace
 from jointsparse.solvers.solution import Rounding, Solution, proven
-from jointsparse.solvers.sparse_gram import SparseGram
 from jointsparse.solvers.subset.constraints import Constraints
-from jointsparse.solvers.subspace_regression import SubspaceProblem, emptying, solve_subspace
 
 UNSEEN = 1e-8  # correlation of a target with every feature below which it is out of their reach
 

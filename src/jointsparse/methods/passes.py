@@ -9,12 +9,12 @@ from jointsparse.device import to_host
 from jointsparse.linalg import Spectrum, double
 from jointsparse.methods.wide_samples import is_wide, wide_data
 from jointsparse.moments import Moments
-from jointsparse.solvers.convex_published import factor_of_scatter
-from jointsparse.solvers.convex_reweighted import solve_reweighted
-from jointsparse.solvers.geometric_median import geometric_median, median_by_products
-from jointsparse.solvers.samples_streamed import StreamedModel
+from jointsparse.solvers.convex.published import factor_of_scatter
+from jointsparse.solvers.convex.reweighted import solve_reweighted
+from jointsparse.solvers.samples.geometric_median import geometric_median, median_by_products
+from jointsparse.solvers.samples.source import SourceSamples, median_by_passes, slope_by_passes
+from jointsparse.solvers.samples.streamed import StreamedModel
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.source_samples import SourceSamples, median_by_passes, slope_by_passes
 from jointsparse.sources import Source
 
 

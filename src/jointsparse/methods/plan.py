@@ -116,7 +116,9 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     wide = n_samples < n_features
     needed = bytes_of_samples(source, n_samples)
     if not wide and not needs.samples:
-        if needs.judged and not source.remote and needed <= small:
+        # Of sparse samples a scatter matrix is made beside them.
+        beside = 0 if source.entries is None else bytes_of_scatter(n_features)
+        if needs.judged and not source.remote and needed <= small and needed + beside <= budget:
             return Reading.WHOLE
         if scatter_fits:
             return Reading.MOMENTS

@@ -19,7 +19,7 @@ from jointsparse.methods.graph_selector import GraphSelector, check_count, embed
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.solvers.neighbourhood import residual_start, solve_neighbourhood
+from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.solution import Solution, closed_form
 from jointsparse.solvers.subset.constraints import Constraints
 

@@ -12,7 +12,7 @@ from jointsparse.arrays import FloatArray
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import Gram
+from jointsparse.solvers.products.gram import Gram
 from jointsparse.solvers.pursuit import solve_pursuit
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.text import counted

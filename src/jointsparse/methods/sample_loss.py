@@ -12,12 +12,12 @@ from jointsparse.methods.convex import ConvexSelector
 from jointsparse.methods.passes import median_of, root_of_slope, samples_of
 from jointsparse.methods.wide_samples import advised_by_few, is_wide, strongest, wide_data
 from jointsparse.moments import Moments
-from jointsparse.solvers.convex_model import nonempty_lam
-from jointsparse.solvers.convex_samples import emptying_data
-from jointsparse.solvers.samples_exact import reweighting_pays
-from jointsparse.solvers.samples_wide import squared_rows, weighted_rows
-from jointsparse.solvers.wide_data import DenseWide, WideData
-from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
+from jointsparse.solvers.convex.model import nonempty_lam
+from jointsparse.solvers.samples.cone import emptying_data
+from jointsparse.solvers.samples.exact import reweighting_pays
+from jointsparse.solvers.samples.wide import squared_rows, weighted_rows
+from jointsparse.solvers.wide.data import DenseWide, WideData
+from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
 
 NEAREST = 1e-9  # of the mean distance from the median: smaller ones count as this, as in its search
 

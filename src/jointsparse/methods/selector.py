@@ -18,7 +18,7 @@ from jointsparse.methods.samples import ColumnSelector, takes_missing
 from jointsparse.methods.scaling import remark_on_scale
 from jointsparse.moments import Moments, check_variance
 from jointsparse.selection import BY_GAIN, is_number
-from jointsparse.solvers.row_targets import Target
+from jointsparse.solvers.picking.row_targets import Target
 from jointsparse.solvers.solution import Solution
 
 __all__ = ["Selector", "check_stopping", "is_number"]

@@ -17,8 +17,8 @@ from jointsparse.methods.graph_selector import (
     twin_labels,
 )
 from jointsparse.methods.selector import check_stopping
-from jointsparse.solvers.adaptive_graph import solve_adaptive_graph
-from jointsparse.solvers.reweighted_eigen import scores_of
+from jointsparse.solvers.graph.adaptive import solve_adaptive_graph
+from jointsparse.solvers.graph.reweighted_eigen import scores_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 

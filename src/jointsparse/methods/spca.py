@@ -13,8 +13,9 @@ from jointsparse.methods.components import ComponentsMethod
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.solvers.gram import Gram, gram_of
-from jointsparse.solvers.procrustes import SparsePenalty, continued, solve_alternating
+from jointsparse.solvers.components.procrustes import SparsePenalty, continued, solve_alternating
+from jointsparse.solvers.components.supports import towards_axes
+from jointsparse.solvers.products.gram import Gram, gram_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.sparse_component.deflation import (
     Deflated,
@@ -22,7 +23,6 @@ from jointsparse.solvers.sparse_component.deflation import (
     components_by_deflation,
 )
 from jointsparse.solvers.sparse_component.solve import MOST_DENSE
-from jointsparse.solvers.supports import towards_axes
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties a component, elastic net form
 AUTO_ALPHA_LIMIT = 0.5  # the same in the limit form, where a threshold this high keeps more

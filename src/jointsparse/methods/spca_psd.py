@@ -19,14 +19,14 @@ from jointsparse.methods.wide_samples import (
     wide_data,
 )
 from jointsparse.moments import Moments
-from jointsparse.solvers.convex_exact import solve_scatter
-from jointsparse.solvers.convex_model import SQUARED_LOSS_SLOPE, nonempty_lam
-from jointsparse.solvers.convex_published import factor_of_scatter
-from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.convex_wide import TooManyDirectionsError, WideState, solve_wide
+from jointsparse.solvers.convex.exact import solve_scatter
+from jointsparse.solvers.convex.model import SQUARED_LOSS_SLOPE, nonempty_lam
+from jointsparse.solvers.convex.published import factor_of_scatter
+from jointsparse.solvers.convex.splitting import solve_splitting
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
-from jointsparse.solvers.wide_penalties import largest_lam_wide, leading_eigenvalues
+from jointsparse.solvers.wide.convex import TooManyDirectionsError, WideState, solve_wide
+from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
 
 SMALLEST_FACTORED = 400  # features; below, p × p matrices cost no more than the overhead
 

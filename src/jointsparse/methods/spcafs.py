@@ -22,12 +22,12 @@ from jointsparse.methods.selector import Selector, check_stopping
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import projection_target
-from jointsparse.solvers.quadratic_forms import DenseForm, QuadraticForm, ScatterForm
-from jointsparse.solvers.reweighted_eigen import scores_of, solve_reweighted
-from jointsparse.solvers.row_targets import Target
+from jointsparse.solvers.graph.quadratic_forms import DenseForm, QuadraticForm, ScatterForm
+from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted
+from jointsparse.solvers.graph.sparse_form import SparseScatterForm
+from jointsparse.solvers.picking.row_targets import Target
+from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.sparse_form import SparseScatterForm
-from jointsparse.solvers.sparse_gram import SparseGram
 from jointsparse.solvers.subset.constraints import Constraints
 
 AUTO_COMPONENTS = 5

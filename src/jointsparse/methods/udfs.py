@@ -16,8 +16,8 @@ from jointsparse.methods.graph_selector import (
 )
 from jointsparse.methods.penalty_scale import ROUNDING, check_scale
 from jointsparse.methods.selector import check_stopping, is_number
-from jointsparse.solvers.quadratic_forms import form_of
-from jointsparse.solvers.reweighted_eigen import scores_of, solve_reweighted
+from jointsparse.solvers.graph.quadratic_forms import form_of
+from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from jointsparse.device import is_device_array
 from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.moments import Moments
-from jointsparse.solvers.wide_data import DenseWide, SparseWide, WideData
+from jointsparse.solvers.wide.data import DenseWide, SparseWide, WideData
 
 LARGEST_COPY = 2**25  # entries of a centred copy of the data; beyond, they are centred on the way
 MOST_ADVISED = 5000  # features that advice on an empty model looks at: those of largest variance

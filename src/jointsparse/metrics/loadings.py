@@ -15,7 +15,7 @@ from sklearn.utils import check_array
 
 from jointsparse.arrays import FloatArray
 from jointsparse.moments import Moments, check_variance
-from jointsparse.solvers.gram import gram_of
+from jointsparse.solvers.products.gram import gram_of
 
 KINDS = ("reconstruction", "adjusted", "span")
 DEPENDENT = 1e-12  # share of its variance below which a score adds only rounding

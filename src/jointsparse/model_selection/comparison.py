@@ -28,7 +28,7 @@ from jointsparse.model_selection.stability import (
 from jointsparse.moments import Moments
 from jointsparse.selection import is_number
 from jointsparse.significance import feature_significance
-from jointsparse.solvers.held_out import Fold, Judged, held_out_folds
+from jointsparse.solvers.picking.held_out import Fold, Judged, held_out_folds
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.problem import set_value
 from jointsparse.solvers.subset.whole_groups import settled

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.moments import Moments
-from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.row_targets import row_axes
+from jointsparse.solvers.picking.row_targets import row_axes
+from jointsparse.solvers.products.columns import feature_columns
 
 N_REFERENCES = 3  # clusterings by all features
 STARTS = 5  # of each of them; by the kept features every run has a single start

@@ -22,7 +22,7 @@ from jointsparse.arrays import IntArray
 from jointsparse.model_selection.grid import Parameters, walk
 from jointsparse.moments import Moments
 from jointsparse.significance import feature_significance
-from jointsparse.solvers.held_out import Judged, cross_validation_folds
+from jointsparse.solvers.picking.held_out import Judged, cross_validation_folds
 from jointsparse.trials import MOST_ROWS, cut_into_parts, error_of, total_of, without_part
 
 Score = tuple[float, float]  # a criterion and its standard error

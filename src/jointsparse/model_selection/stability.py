@@ -28,8 +28,8 @@ from jointsparse.model_selection.grid import as_moments, check_rows, check_selec
 from jointsparse.moments import Moments
 from jointsparse.selection import is_number
 from jointsparse.significance import feature_significance
-from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.stand_ins import found_again, groups_of_stand_ins
+from jointsparse.solvers.picking.stand_ins import found_again, groups_of_stand_ins
+from jointsparse.solvers.products.columns import feature_columns
 
 LISTED = 15  # features that are printed
 

@@ -27,8 +27,8 @@ from jointsparse.report.findings import (
 )
 from jointsparse.report.look import Look, look_at
 from jointsparse.selection_report import SelectionReport, selection_report
-from jointsparse.solvers.columns import feature_columns
-from jointsparse.solvers.greedy import select_greedily
+from jointsparse.solvers.picking.greedy import select_greedily
+from jointsparse.solvers.products.columns import feature_columns
 from jointsparse.sources import is_streamed
 from jointsparse.sources.door import as_samples
 from jointsparse.text import cut_middle, visible

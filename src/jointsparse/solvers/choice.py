@@ -14,14 +14,14 @@ from typing import Any, ClassVar, Protocol
 from jointsparse.losses.sample_norms import SampleNormLossOn
 from jointsparse.losses.squared import SquaredLossOn
 from jointsparse.penalties import L21, Nuclear, Trace
-from jointsparse.solvers.composed import solve_composed
-from jointsparse.solvers.convex_exact import solve_scatter
-from jointsparse.solvers.convex_published import factor_of_scatter, solve_published
-from jointsparse.solvers.convex_samples import solve_samples
-from jointsparse.solvers.convex_samples_free import solve_samples_free
-from jointsparse.solvers.convex_splitting import solve_splitting
-from jointsparse.solvers.convex_wide import solve_wide
+from jointsparse.solvers.convex.composed import solve_composed
+from jointsparse.solvers.convex.exact import solve_scatter
+from jointsparse.solvers.convex.published import factor_of_scatter, solve_published
+from jointsparse.solvers.convex.splitting import solve_splitting
+from jointsparse.solvers.samples.cone import solve_samples
+from jointsparse.solvers.samples.free import solve_samples_free
 from jointsparse.solvers.solution import Rounding, Solution, proven
+from jointsparse.solvers.wide.convex import solve_wide
 
 
 class Solver(Protocol):

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import IntArray
 from jointsparse.device import to_host
-from jointsparse.solvers.columns import Columns
-from jointsparse.solvers.row_targets import Target, row_products
+from jointsparse.solvers.picking.row_targets import Target, row_products
+from jointsparse.solvers.products.columns import Columns
 from jointsparse.solvers.subset.exchange import FoundSet, exchange
 from jointsparse.solvers.subset.problem import SubsetProblem, problem_of_columns
 from jointsparse.solvers.subset.rules import Rules

@@ -1,0 +1,1 @@
+"""Components with zeros: sparse PCA, dictionaries, joint sparsity."""

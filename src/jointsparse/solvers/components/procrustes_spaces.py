@@ -1,0 +1,188 @@
+r"""Where the rotation of sparse PCA lives: over the features, or over the samples.
+
+With B fixed, :math:`A = \operatorname{polar}(SB)`; all that the next B needs is S A. Let
+:math:`X = U\Sigma V^\top` be thin. Then :math:`A = Va` with :math:`a =
+\operatorname{polar}(\Sigma U^\top XB)`, and :math:`SA = X^\top U\Sigma a`: of A itself nothing is
+needed, and where p > n one pass over X makes an alternation.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.linalg import double
+from jointsparse.projections import polar
+from jointsparse.solvers.products.gram import Gram, SampleGram
+
+MOST = 0.25  # share of the features that may be copied, where the others stay zero
+MARGIN, FEWEST = 4, 200  # features copied: so many times those with loadings, and at least
+
+
+class Space(Protocol):
+    """A, and the features that B can use for the time being."""
+
+    def correlation(self, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return S A and B, both for the features that can have loadings now."""
+
+    @property
+    def frame(self) -> FloatArray:
+        """A in coordinates that keep lengths; never changed in place."""
+
+    def place(self, frame: FloatArray) -> None:
+        """Set A, by these coordinates."""
+
+    def turn(
+        self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
+    ) -> tuple[float, float]:
+        """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB).
+
+        ``image`` is S B where that is known.
+        """
+
+    def pull(self) -> FloatArray:
+        """Return S A for all features."""
+
+    def directions(self) -> FloatArray:
+        """Return A for all features."""
+
+    def all_rows(self, B: FloatArray) -> FloatArray:
+        """Return B for all features."""
+
+
+class FeatureSpace:
+    """A as it is, and the scatter matrix."""
+
+    def __init__(self, gram: Gram, start: FloatArray) -> None:
+        self.gram, self.frame = gram, start.copy()
+
+    def place(self, frame: FloatArray) -> None:
+        """Set A."""
+        self.frame = frame
+
+    def correlation(self, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return S A and B."""
+        return self.gram.apply(self.frame), B
+
+    def turn(
+        self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
+    ) -> tuple[float, float]:
+        """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
+        SB = self.gram.apply(B) if image is None else image
+        if alive.all():
+            A = polar(SB)
+        else:
+            A = self.frame.copy()
+            A[:, alive] = polar(SB[:, alive])
+        self.frame = A
+        return float(np.vdot(A, SB)), float(np.vdot(B, SB))
+
+    def pull(self) -> FloatArray:
+        """Return S A."""
+        return self.gram.apply(self.frame)
+
+    def directions(self) -> FloatArray:
+        """Return A."""
+        return self.frame
+
+    def all_rows(self, B: FloatArray) -> FloatArray:
+        """Return B."""
+        return B
+
+
+class SampleSpace:
+    r"""A through X A; with fixed penalties, features that stay zero for a while are left out.
+
+    Let C = S A for one A. For another, feature i has :math:`|(SA')_{ij} - c_{ij}| \le
+    \|x_i\|\,\|Xa'_j - Xa_j\|`: as long as X A has not moved by more than some δ, only features
+    within :math:`\|x_i\|\delta` of the threshold can have loadings. The others need not be looked
+    at, and δ is as large as the number of features looked at allows.
+
+    Parameters
+    ----------
+    gram : SampleGram
+        Scatter matrix.
+    start : ndarray of shape (n_features, n_components)
+        First A.
+    thresholds : ndarray of shape (n_components,) or None
+        Loadings are zero where |S A| is not above; None: not known, all features are looked at.
+    """
+
+    def __init__(self, gram: SampleGram, start: FloatArray, thresholds: FloatArray | None) -> None:
+        self.gram, self.start, self.thresholds = gram, start, thresholds
+        self.values, self.rows = gram.rows
+        self.roots = np.sqrt(gram.weights)
+        self.sigma = np.sqrt(self.values)[:, None]
+        self.turned = np.zeros(start.shape[1], dtype=bool)
+        self.image = self.roots * gram.image(start)
+        self.frame = self.rows.T @ self.image / self.sigma  # a
+        self.kept: IntArray | None = None
+        self.part = np.empty((0, 0))  # X for the features kept
+        self.known = self.image  # X A when they were chosen
+        self.reach = -1.0  # δ
+
+    def correlation(self, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return S A and B, both for the features that can have loadings now."""
+        moved = float(np.max(np.linalg.norm(self.image - self.known, axis=0)))
+        if self.kept is not None and moved <= self.reach:
+            return self.part.T @ self.image, B
+        B = self.all_rows(B)
+        C = self.pull()
+        self.kept = None
+        if self.thresholds is None:
+            return C, B
+        lengths = np.sqrt(self.gram.diagonal)
+        # How far X A can move before a loading appears; never for features that do not vary.
+        room = np.full(lengths.size, np.inf)
+        varies = lengths > 0
+        room[varies] = np.min(self.thresholds - np.abs(C[varies]), axis=1) / lengths[varies]
+        used = B.any(axis=1) | (room < 0)
+        most = max(MARGIN * int(used.sum()), FEWEST)
+        if most >= MOST * room.size:
+            return C, B
+        room[used] = -1.0
+        self.reach = float(np.partition(room, most)[most]) * (1 - 1e-9)
+        self.kept = np.flatnonzero(room <= self.reach)
+        self.known = self.image.copy()
+        self.part = self.roots * double(self.gram.samples.take(self.kept, axis=1))
+        return C[self.kept], B[self.kept]
+
+    def place(self, frame: FloatArray) -> None:
+        """Set A = V frame."""
+        self.frame = frame
+        turned = self.rows @ (self.sigma * frame[:, self.turned])
+        self.image = self.image.copy()
+        self.image[:, self.turned] = turned
+
+    def turn(
+        self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
+    ) -> tuple[float, float]:
+        """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
+        scores = self.roots * self.gram.image(B) if self.kept is None else self.part @ B
+        frame = self.frame.copy()
+        frame[:, alive] = polar(self.sigma * (self.rows.T @ scores[:, alive]))
+        self.turned = self.turned | alive
+        self.place(frame)
+        return float(np.sum(self.image * scores)), float(np.sum(scores * scores))
+
+    def pull(self) -> FloatArray:
+        """Return S A for all features."""
+        return self.gram.back(self.roots * self.image)
+
+    def directions(self) -> FloatArray:
+        """Return A for all features: one more pass over X."""
+        A = self.start.copy()
+        inner = self.frame[:, self.turned] / self.sigma
+        A[:, self.turned] = self.gram.back(self.roots * (self.rows @ inner))
+        return A
+
+    def all_rows(self, B: FloatArray) -> FloatArray:
+        """Return B for all features."""
+        if self.kept is None:
+            return B
+        full = np.zeros_like(self.start)
+        full[self.kept] = B
+        return full

@@ -1,0 +1,1 @@
+"""SPCA-PSD: the model, its solvers, screening and certificates."""

@@ -1,0 +1,1 @@
+"""Eigenpairs of large matrices, and what goes with them."""

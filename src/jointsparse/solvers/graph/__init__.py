@@ -1,0 +1,1 @@
+"""Selectors that look at neighbours of samples."""

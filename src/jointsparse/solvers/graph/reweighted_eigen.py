@@ -1,0 +1,226 @@
+r"""Row-sparse eigenvectors by reweighting: the kernel of SPCAFS, UDFS and SOGFS.
+
+.. math:: \min_{W\in\mathbb R^{p\times m},\ W^\top W=I}\ \operatorname{tr}(W^\top A W)
+          + g\sum_j (\|w_j\|^2+\varepsilon)^{q/2},\qquad 0<q\le1
+
+(:math:`w_j` the rows). The penalty is concave in :math:`\|w_j\|^2`, so it lies below its tangents:
+minimising with the tangent at the last W, an eigenproblem of A + g diag(weights), never raises the
+objective. The first pass has equal weights, that is, the eigenvectors of A. Not convex: the limit
+is a stationary point.
+
+Only the projector WWᵀ matters, and where eigenvalues tie it is the mean over all choices
+(:mod:`jointsparse.solvers.graph.quadratic_forms`). The argument above holds for such projectors
+too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.solvers.graph.quadratic_forms import QuadraticForm, Subspace
+from jointsparse.solvers.solution import Solution, Trace
+
+SMOOTHING = 1e-10  # ε; at rounding level the weights would exceed what an eigensolver can resolve
+PLAIN = 30  # passes as published before the first extrapolation
+NEGLIGIBLE = 1e-8  # ‖w_j‖² that smoothing leaves of a row that is zero
+
+
+def solve_reweighted(
+    form: QuadraticForm,
+    count: int,
+    *,
+    penalty: float,
+    power: float = 1.0,
+    tol: float = 1e-6,
+    max_iter: int = 200,
+    twins: IntArray | None = None,
+    smoothing: float = SMOOTHING,
+) -> Solution:
+    """Minimise tr(WᵀAW) + g Σ‖w_j‖^q over W with ``count`` orthonormal columns.
+
+    Parameters
+    ----------
+    form : QuadraticForm
+        A.
+    count : int
+        Number of columns m.
+    penalty, power : float
+        g ≥ 0 and q.
+    tol : float
+        Largest change of a ‖w_j‖² (they lie between 0 and 1), and violation of the conditions of
+        optimality (:class:`Pass`), at which to stop.
+    max_iter : int
+        Limit on the number of eigenproblems.
+    twins : ndarray of shape (n_features,) or None
+        Labels of features that are equal, see :func:`reweighted_passes`.
+    smoothing : float
+        ε.
+
+    Returns
+    -------
+    Solution
+        ``loadings`` are the eigenvectors, ``state`` are the leverages ‖w_j‖², which sum to m.
+        ``objective`` is that of the loadings without smoothing, ``history`` with it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.solvers.graph.quadratic_forms import DenseForm
+    >>> from jointsparse.solvers.graph.reweighted_eigen import solve_reweighted
+    >>> form = DenseForm(np.diag([1.0, 2.0, 3.0]))
+    >>> solve_reweighted(form, 2, penalty=0.1).state.round(6).tolist()
+    [1.0, 1.0, 0.0]
+    """
+    trace = Trace(tol, max_iter, "change of a score, or violation of the conditions of optimality,")
+    passes = reweighted_passes(form, count, penalty, power, twins, smoothing)
+    at = next(passes)
+    while not trace.record(len(trace.history) + 1, at.objective, measure=at.measure):
+        if len(trace.history) == max_iter:
+            break
+        at = next(passes)
+    diagnostics = {
+        "rows": float(np.count_nonzero(at.space.leverages > NEGLIGIBLE)),
+        "optimality": at.violation,
+        "optimality_bound": tol,
+    }
+    objective = at.space.energy + penalty * row_norms_sum(at.space, power)
+    return trace.solution(at.space.vectors, objective, None, diagnostics, at.space.leverages)
+
+
+class Pass(NamedTuple):
+    """An eigenspace, its objective with smoothing, and how far it may be from stationary.
+
+    ``change`` is the largest change of a leverage. ``violation`` is the length of the gradient of
+    the smoothed objective along matrices with orthonormal columns, divided by that of the gradient
+    of its penalty, 2‖DW‖ with D the diagonal of the weights. W is an eigenspace of A + diag(w) for
+    the weights w before, so that only (D - diag(w))W is left of the former.
+    """
+
+    space: Subspace
+    objective: float
+    change: float
+    violation: float
+
+    @property
+    def measure(self) -> float:
+        """What has to fall to the tolerance."""
+        return max(self.change, self.violation)
+
+
+def reweighted_passes(
+    form: QuadraticForm,
+    count: int,
+    penalty: float,
+    power: float,
+    twins: IntArray | None = None,
+    smoothing: float = SMOOTHING,
+    plain: int = PLAIN,
+) -> Iterator[Pass]:
+    """Yield the eigenspace of every pass.
+
+    Features with the same label in ``twins`` are equal, and so are their leverages; but it is an
+    equality that rounding breaks, and that reweighting then drives apart. It is kept by force.
+
+    After ``plain`` passes, by which it is settled which features stay, every third pass starts from
+    leverages extrapolated from the two before; it is taken back should it raise the objective.
+    """
+    space = _even(form.first(count), twins)
+    unknown = 0.0 if penalty == 0 else 1.0
+    best = Pass(space, _objective(space, penalty, power, smoothing), unknown, unknown)
+    yield best
+    at, jump = space.leverages, _Extrapolation(smoothing, plain)
+    while True:
+        weights = _weights(at, penalty, power, smoothing)
+        trial = _even(form.lowest(weights, count, best.space.start), twins)
+        value = _objective(trial, penalty, power, smoothing)
+        if jump.made and value > best.objective:
+            jump.take_back()
+            at = best.space.leverages
+        else:
+            change = float(np.max(np.abs(trial.leverages - at)))
+            own = _weights(trial.leverages, penalty, power, smoothing)
+            best = Pass(trial, value, change, _violation(trial.vectors, own, weights))
+            at = jump.next(at, trial.leverages)
+        yield best
+
+
+def _weights(leverages: FloatArray, penalty: float, power: float, smoothing: float) -> FloatArray:
+    return penalty * (power / 2) * (leverages + smoothing) ** ((power - 2) / 2)
+
+
+def _violation(W: FloatArray, own: FloatArray, weights: FloatArray) -> float:
+    """Return ‖(I - WWᵀ)(D - diag(w))W‖ / ‖DW‖."""
+    size = float(np.linalg.norm(own[:, None] * W))
+    slope = (own - weights)[:, None] * W
+    slope -= W @ (W.T @ slope)
+    return float(np.linalg.norm(slope)) / size if size > 0 else 0.0
+
+
+def row_norms_sum(space: Subspace, power: float) -> float:
+    """Return Σ‖w_j‖^q of the vectors, or of the leverages where there are none."""
+    known = space.vectors.shape[1] > 0
+    squares = np.vecdot(space.vectors, space.vectors) if known else space.leverages
+    return float(np.sum(squares ** (power / 2)))
+
+
+class _Extrapolation:
+    """Where to take the next tangent: at the last leverages, or beyond them.
+
+    Three leverages in a row, as logarithms l₀, l₁, l₂, give the direction l₁ - l₀ and its change;
+    the step along them is the one of a linear iteration (squared extrapolation).
+    """
+
+    def __init__(self, smoothing: float, plain: int) -> None:
+        self.plain = plain
+        self.smoothing = smoothing
+        self.passes = 0
+        self.made = False
+        self.reach = 4.0  # longest step; longer ones are tried where such do well
+        self.earlier: list[FloatArray] = []
+
+    def take_back(self) -> None:
+        """Start anew after a step that went too far."""
+        self.made, self.earlier, self.reach = False, [], max(1.0, self.reach / 2)
+
+    def next(self, before: FloatArray, after: FloatArray) -> FloatArray:
+        """Return the point after a pass from ``before`` to ``after``."""
+        self.passes += 1
+        self.made = False
+        self.earlier.append(np.log(before + self.smoothing))
+        if self.passes < self.plain or len(self.earlier) < 2:
+            self.earlier = self.earlier[-1:]
+            return after
+        start, middle = self.earlier
+        first, second = middle - start, np.log(after + self.smoothing) - middle
+        self.earlier = []
+        bend = second - first
+        size = float(np.linalg.norm(bend))
+        step = float(np.linalg.norm(first)) / size if size > 0 else 1.0
+        if step <= 1:
+            return after
+        if step >= self.reach:
+            step, self.reach = self.reach, 2 * self.reach
+        self.made = True
+        logarithm = start + 2 * step * first + step**2 * bend
+        return np.clip(np.exp(np.minimum(logarithm, 0.0)) - self.smoothing, 0.0, 1.0)
+
+
+def _even(space: Subspace, twins: IntArray | None) -> Subspace:
+    """Return the space with the leverages of equal features averaged."""
+    if twins is None:
+        return space
+    sums = np.bincount(twins, weights=space.leverages)
+    return space._replace(leverages=sums[twins] / np.bincount(twins)[twins])
+
+
+def _objective(space: Subspace, penalty: float, power: float, smoothing: float) -> float:
+    return space.energy + penalty * float(np.sum((space.leverages + smoothing) ** (power / 2)))
+
+
+def scores_of(leverages: FloatArray) -> FloatArray:
+    """Return the leverages as scores: 0 where nothing but smoothing is left."""
+    return np.where(leverages > NEGLIGIBLE, leverages, 0.0)

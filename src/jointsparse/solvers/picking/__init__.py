@@ -1,0 +1,1 @@
+"""Which features: greedy picking, what is noise, what a set predicts."""

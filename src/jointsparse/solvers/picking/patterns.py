@@ -1,0 +1,343 @@
+r"""What is known of a table before any model: its spectrum, how loud features and samples are.
+
+Samples are seen as :math:`Y = P\,\mathrm{diag}(\sqrt w)\,X\,\mathrm{diag}(f)`: X centred, features
+multiplied by factors f (1, or what makes them equally long), samples weighted by w (1, or one over
+their noise levels), P the projection that takes the mean out again. With
+:math:`Y = U\,\mathrm{diag}(\sqrt s)\,V^\top` everything asked for here is
+
+.. math:: s,\qquad (y_j^\top u_i)^2 = s_iv_{ij}^2,\qquad
+          \sum_j y_{ij}^2 - \sum_{k\le r} s_ku_{ik}^2 .
+
+The smaller of YYᵀ and YᵀY is decomposed, where the samples are: in memory (sparse ones stay
+sparse), on a device, in a file or on a cluster. Of matrices too large for that only the leading
+eigenpairs are found, by products, and the other eigenvalues are put at their mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import is_device_array, like, to_host
+from jointsparse.linalg import RANK, Spectrum, array_namespace, eigh
+from jointsparse.moments import Moments
+from jointsparse.solvers.products.sparse_columns import LARGEST_GRAM, leading_pairs
+from jointsparse.solvers.wide.data import DenseWide, ScalableData, SparseWide
+
+FIRST_PAIRS, MOST_PAIRS = 32, 512  # leading eigenpairs of a matrix too large to decompose
+NOTHING = 1e-10  # of a squared length: what is left of it is rounding
+EQUAL = 1e-9  # relative difference of lengths below which features are equally long already
+
+
+@dataclass
+class Patterns:
+    """The spectrum of a table, and what its leading directions leave of features and samples.
+
+    Attributes
+    ----------
+    n_samples : int
+        Number of samples.
+    n_features : int
+        Number of features that are not constant.
+    n_directions : int
+        In how many directions samples can vary: one less than their number, or their rank.
+    squares : ndarray of shape (all features,)
+        Squared lengths of the features, 0 for constant ones.
+    values : ndarray
+        Eigenvalues above rounding, largest first; all, or the leading ones.
+    others : tuple of (int, float)
+        Number and mean of the eigenvalues that are not known one by one.
+    row_variance : float
+        Variance that the squared length of a sample would have, relative to its mean squared, if
+        samples of equal noise level were made of independent entries; nan without samples.
+    leverages : ndarray of shape (all features,)
+        Σ_i x_ij⁴ / (Σ_i x_ij²)², from 1/n where all samples hold as much of a feature to 1 where
+        one holds all of it; 0 for constant features, and for all without samples.
+    """
+
+    n_samples: int
+    n_features: int
+    n_directions: int
+    squares: FloatArray
+    values: FloatArray
+    others: tuple[int, float]
+    row_variance: float
+    leverages: FloatArray
+    _view: _View
+    _axes: Array
+    _images: list[FloatArray] = field(default_factory=list)
+    _row_images: tuple[int, FloatArray | float] = (0, 0.0)  # of how many directions, and their sum
+
+    def images(self, count: int) -> FloatArray:
+        """Return (y_jᵀu_i)² for every feature j and the first ``count`` directions i."""
+        parts = self._parts(count)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _parts(self, count: int) -> list[FloatArray]:
+        """Return the same in parts, as they were asked for: those known before are kept."""
+        known = sum(part.shape[1] for part in self._images)
+        if known < count or not self._images:
+            axes, values = self._axes[:, known:count], self.values[known:count]
+            self._images.append(self._view.images(axes, values))
+        parts, left = [], count
+        for part in self._images:
+            parts.append(part[:, :left])
+            left -= parts[-1].shape[1]
+        return parts
+
+    def residual_squares(self, count: int) -> FloatArray:
+        """Return what the first ``count`` directions leave of each feature's squared length."""
+        left = self.squares - sum(part.sum(axis=1) for part in self._parts(count))
+        return np.where(left > NOTHING * self.squares, left, 0.0)
+
+    def residual_rows(self, count: int) -> FloatArray | None:
+        """Return what they leave of each sample's squared length; None without samples."""
+        rows = self._view.rows
+        if rows is None:
+            return None
+        known, images = self._row_images
+        if count < known:
+            known, images = 0, 0.0
+        part = slice(known, count)
+        images = images + self._view.row_images(self._axes[:, part], self.values[part])
+        self._row_images = (count, images)
+        left = rows - images
+        return np.where(left > NOTHING * float(rows.mean()), left, 0.0)
+
+
+class _View:
+    """Y through whichever is smaller, YYᵀ or YᵀY, where the samples are."""
+
+    def __init__(
+        self,
+        moments: Moments,
+        wide: ScalableData | None,
+        factors: FloatArray,
+        weights: FloatArray | None,
+    ) -> None:
+        self.wide = wide
+        home = moments.native.scatter if wide is None else wide.empty
+        self.factors = like(factors, home)
+        self.root = None if weights is None else like(np.sqrt(weights), home)
+        n, p = moments.n_samples, moments.n_features
+        remote = hasattr(moments.data, "transposed_times")
+        self.by_rows = wide is not None and (p > n or remote)
+        self.moments_scatter = None if self.by_rows else moments.native
+        self.rows: FloatArray | None = None
+        self.fourth = np.zeros(p)  # Σ_i (f_jx_ij)⁴ for every feature
+        if wide is not None:
+            rows, fourth = wide.scaled_powers(self.factors)
+            self.fourth = to_host(fourth)
+            self.rows = to_host(rows) if self.root is None else self._weighted_rows(rows)
+
+    def row_variance(self, squares: FloatArray) -> float:
+        """Return the relative variance of Σ_j y_ij² for independent entries of equal level."""
+        total = float(squares.sum())
+        if self.wide is None or not total > 0:
+            return np.nan
+        n = self.wide.shape[0]
+        return float(n * self.fourth.sum() - squares @ squares) / total**2
+
+    def leverages(self, plain: FloatArray) -> FloatArray:
+        """Return Σ_i x_ij⁴ / (Σ_i x_ij²)² of samples that are not weighted, given Σ_i x_ij²."""
+        below = (to_host(self.factors) ** 2 * plain) ** 2
+        return np.divide(self.fourth, below, out=np.zeros_like(below), where=below > 0)
+
+    def _weighted_rows(self, rows: Array) -> FloatArray:
+        """Return the squared lengths of the rows of Y, given those of XF."""
+        assert self.wide is not None
+        assert self.root is not None
+        xp = array_namespace(self.root)
+        mean = self._image_of_rows(self.root[:, None] ** 2)[:, 0] / xp.sum(self.root**2)
+        cross = self.wide.times((self.factors * mean)[:, None])[:, 0]
+        around = rows - 2 * cross + float(mean @ mean)
+        return np.maximum(to_host(self.root**2 * around), 0.0)
+
+    def _image_of_rows(self, vectors: Array) -> Array:
+        """Return (XF)ᵀ vectors."""
+        assert self.wide is not None
+        return self.wide.transposed_times(vectors) * self.factors[:, None]
+
+    def times(self, loadings: Array) -> Array:
+        """Return Y loadings."""
+        assert self.wide is not None
+        image = self.wide.times(loadings * self.factors[:, None])
+        return image if self.root is None else self._projected(self.root[:, None] * image)
+
+    def transposed_times(self, vectors: Array) -> Array:
+        """Return Yᵀ vectors."""
+        if self.root is not None:
+            vectors = self.root[:, None] * self._projected(vectors)
+        return self._image_of_rows(vectors)
+
+    def _projected(self, vectors: Array) -> Array:
+        """Take the weighted mean out: P vectors."""
+        assert self.root is not None
+        xp = array_namespace(self.root)
+        unit = self.root / xp.sqrt(xp.sum(self.root**2))
+        return vectors - unit[:, None] * (unit @ vectors)
+
+    def matrix(self) -> Array:
+        """Return YYᵀ or YᵀY."""
+        if not self.by_rows:
+            return self._scatter()
+        assert self.wide is not None
+        gram = self.wide.scaled_gram(self.factors)
+        if self.root is None:
+            return gram
+        gram = self._projected(self.root[:, None] * gram * self.root)
+        return self._projected(gram.T)
+
+    def _scatter(self) -> Array:
+        scale = self.factors[:, None] * self.factors
+        if self.root is None:
+            assert self.moments_scatter is not None
+            return self.moments_scatter.scatter * scale
+        assert isinstance(self.wide, DenseWide | SparseWide)
+        xp = array_namespace(self.root)
+        weights = self.root**2
+        total = xp.sum(weights)
+        mean = self.wide.transposed_times(weights[:, None])[:, 0] / total
+        return (self.wide.weighted_scatter(weights) - total * mean[:, None] * mean) * scale
+
+    def product(self, vectors: FloatArray) -> FloatArray:
+        """Return the matrix times vectors, without forming it."""
+        thin = vectors.reshape(len(vectors), -1)
+        if self.by_rows:
+            image = self.times(self.transposed_times(thin))
+        elif self.wide is not None:
+            image = self.transposed_times(self.times(thin))
+        else:
+            assert self.moments_scatter is not None
+            image = self.moments_scatter.scatter @ (self.factors[:, None] * thin)
+            image = self.factors[:, None] * image
+        return np.asarray(image.reshape(vectors.shape))
+
+    def images(self, axes: Array, values: FloatArray) -> FloatArray:
+        """Return (y_jᵀu_i)² for eigenvectors of the matrix."""
+        if not values.size:
+            return np.zeros((self.factors.shape[0], 0))
+        if self.by_rows:
+            return to_host(self.transposed_times(axes) ** 2)
+        return to_host(axes**2) * values
+
+    def row_images(self, axes: Array, values: FloatArray) -> FloatArray:
+        """Return Σ_i s_iu_ki² for every sample k."""
+        if not values.size:
+            return np.zeros(1)
+        if self.by_rows:
+            return to_host(axes**2) @ values
+        return to_host(self.times(axes) ** 2).sum(axis=1)
+
+
+def patterns_of(
+    moments: Moments,
+    *,
+    standardised: bool,
+    levels: FloatArray | None = None,
+    pairs: int = FIRST_PAIRS,
+) -> Patterns:
+    """Return the spectrum of a table.
+
+    Parameters
+    ----------
+    moments : Moments
+        The table.
+    standardised : bool
+        Whether features are first made equally long: squares that add up to n.
+    levels : ndarray of shape (n_samples,) or None
+        Noise levels of the samples, which are divided by their square roots; None takes samples
+        as they are.
+    pairs : int
+        How many eigenpairs to find where the matrix is too large for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse import Moments
+    >>> from jointsparse.solvers.picking.patterns import patterns_of
+    >>> X = np.random.default_rng(0).standard_normal((50, 3)) * [1, 10, 100]
+    >>> patterns = patterns_of(Moments.from_data(X), standardised=True)
+    >>> float(patterns.values.sum().round(6)), patterns.n_directions
+    (150.0, 49)
+    """
+    wide = _samples(moments)
+    weights = None if levels is None or wide is None else 1 / levels
+    squares = _squares(moments, wide, weights)
+    live = squares > 0
+    factors = live.astype(np.float64)
+    if standardised:
+        factors[live] = np.sqrt(moments.n_samples / squares[live])
+        squares = moments.n_samples * live.astype(np.float64)
+    view = _View(moments, wide, factors, weights)
+    values, axes, complete = _eigenpairs(moments, view, float(squares.sum()), pairs)
+    n, p = moments.n_samples, int(live.sum())
+    n_directions = max(n - 1, 1)
+    if complete and p >= n and 2 * values.size >= n_directions - 1:
+        # Directions that were taken out of all samples (groups that were centred one by one), and
+        # samples that are there twice, do not vary. A table of very low rank is structure instead.
+        n_directions = min(n_directions, max(values.size, 1))
+    count = 0 if complete else max(min(n_directions, p) - values.size, 0)
+    left = max(float(squares.sum()) - float(values.sum()), 0.0)
+    others = (count, left / count) if count else (0, 0.0)
+    spread = view.row_variance(squares)
+    leverages = view.leverages(moments.variances)
+    return Patterns(n, p, n_directions, squares, values, others, spread, leverages, view, axes)
+
+
+def _samples(moments: Moments) -> ScalableData | None:
+    """Return the centred samples where they are; None where only their sums are known."""
+    if not moments.has_samples:
+        return None
+    if hasattr(moments.data, "transposed_times"):
+        remote: ScalableData = moments.data
+        return remote
+    if sp.issparse(moments.data):
+        return SparseWide(moments.data, moments.mean)
+    return DenseWide(moments.native.data, moments.native.mean)
+
+
+def _squares(moments: Moments, wide: ScalableData | None, weights: FloatArray | None) -> FloatArray:
+    """Return the squared lengths of the features of weighted samples, around their mean."""
+    plain = moments.variances
+    if wide is None or weights is None:
+        return plain
+    here = like(weights, wide.empty)
+    around = to_host(wide.weighted_squares(here))
+    mean = to_host(wide.transposed_times(here[:, None]))[:, 0] / weights.sum()
+    squares = around - weights.sum() * mean**2
+    # A feature that varies in samples of no weight alone is constant in the others.
+    return np.where((plain > 0) & (squares > RANK * around), squares, 0.0)
+
+
+def _eigenpairs(
+    moments: Moments, view: _View, total: float, pairs: int
+) -> tuple[FloatArray, Array, bool]:
+    """Return eigenvalues above rounding, largest first, eigenvectors, and whether it is all."""
+    size = moments.n_samples if view.by_rows else moments.n_features
+    if not total > 0:
+        return np.zeros(0), np.zeros((size, 0)), True
+    if size > LARGEST_GRAM and not is_device_array(view.factors):
+        values, axes = leading_pairs(size, view.product, pairs)
+        return values, axes, False
+    scale = None if view.by_rows or view.root is not None else _common(to_host(view.factors))
+    if scale is not None:  # the spectrum that solvers ask for, too
+        spectrum: Spectrum = moments.native.spectrum
+        ascending, vectors = spectrum.values * (spectrum.trace * scale**2), spectrum.vectors
+    else:
+        matrix = view.matrix() / total
+        ascending, vectors = eigh((matrix + matrix.T) / 2)
+        ascending = ascending * total
+    found = to_host(ascending)
+    first = found.size - int(np.count_nonzero(found > RANK * found[-1]))
+    xp = array_namespace(vectors)
+    return found[first:][::-1].copy(), xp.flip(vectors[:, first:], axis=1), True
+
+
+def _common(factors: FloatArray) -> float | None:
+    """Return the one factor of all features that are not constant; None where they differ."""
+    live = factors[factors > 0]
+    return float(live[0]) if np.ptp(live) <= EQUAL * live[0] else None

@@ -1,0 +1,1 @@
+"""Products with samples and with their scatter matrix, wherever they are."""

@@ -1,0 +1,1 @@
+"""Regressions with sparse coefficients, single or in groups."""

@@ -1,0 +1,243 @@
+r"""CSPCA and AW-SPCA without the cone, in the range of the data: no p × p matrix for p > n.
+
+.. math:: \min_{\Omega,\,v}\ \sum_i \|x_i - \Omega x_i - v\|_2 + \lambda\|\Omega\|_{2,1}
+          + \eta\,\|\Omega\|_*
+
+Let B (p × r) be an orthonormal basis of range(Xᵀ). Projecting the columns of Ω and v onto it
+shortens residuals, columns and singular values, so Ω = B Ω̂ with an r × p unknown Ω̂ is no
+restriction. All norms are those of Ω̂. In the notation of
+:mod:`~jointsparse.solvers.convex.loop` the blocks are the residuals E (n × r), Ω̂ for the nuclear
+norm where η > 0, and Ω̂ for the columns. With S = B diag(s) Bᵀ and G the sum of what the blocks
+of Ω̂ ask for, the common variable is
+
+.. math:: \hat\Omega = \frac{G}{k} + \Big(K - \frac{GB}{k}\Big)B^\top,\qquad
+          K = \big(\rho_E (X-E)^\top XB + \rho\,GB\big)\operatorname{diag}(\rho_E s + k\rho)^{-1},
+
+k being the number of these blocks: it is the solution off range(X), corrected on it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, unit_columns
+from jointsparse.penalties import L21
+from jointsparse.projections import shrink_singular_values
+from jointsparse.solvers.convex.acceleration import Arrays
+from jointsparse.solvers.convex.certificate import dual_value_samples_free, relative_gap
+from jointsparse.solvers.convex.loop import Copies, run_splitting
+from jointsparse.solvers.convex.model import Reconstruction, capped_penalty, first_share
+from jointsparse.solvers.samples.geometric_median import geometric_median, row_norms, typical_length
+from jointsparse.solvers.solution import Solution, Trace
+
+NEGLIGIBLE = 1e-14  # of the largest singular value: what rounding leaves of nothing
+
+
+@dataclass(frozen=True)
+class FreeModel:
+    """The problem in the range of the data, scaled so that Σ‖x_i‖ = 1.
+
+    Attributes
+    ----------
+    data : array of shape (n_samples, rank)
+        XB.
+    values, basis : arrays of shape (rank,) and (n_features, rank)
+        s and B.
+    lam, eta : float
+        Penalties in the units of the scaled data.
+    free_mean : bool
+        Whether v is free (AW-SPCA).
+    """
+
+    data: Array
+    values: Array
+    basis: Array
+    lam: float
+    eta: float
+    free_mean: bool
+
+    def residuals(self, matrix: Array) -> tuple[Array, Array]:
+        """Return residuals and the best v for Ω̂, in the coordinates of B."""
+        xp = array_namespace(matrix)
+        left = self.data - self.data @ (matrix @ self.basis).T
+        if not self.free_mean:
+            return left, xp.zeros_like(left[0, :])
+        offset = geometric_median(left, max_iter=50)
+        return left - offset, offset
+
+    def objective(self, matrix: Array) -> float:
+        """Return the objective at Ω̂."""
+        xp = array_namespace(matrix)
+        residuals, _ = self.residuals(matrix)
+        value = float(xp.sum(row_norms(residuals))) + L21(self.lam).value(matrix)
+        if self.eta == 0:
+            return value
+        return value + self.eta * float(xp.sum(xp.linalg.svdvals(matrix)))
+
+
+@dataclass(frozen=True)
+class FreeCandidate:
+    """A feasible Ω̂."""
+
+    objective: float
+    matrix: Array
+
+
+class FreeBlocks:
+    """Block 0: residuals. Then the nuclear norm, where there is one. Last: the columns."""
+
+    def __init__(self, model: FreeModel) -> None:
+        self.model = model
+        self.spectral = model.eta > 0
+        self.groups: tuple[tuple[int, ...], ...] = ((0,), (1, 2)) if self.spectral else ((0,), (1,))
+
+    def start(self) -> tuple[Arrays, tuple[float, ...]]:
+        """Start at the optimum of the squared loss with one weight for each sample."""
+        m = self.model
+        xp = array_namespace(m.data)
+        centred = m.data - geometric_median(m.data) if m.free_mean else m.data
+        norms = row_norms(centred)
+        steps = (1 / typical_length(norms), m.eta + m.lam)
+        weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
+        values, rows = xp.linalg.eigh((centred * weights[:, None]).T @ centred)
+        guess = first_share(values, m.eta, m.lam)
+        matrix = ((rows * guess) @ rows.T) @ m.basis.T
+        residuals, _ = m.residuals(matrix)
+        sizes = row_norms(residuals)
+        forces = residuals / xp.where(sizes > 0, sizes, 1.0)[:, None]
+        pull = m.lam * unit_columns(matrix)
+        targets: Arrays = (residuals + forces / steps[0],)
+        if self.spectral:
+            rest = (forces.T @ m.data) @ m.basis.T - pull
+            targets += (matrix + rest / steps[1],)
+        return (*targets, matrix + pull / steps[1]), steps
+
+    def split(
+        self, targets: Arrays, steps: tuple[float, ...], rescale: tuple[float, ...]
+    ) -> Copies:
+        """Proximal step of every block, then Ω̂ and v from all of them in closed form."""
+        m, (rho_e, rho) = self.model, steps
+        values: Arrays = (L21(1.0).prox(targets[0].T, 1 / rho_e).T,)
+        if self.spectral:
+            values += (shrink_singular_values(targets[1].T, m.eta / rho).T,)
+        values += (L21(m.lam).prox(targets[-1], 1 / rho),)
+        factors = (rescale[0],) + (rescale[1],) * (len(targets) - 1)
+        duals = tuple((t - z) / f for t, z, f in zip(targets, values, factors, strict=True))
+        rho_e, rho = rho_e * rescale[0], rho * rescale[1]
+
+        xp = array_namespace(m.data)
+        wanted = m.data - (values[0] - duals[0])
+        offset = xp.mean(wanted, axis=0) if m.free_mean else 0.0
+        asked = values[-1] - duals[-1]
+        if self.spectral:
+            asked = asked + values[1] - duals[1]
+        blocks = len(targets) - 1
+        inside = asked @ m.basis
+        seen = rho_e * ((wanted - offset).T @ m.data) + rho * inside
+        seen = seen / (rho_e * m.values + blocks * rho)
+        matrix = asked / blocks + (seen - inside / blocks) @ m.basis.T
+        residuals = m.data - m.data @ seen.T - offset
+        agreed = (residuals, *(matrix,) * blocks)
+        return Copies(agreed, values, duals, (rho_e, rho))
+
+    def candidate(self, copies: Copies) -> FreeCandidate:
+        """Take the columns' copy: its zeros are exact."""
+        matrix = copies.values[-1]
+        return FreeCandidate(self.model.objective(matrix), matrix)
+
+    def lower_bound(self, copies: Copies, *, thorough: bool) -> float:
+        """Certify with the multipliers of all blocks; there is only one way."""
+        if thorough:
+            return -math.inf
+        m, (rho_e, rho) = self.model, copies.steps
+        xp = array_namespace(m.data)
+        forces = rho_e * copies.duals[0]
+        if m.free_mean:
+            forces = forces - xp.mean(forces, axis=0)
+        forces = forces / max(1.0, float(xp.max(row_norms(forces))))
+        moment = (forces.T @ m.data) @ m.basis.T
+        spectral = rho * copies.duals[1] if self.spectral else None
+        value = float(xp.sum(forces * m.data))
+        return dual_value_samples_free(
+            value, moment, rho * copies.duals[-1], spectral, m.lam, m.eta
+        )
+
+
+def solve_samples_free(
+    data: Array,
+    lam: float,
+    eta: float,
+    *,
+    free_mean: bool = False,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+) -> Solution:
+    """Solve CSPCA or AW-SPCA without the cone to a certified relative gap.
+
+    Parameters
+    ----------
+    data : array of shape (n_samples, n_features)
+        X, centred, in double precision.
+    lam, eta : float
+        Penalties in the units of the data; lam positive, eta at least 0.
+    free_mean : bool
+        Whether v is free.
+    tol : float
+        Relative duality gap to reach.
+    max_iter : int
+        Iteration limit.
+
+    Returns
+    -------
+    Solution
+        ``loadings`` is L with Ω = BLᵀ and exactly zero rows for the features left out; ``state`` is
+        a :class:`~jointsparse.solvers.convex.model.Reconstruction` with B and v.
+    """
+    xp = array_namespace(data)
+    scale = float(xp.sum(row_norms(data)))
+    model = free_model(data, lam, eta, scale, free_mean=free_mean)
+    nothing = xp.zeros_like(model.basis.T)
+    empty = FreeCandidate(model.objective(nothing), nothing)
+    trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
+    result = run_splitting(FreeBlocks(model), empty, trace, scale=scale)
+    matrix = result.best.matrix
+    gap = relative_gap(result.best.objective, result.lower_bound)
+    _, offset = model.residuals(matrix)
+    state = Reconstruction(model.basis, (model.basis @ offset) * scale)
+    rank = int(xp.linalg.matrix_rank(matrix, rtol=1e-10)) if bool(xp.any(matrix != 0)) else 0
+    diagnostics = {"rank": float(rank), **step_sizes(result.copies)}
+    return trace.solution(matrix.T, result.best.objective * scale, gap, diagnostics, state)
+
+
+def step_sizes(copies: Copies) -> dict[str, float]:
+    """Return the step sizes of the blocks, which the residuals lead."""
+    return {
+        "step size of residuals": float(copies.steps[0]),
+        "step size of the matrix": float(copies.steps[1]),
+    }
+
+
+def free_model(data: Array, lam: float, eta: float, scale: float, *, free_mean: bool) -> FreeModel:
+    """Build the model from centred data."""
+    rows, values, basis = range_of(data / scale)
+    lam, eta = capped_penalty(lam, scale), capped_penalty(eta, scale)
+    return FreeModel(rows, values, basis, lam, eta, free_mean)
+
+
+def range_of(data: Array) -> tuple[Array, Array, Array]:
+    """Return XB, s and B with XᵀX = B diag(s) Bᵀ and an orthonormal basis B of range(Xᵀ).
+
+    All that is proved assumes that B is orthonormal. Through the Gram matrix of the samples, whose
+    small eigenvalues are rounding, it is not (30 × 43, columns of 1e-6 to 1e6: off by 1e-6, and by
+    4e-3 for float32); by orthogonal factors it is, to rounding, whatever the condition of X.
+    """
+    xp = array_namespace(data)
+    wide = data.shape[1] > data.shape[0]
+    outer, inner = xp.linalg.qr(data.T if wide else data)
+    left, lengths, right = xp.linalg.svd(inner, full_matrices=False)
+    there = lengths > NEGLIGIBLE * lengths[0]
+    lengths = lengths[there]
+    basis = outer @ left[:, there] if wide else right.T[:, there]
+    return data @ basis, lengths**2, basis
