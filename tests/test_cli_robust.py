@@ -83,7 +83,7 @@ def test_without_it_far_samples_are_said_to_need_it(tmp_path):
     path = tmp_path / "table.csv"
     pd.DataFrame(values, columns=NAMES[:20]).to_csv(path, index=False)
     assert "try --robust samples" in run("select", path, "--features", 3).stdout
-    assert "--robust" not in run("select", path, "--features", 3, "--robust", "samples").stdout
+    assert "try --robust" not in run("select", path, "--features", 3, "--robust", "samples").stdout
 
 
 def test_written_columns_hold_the_original_values_and_scores_on_request(shifted, tmp_path):
