@@ -186,7 +186,7 @@ def udfs():
 
 def wide():
     """More features than samples: the n × n form against the p × p one, on yale."""
-    from jointsparse.solvers import quadratic_forms
+    from jointsparse.solvers.graph import quadratic_forms
 
     X = load("yale")
     for model in (UDFS(n_clusters=15), SPCAFS(n_components=14), SPCAFS(n_components=14, p=1.0)):

@@ -17,6 +17,7 @@ from test_cli import assert_refused, invoke
 
 from jointsparse import SPCA, SPCAPSD, GreedySelector, Moments, load_model, open_source, save_model
 from jointsparse.cli import compare, errors, path, reporting, reproduce, start, streaming
+from jointsparse.cli.compare_progress import CompareProgress
 from jointsparse.cli.console import _console, _plain, shorten_middle
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Scale
@@ -168,12 +169,14 @@ def test_warnings_of_methods_are_printed(table, monkeypatch):
 
 def test_progress_of_a_comparison_on_a_terminal():
     console = terminal()
-    with compare._progress(console, quiet=False) as on_progress:
-        on_progress("greedy", 0, 2)
-        on_progress("spca", 1, 2)
+    with CompareProgress(console, quiet=False) as progress:
+        progress.method("greedy", 0, 2)
+        progress.method("spca", 1, 2)
     assert "spca" in console.file.getvalue()
-    with compare._progress(console, quiet=True) as nothing:
-        assert nothing is None
+    silent = terminal()
+    with CompareProgress(silent, quiet=True) as progress:
+        progress.method("greedy", 0, 2)
+    assert silent.file.getvalue() == ""
 
 
 # path
@@ -259,7 +262,7 @@ def test_filling_in_blocks_where_nothing_or_everything_is_missing(tmp_path):
 
     def taken_in():
         how = streaming.Preparation(scale=Scale.NONE, impute=Impute.MEAN)
-        return streaming._taken_in(open_source(target), Reading.MOMENTS, how)
+        return streaming._taken_in(open_source(target), Reading.MOMENTS, how, {})
 
     table, found = taken_in()
     assert table.filling is None

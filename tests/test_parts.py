@@ -258,7 +258,7 @@ def test_what_cannot_be_done_is_said():
         solve(X, penalties=())
     with pytest.raises(ValueError, match="solver='fast' is not one of"):
         solve(X, penalties=(L1(1.0),), solver="fast")
-    with pytest.raises(ValueError, match="neither one of"):
+    with pytest.raises(ValueError, match="solver=3 is not one of"):
         SPCAPSD(solver=3).fit(X)
     with pytest.raises(ValueError, match="need the samples"):
         SampleNormLoss().on(Moments.from_scatter(X.T @ X, 40))

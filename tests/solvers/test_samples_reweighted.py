@@ -371,7 +371,7 @@ def test_the_empty_model_and_one_step_as_written(make, free_mean):
 
 
 def test_single_precision_is_not_asked_for_more_than_it_has(monkeypatch):
-    from jointsparse.solvers import samples_wide
+    from jointsparse.solvers.samples import wide as samples_wide
 
     X, asked = sample(4, 8, 15), []
     solve = samples_wide.solve_wide

@@ -142,9 +142,7 @@ class ConvexSelector(Selector):
         named = isinstance(self.solver, str)
         if self.solver not in self._solvers if named else not hasattr(self.solver, "solve"):
             known = ", ".join(map(repr, self._solvers))
-            raise ValueError(
-                f"solver={self.solver!r} is neither one of {known} nor a solver with solve()"
-            )
+            raise ValueError(f"solver={self.solver!r} is not one of {known}")
         if self.constants not in CONSTANTS:
             raise ValueError(f"constants={self.constants!r} is neither 'authors' nor 'paper'")
         if self.alpha == "count" and self.solver == "published":
