@@ -16,6 +16,7 @@ from jointsparse import (
     LaplacianScore,
     Moments,
     SelectFeatures,
+    SubsetSelector,
     feature_significance,
     trials,
 )
@@ -278,3 +279,33 @@ def test_sizes_beyond_what_covers_the_predictable_are_not_judged():
     assert curve.coverage[-1] >= trials.COVERED
     assert (curve.coverage[:-1] < trials.COVERED).all()
     assert curve.sizes[-1] < max(order.size for order in trials_of.orders)
+
+
+@pytest.mark.parametrize("make", [SPCAPSD, GreedySelector, SubsetSelector])
+def test_few_picks_at_a_time_make_the_same_choice(make, monkeypatch):
+    import jointsparse.methods.choosing as module
+
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((120, 6)) @ rng.standard_normal((6, 40))
+    X += 0.8 * rng.standard_normal(X.shape)
+    whole = make().fit(X)
+    for first in (1, 2, 7):
+        monkeypatch.setattr(module, "FIRST_PICKS", first)
+        monkeypatch.setattr(module, "PICKS_PER_PATTERN", 0)
+        parts = make().fit(X)
+        np.testing.assert_array_equal(parts.support_, whole.support_)
+        assert parts.selection_report_.worth.r2 == whole.selection_report_.worth.r2
+
+
+def test_the_report_of_a_long_table_judges_the_trials_of_the_fit(monkeypatch):
+    import jointsparse.methods.worth as module
+
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((3 * trials.MOST_ROWS, 1)) + rng.standard_normal(
+        (3 * trials.MOST_ROWS, 6)
+    )
+    selector = GreedySelector().fit(X)
+    asked = []
+    monkeypatch.setattr(module.SelectionWorth, "_cut", lambda *_: asked.append(1))
+    assert selector.selection_report_.worth.n_rows == trials.MOST_ROWS
+    assert not asked

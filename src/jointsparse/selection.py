@@ -48,6 +48,10 @@ IN_ORDER = ("norm", "variance")  # rules that do not ask what the kept features 
 EXCHANGE_MATRICES = 6  # of n_rows × n_features held at once by exchanges: measured 5.0
 NOISE_WEIGHT = 3.0  # of the noise in a feature's length; 1 … 3 did alike on 16 tables, 0 worse
 NEAR = 0.01  # gains that differ by less are equal: on 13 tables that cost nothing, nor did 0.03
+# Picks in a part of the samples before they are judged, and as many for each independent pattern;
+# where these do not cover what can be predicted, more are picked. All the same for the answer.
+FIRST_PICKS, PICKS_PER_PATTERN = 200, 5
+MORE_PICKS = 4  # times as many
 TRIAL_SHARE = 0.995  # of the target, at which picking in a part of the samples stops
 SMALL_EIGENVALUE = (
     1e-6  # of the largest: directions below are noise, and whitening would blow it up

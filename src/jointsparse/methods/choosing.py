@@ -19,8 +19,11 @@ from jointsparse.noise import noise_of
 from jointsparse.notices import warn_caller
 from jointsparse.selection import (
     BY_GAIN,
+    FIRST_PICKS,
     IN_ORDER,
+    MORE_PICKS,
     NOISE_WEIGHT,
+    PICKS_PER_PATTERN,
     TRIAL_SHARE,
     Choice,
     Rule,
@@ -36,7 +39,7 @@ from jointsparse.solvers.picking.patterns import EQUAL
 from jointsparse.solvers.picking.row_targets import Target
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.rules import Rules
-from jointsparse.trials import Cut, Picked, Trials, choose_count
+from jointsparse.trials import COVERED, Cut, Picked, Trials, choose_count
 
 AUTO_R2 = 0.9  # share of this table's variance that "auto" wants where no sample can be held out
 KEEP_SOME = "Give n_features_to_select a number to keep some all the same"
@@ -139,8 +142,7 @@ class ChoosesFeatures(SelectionWorth):
         self.__dict__.pop("selection_curve_", None)
         self.__dict__.pop("_swapped_size", None)
         self.feature_scores_ = model.scores
-        cut = self._cut(moments, y) if wanted.auto and self.n_significant_ else None
-        exact = self._how_many(wanted, moments, cut)
+        cut, exact = self._how_many(wanted, moments, y)
         needed = not exact.support and exact.count != 0
         rule = self._rule(model, moments) if needed else Rule(self.rule)
         only = self.significant_ if wanted.auto else None
@@ -178,16 +180,28 @@ class ChoosesFeatures(SelectionWorth):
             rules = replace(rules, allowed=rules.allowed & (only | inside))
         return choose_allowed(moments, scores, wanted, rule, rules)
 
-    def _how_many(self, wanted: Wanted, moments: Moments, cut: Cut | None) -> Wanted:
-        """Return the count that "auto" stands for, or what was asked for."""
+    def _how_many(self, wanted: Wanted, moments: Moments, y: Any) -> tuple[Cut | None, Wanted]:
+        """Return the count that "auto" stands for, with its trials, or what was asked for."""
         if not wanted.auto:
-            return wanted
+            return None, wanted
         least = len(self._rules(moments).include)  # what must be in is kept in any case
         if self.n_significant_ == 0:
-            return Wanted(count=least)
-        if cut is None or not cut.picked:
-            return Wanted(r2=AUTO_R2)  # nothing to hold out: the same in this table
-        return Wanted(count=max(choose_count(Trials(moments, cut).curve()), least))
+            return None, Wanted(count=least)
+        most = max(FIRST_PICKS, PICKS_PER_PATTERN * self.n_significant_)
+        while True:
+            # A selection that is repeated with fewer picks begins like one with more.
+            self._most_picks = most if self.constraints is None else moments.n_features
+            try:
+                cut = self._cut(moments, y)
+            finally:
+                del self._most_picks
+            if not cut.picked:
+                return cut, Wanted(r2=AUTO_R2)  # nothing to hold out: the same in this table
+            curve = Trials(moments, cut).curve()
+            longest = max(picked.order.size for picked in cut.picked)
+            if longest < most or (curve.coverage[-1:] >= COVERED).any():
+                return cut, Wanted(count=max(choose_count(curve), least))
+            most *= MORE_PICKS
 
     def _pick_on(self, moments: Moments, rows: IntArray | None, *, y: Any) -> Picked:
         trial = clone(self)
@@ -205,7 +219,8 @@ class ChoosesFeatures(SelectionWorth):
         if rule.name not in IN_ORDER:
             among = among & trial.significant_
         among = among & rules.allowed
-        count = min(int(among.sum()), moments.n_samples - 2, wanted.count or moments.n_features)
+        most = wanted.count or self.__dict__.get("_most_picks", moments.n_features)
+        count = min(int(among.sum()), moments.n_samples - 2, most)
         if count <= len(rules.include):
             return none
         if rule.name == "swap" and not self._swapped_size:

@@ -226,8 +226,7 @@ class SubsetSelector(Selector):
         wanted = wanted_features(self.n_features_to_select, moments.n_features)
         if wanted.auto:
             outcomes = moments.near_one.cache.get(OUTCOMES)
-            cut = self._cut(moments, outcomes) if self.n_significant_ else None
-            wanted = self._how_many(wanted, moments, cut)
+            _, wanted = self._how_many(wanted, moments, outcomes)
         self.__dict__.pop("_state", None)
         if wanted.count == 0:
             return self._nothing(moments)
@@ -280,6 +279,7 @@ class SubsetSelector(Selector):
             moments.near_one.cache[OUTCOMES] = centred_outcomes(y[rows], moments.n_samples)
         size = self.__dict__.get("_size")
         most = min(moments.n_samples - 2, int(np.count_nonzero(moments.variances)))
+        most = min(most, self.__dict__.get("_most_picks", most))
         if size is None:
             trial.set_params(search="greedy")
         with threadpool_limits(1, user_api="blas"):

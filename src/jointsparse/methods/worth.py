@@ -210,12 +210,12 @@ class SelectionWorth(NotesOutliers):
         elif hasattr(moments.data, "transposed_times"):
             self._remembered = (moments, cut, None, None)  # the samples stay where they are
         else:
-            samples = _some_rows(moments.data)
-            if samples is not None:
+            samples, rows = _some_rows(moments.data)
+            if samples is not None and rows is None:
                 self._remembered = (samples, cut, y, None)
-                if samples.shape[0] < moments.n_samples:
-                    # Gross values are few: some of the samples do not tell.
-                    self._remembered = (samples, None, None, extreme_values(moments))
+            elif samples is not None:
+                # Gross values are few: some of the samples do not tell.
+                self._remembered = (samples, _among(cut, rows), None, extreme_values(moments))
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
@@ -242,16 +242,26 @@ def _put_back(block: Any, kept: NDArray[np.int64], n_features: int) -> NDArray[A
     return full
 
 
-def _some_rows(data: Any) -> Any:
-    """Return a copy of the samples that trials use, or of fewer; None where they are too large."""
+def _among(cut: Cut | None, rows: IntArray) -> Cut | None:
+    """Return the trials with samples counted among some rows; None where others took part, too."""
+    if cut is None or cut.parts is None or sum(part.size for part in cut.parts) > rows.size:
+        return None
+    return replace(cut, parts=tuple(np.searchsorted(rows, part) for part in cut.parts))
+
+
+def _some_rows(data: Any) -> tuple[Any, Any]:
+    """Return a copy of the samples that trials use, or of fewer, and their rows; None for all.
+
+    No samples where they are too large.
+    """
     n_samples, n_features = data.shape
     entries = data.nnz if sp.issparse(data) else n_samples * n_features
     most = max(1, int(REMEMBERED_ENTRIES * n_samples // max(entries, 1)))
     if most >= n_samples <= MOST_ROWS:
-        return (
-            array_namespace(data).asarray(data, copy=True) if not sp.issparse(data) else data.copy()
-        )
+        if sp.issparse(data):
+            return data.copy(), None
+        return array_namespace(data).asarray(data, copy=True), None
     if most < min(n_samples, FEWEST_REMEMBERED):
-        return None
+        return None, None
     rows = np.sort(rows_that_take_part(n_samples)[:most])
-    return data[like(rows, data)] if is_device_array(data) else data[rows]
+    return (data[like(rows, data)] if is_device_array(data) else data[rows]), rows
