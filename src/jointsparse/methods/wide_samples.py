@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from jointsparse.device import is_device_array
 from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.moments import Moments
+from jointsparse.solvers.products.gram import centred_in_double
 from jointsparse.solvers.wide.data import DenseWide, SparseWide, WideData
 
 LARGEST_COPY = 2**25  # entries of a centred copy of the data; beyond, they are centred on the way
@@ -67,7 +68,7 @@ def samples_for_graph(moments: Moments, unit: float = 1.0) -> NDArray[np.float64
     """Return centred samples divided by a unit: an array, or sparse ones as they are."""
     if sp.issparse(moments.data):
         return sparse_samples(moments, unit)
-    return np.asarray(moments.centred_data.astype(np.float64) / unit)
+    return np.asarray(centred_in_double(moments) / unit)
 
 
 def by_products(moments: Moments) -> bool:
