@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import Spectrum, array_namespace, double
@@ -95,7 +96,11 @@ class DeviceMoments:
         xp = array_namespace(self.data)
         mean_square = float(xp.sum(self.variances)) / (self.n_samples * self.n_features)
         single = self.data.dtype == xp.float32 and single_is_safe(mean_square)
-        dtype = xp.float32 if single else xp.float64
+        return self.centred_as(xp.float32 if single else xp.float64)
+
+    def centred_as(self, dtype: Any) -> Array:
+        """Return a copy of the samples of this type, with the mean taken off."""
+        xp = array_namespace(self.data)
         centred = xp.empty(self.data.shape, dtype=dtype, device=self.data.device)
         first = 0
         for block in self._centred_blocks():
