@@ -103,8 +103,11 @@ def contents(reduced: Any) -> np.ndarray:
 def same_content(before: Any, after: Any) -> bool:
     """Whether an array or a sparse matrix is what it was, entry by stored entry."""
     if not sparse.issparse(before):
-        nans = before.dtype.kind == "f"
-        return bool(np.array_equal(np.asarray(before), np.asarray(after), equal_nan=nans))
+        one, other = np.asarray(before), np.asarray(after)
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        # A NaN is not equal to itself: neither as a number nor, copied, among Python objects.
+        return bool(np.all((one == other) | ((one != one) & (other != other))))
     if before.format in ("csr", "csc", "bsr"):
         parts = ("data", "indices", "indptr")
         pairs = [(getattr(before, part), getattr(after, part)) for part in parts]

@@ -11,11 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import Spectrum, array_namespace, double
 
 BLOCK_ENTRIES = 2**24  # 128 MB of float64: enough to keep a GPU busy
+SINGLE_PRECISION = (1e-12, 1e12)  # mean squares between which single precision is safe
+
+
+def single_is_safe(mean_square: float) -> bool:
+    """Whether neither centred samples of single precision nor their squares leave its range."""
+    smallest, largest = SINGLE_PRECISION
+    return smallest < mean_square < largest
 
 
 class DeviceMoments:
@@ -81,9 +89,18 @@ class DeviceMoments:
 
     @cached_property
     def centred_data(self) -> Array:
-        """The samples with the mean taken off: a copy; float32 stays float32."""
+        """The samples with the mean taken off: a copy.
+
+        float32 stays float32, unless its squares would underflow or overflow.
+        """
         xp = array_namespace(self.data)
-        dtype = xp.float32 if self.data.dtype == xp.float32 else xp.float64
+        mean_square = float(xp.sum(self.variances)) / (self.n_samples * self.n_features)
+        single = self.data.dtype == xp.float32 and single_is_safe(mean_square)
+        return self.centred_as(xp.float32 if single else xp.float64)
+
+    def centred_as(self, dtype: Any) -> Array:
+        """Return a copy of the samples of this type, with the mean taken off."""
+        xp = array_namespace(self.data)
         centred = xp.empty(self.data.shape, dtype=dtype, device=self.data.device)
         first = 0
         for block in self._centred_blocks():

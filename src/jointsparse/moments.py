@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, kept_type, to_host
-from jointsparse.device_moments import DeviceMoments
+from jointsparse.device_moments import DeviceMoments, single_is_safe
 from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, scaled_columns
@@ -47,7 +47,6 @@ from jointsparse.variance import check_variance as check_variance
 
 SOME = 64  # samples looked at before all are
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
-SINGLE_PRECISION = (1e-12, 1e12)  # mean squares between which single precision is safe
 
 
 class Moments:
@@ -254,8 +253,7 @@ class Moments:
         if self._device is not None:
             return to_host(self._device.centred_data)
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
-        smallest, largest = SINGLE_PRECISION
-        single = dense.dtype == np.float32 and smallest < self.total_variance / dense.size < largest
+        single = dense.dtype == np.float32 and single_is_safe(self.total_variance / dense.size)
         centred = np.empty(dense.shape, np.float32 if single else np.float64)
         start = 0
         for block in ArraySource(dense).blocks():  # no copy in double precision of the whole

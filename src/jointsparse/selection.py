@@ -158,10 +158,10 @@ def by_score(scores: FloatArray, variances: FloatArray) -> IntArray:
     constant features come last, and then the order of the columns; what differs by rounding only
     is equal.
     """
-    return np.lexsort((_steps(-variances), _steps(-scores)))
+    return np.lexsort((tied_steps(-variances), tied_steps(-scores)))
 
 
-def _steps(values: FloatArray) -> IntArray:
+def tied_steps(values: FloatArray) -> IntArray:
     """Return steps counted from the lowest value; what rounding may have told apart is one."""
     order = np.argsort(values, kind="stable")
     ascending = values[order]
@@ -395,7 +395,8 @@ def picks_then_others(path: GreedyPath, order: IntArray) -> IntArray:
     taken = np.zeros(order.size, dtype=bool)
     taken[path.picks] = True
     rest = order[~taken[order]]
-    return np.concatenate([path.picks, rest[np.argsort(_steps(-path.left[rest]), kind="stable")]])
+    turns = tied_steps(-path.left[rest])
+    return np.concatenate([path.picks, rest[np.argsort(turns, kind="stable")]])
 
 
 def about_choice(choice: Choice, wanted: Wanted) -> str:

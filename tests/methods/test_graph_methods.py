@@ -467,3 +467,13 @@ def test_rne_residuals_of_rounding_are_none(storage):
     model = RNE().fit(storage(X))
     assert model.objective_ == 0
     assert model.feature_scores_.tolist() == [0, 0, 0, 1]
+
+
+def test_tensors_of_numbers_at_the_end_of_single_precision():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(3)
+    data = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 30)) * 1e-43
+    data = data.astype(np.float32)  # multiples of 1.4e-45: what is left of the mean is not
+    double = SPCAFS(n_components=2).fit(data.astype(np.float64))
+    single = SPCAFS(n_components=2).fit(torch.from_numpy(data))
+    np.testing.assert_allclose(single.feature_scores_, double.feature_scores_, rtol=1e-6)

@@ -242,3 +242,13 @@ def test_an_empty_model_says_so():
     assert not model.get_support().any()
     assert np.all(model.explained_variance_ratio_ == 0)
     np.testing.assert_array_equal(model.transform(X), np.zeros((569, 2)))
+
+
+def test_features_that_are_nearly_left_out_are_used_in_single_precision_too():
+    # Published rows come near zero and never to it: 1e-50 is a number of double precision only.
+    rng = np.random.default_rng(4)
+    data = (rng.standard_normal((16, 4)) @ rng.standard_normal((4, 12))).astype(np.float32)
+    model = JSPCA(loss="features", solver="published", max_iter=200)
+    double, single = model.fit(data.astype(float)).feature_scores_, model.fit(data).feature_scores_
+    assert np.any((double > 0) & (double < np.finfo(np.float32).smallest_subnormal))
+    np.testing.assert_array_equal(single > 0, double > 0)

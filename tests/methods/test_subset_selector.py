@@ -400,3 +400,25 @@ def test_outcomes_are_judged_with_the_samples_of_their_part():
     assert selector.selection_report_.worth is not None
     automatic = SubsetSelector(target="outcomes").fit(X, y)
     assert automatic.support_.any()
+
+
+def rankings_of_copies(X, **parameters):
+    """Return the rankings of one table in three guises, which round differently."""
+    copies = (X, 3 * X, np.asfortranarray(X[::-1]))
+    return [SubsetSelector(**parameters).fit(table).ranking_ for table in copies]
+
+
+def test_the_order_of_features_that_would_all_complete_the_set_is_no_rounding():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((9, 3)) @ rng.standard_normal((3, 40))  # after 2 any other will do
+    first, *others = rankings_of_copies(X, n_features_to_select=2, n_components=3)
+    for other in others:
+        np.testing.assert_array_equal(other, first)
+
+
+def test_the_order_of_features_that_add_nothing_is_that_of_their_variances():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40, 12))
+    X = np.linalg.qr(X - X.mean(axis=0))[0] * np.r_[100, 90, np.linspace(1, 2, 10)]
+    for ranking in rankings_of_copies(X, n_features_to_select=2, n_components=2):
+        assert ranking.tolist() == [1, 2, *range(12, 2, -1)]

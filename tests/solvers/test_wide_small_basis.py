@@ -193,3 +193,22 @@ def test_other_array_libraries():
         again = solve_wide(tensor, 0.009, 0.05, start=found.state)
         assert again.gap <= 1e-4
     assert solve_wide(torch.asarray(X), 0.01, 0.0).gap <= 1e-4
+
+
+@pytest.mark.parametrize("n_limit", [3, scatter_access.LARGEST_GRAM])
+def test_an_eta_below_the_rounding_of_the_trace_is_left_to_the_full_range(monkeypatch, n_limit):
+    # Nothing can be proved about what is outside a basis: 2S_RR ⪯ βI is known to 8 n eps only.
+    for module in (scatter_access, convex_wide, wide_penalties):
+        monkeypatch.setattr(module, "LARGEST_GRAM", n_limit)
+    data = np.random.default_rng(0).standard_normal((6, 15))
+    data[0] *= 1e9
+    data -= data.mean(axis=0)
+    total = np.sum(data**2)
+    eta = total * 1e-15
+    assert DataScatter(DenseWide(data), total).leading(eta / total, 15) is None
+    solution = solve_wide(data, 1e-3 * total, eta, tol=1e-4)
+    assert solution.converged
+    assert solution.gap <= 1e-4
+    omega = solution.loadings @ solution.loadings.T
+    value = spca_psd_objective(data.T @ data, omega, 1e-3 * total, eta)
+    assert value == pytest.approx(solution.objective, rel=1e-6)

@@ -354,13 +354,16 @@ def _kept_as(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return the values in a type; in double precision where theirs is too narrow for them.
 
     Loadings are the inverse of the data: those of samples of 1e-40 exceed what float32 can hold.
+    Those of published iterations come near zero and never to it: what is none must not become one,
+    or fewer features would be used than the same samples in double precision use.
     """
     limits = np.finfo(dtype)
     largest = float(np.max(np.abs(values), initial=0.0))
     # Below tiny/eps the digits of what is a millionth of the largest begin to be lost.
     if largest > limits.max or 0 < largest < limits.tiny / limits.eps:
         return values
-    return values.astype(dtype, copy=False)
+    narrow = values.astype(dtype, copy=False)
+    return narrow if np.array_equal(np.any(narrow, axis=0), np.any(values, axis=0)) else values
 
 
 def _float_type(dtype: Any) -> type:

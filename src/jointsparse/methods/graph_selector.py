@@ -18,6 +18,7 @@ from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
+from jointsparse.solvers.products.gram import centred_in_double
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.wide.data import SparseWide
 
@@ -69,14 +70,11 @@ class GraphSelector(Selector):
         if self._takes_sparse() and sp.issparse(moments.data):
             data = sparse_samples(moments, unit, varies)
         else:
-            data = moments.centred_data
+            data = centred_in_double(moments)
             data = data if varies.all() else data[:, varies]
             if self._rewards_duplicates and data.shape[1] < data.shape[0]:
                 self._warn_of_multiples(data, varies)
-            if self._scale_free:
-                data = columns_near_one(np.asarray(data, dtype=np.float64))
-            else:
-                data = np.divide(data, unit, dtype=np.float64)
+            data = columns_near_one(data) if self._scale_free else data / unit
         solution, scores = self._solve_samples(data, moments.mean[varies] / unit, unit)
         loadings = embedded(np.asarray(solution.loadings), varies)
         if loadings.shape[1]:

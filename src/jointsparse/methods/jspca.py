@@ -24,7 +24,7 @@ from jointsparse.solvers.components.joint import (
     solve_joint,
 )
 from jointsparse.solvers.components.joint_published import solve_joint_published
-from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
+from jointsparse.solvers.products.gram import Gram, SampleGram, centred_in_double, gram_of
 from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.samples.passed import PassedSampleLoss
 from jointsparse.solvers.samples.sparse import SparseSampleLoss
@@ -282,7 +282,7 @@ class JSPCA(ComponentsMethod):
             return SparseSampleLoss(gram)
         wide = isinstance(gram, SampleGram)
         # Where p > n single precision stays: a copy in double precision may not fit.
-        centred = moments.centred_data if wide else double(moments.centred_data)
+        centred = moments.centred_data if wide else centred_in_double(moments)
         return SampleLoss(centred, wide=wide, shrink=1 / np.sqrt(gram.trace))
 
     def _objective_of_features(self, gram: Gram) -> float:

@@ -12,7 +12,7 @@ from jointsparse.arrays import FloatArray
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.solvers.products.gram import Gram
+from jointsparse.solvers.products.gram import Gram, centred_in_double
 from jointsparse.solvers.pursuit import solve_pursuit
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.text import counted
@@ -241,7 +241,7 @@ class RobustPCA(ComponentsMethod):
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
-        data = np.asarray(moments.centred_data, dtype=np.float64)
+        data = centred_in_double(moments)
         self.alpha_ = self._factor() / float(np.sqrt(max(data.shape)))
         median = np.median(data, axis=0)
         rest = data - median

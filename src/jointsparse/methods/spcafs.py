@@ -26,6 +26,7 @@ from jointsparse.solvers.graph.quadratic_forms import DenseForm, QuadraticForm, 
 from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
 from jointsparse.solvers.picking.row_targets import Target
+from jointsparse.solvers.products.gram import centred_in_double
 from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
@@ -222,7 +223,7 @@ def _form(
         rank = gram.rank(form.values.size)
         return form, rank, lambda count: gram.leading(count)[0], twin_labels(gram.data)
     if wide:
-        data = moments.centred_data[:, varies].astype(np.float64) / np.sqrt(total)
+        data = centred_in_double(moments)[:, varies] / np.sqrt(total)
         through_samples = ScatterForm(data)
         values = np.clip(through_samples.values[::-1], 0.0, None)
         return through_samples, _rank(values), lambda count: values[:count], twin_labels(data)

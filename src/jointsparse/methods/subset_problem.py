@@ -15,6 +15,7 @@ from jointsparse.incomplete import MissingValues
 from jointsparse.moments import Moments
 from jointsparse.noise import pattern_loadings
 from jointsparse.selection import is_number
+from jointsparse.solvers.products.gram import centred_in_double
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.problem import (
     SubsetProblem,
@@ -42,7 +43,7 @@ def subset_problem(moments: Moments, target: Any, n_components: Any) -> SubsetPr
     """
     moments = moments.near_one
     wide = moments.has_samples and moments.n_features > moments.n_samples
-    samples = moments.centred_data.astype(np.float64) if wide else np.zeros((0, 0))
+    samples = centred_in_double(moments) if wide else np.zeros((0, 0))
     if isinstance(target, str) and target == "outcomes":
         outcomes = moments.cache.get(OUTCOMES)
         if outcomes is None:

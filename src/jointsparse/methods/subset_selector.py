@@ -25,7 +25,7 @@ from jointsparse.methods.subset_problem import (
     target_words,
 )
 from jointsparse.moments import Moments, check_variance
-from jointsparse.selection import Choice, Wanted, by_score, wanted_features
+from jointsparse.selection import Choice, Wanted, by_score, tied_steps, wanted_features
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.exchange import FoundSet, explained_curve, in_order
@@ -313,9 +313,11 @@ class SubsetSelector(Selector):
         search: SubsetSearch = self._state
         problem, variances = search.problem, self._variances
         order, values, next_ones = in_order(problem, found.features)
-        rest = by_score(np.clip(problem.gains, 0.0, None), variances)
+        rest = by_score(np.where(problem.gains > problem.rounding, problem.gains, 0.0), variances)
         rest = rest[~np.isin(rest, order)]
-        ranked = np.concatenate([order, rest[np.argsort(-next_ones[rest], kind="stable")]])
+        # Where any one feature would complete the set they all add the same, but for rounding.
+        turns = tied_steps(-next_ones[rest])
+        ranked = np.concatenate([order, rest[np.argsort(turns, kind="stable")]])
         curve = explained_curve(problem, order, variances)
         choice = Choice(ranked, order.size, curve, None, int(problem.live.sum()))
         self.set_value_, self.set_bound_ = found.value, max(search.bound, found.value)

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from jointsparse.device import is_device_array
 from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.linalg import array_namespace
 from jointsparse.moments import Moments
+from jointsparse.solvers.products.gram import centred_in_double
 from jointsparse.solvers.wide.data import DenseWide, SparseWide, WideData
 
 LARGEST_COPY = 2**25  # entries of a centred copy of the data; beyond, they are centred on the way
+SMALL = 2**15  # entries, up to which solvers for samples convert all of them to double precision
 MOST_ADVISED = 5000  # features that advice on an empty model looks at: those of largest variance
 
 
@@ -37,12 +40,21 @@ def wide_data(moments: Moments) -> WideData:
         elif sp.issparse(moments.data):
             moments.cache["wide data"] = SparseWide(*live_columns(moments))
         elif moments.n_samples * moments.n_features <= LARGEST_COPY:
-            moments.cache["wide data"] = DenseWide(moments.native.centred_data)
+            moments.cache["wide data"] = DenseWide(_centred_copy(moments))
         else:
             samples = moments.data if is_device_array(moments.data) else np.asarray(moments.data)
             moments.cache["wide data"] = DenseWide(samples, moments.native.mean)
     data: WideData = moments.cache["wide data"]
     return data
+
+
+def _centred_copy(moments: Moments) -> Any:
+    """Return the centred samples where they are, in double precision if they are small."""
+    if moments.n_samples * moments.n_features > SMALL:
+        return moments.native.centred_data
+    if is_device_array(moments.data):
+        return moments.native.centred_as(array_namespace(moments.data).float64)
+    return centred_in_double(moments)
 
 
 def live_columns(moments: Moments) -> tuple[Any, NDArray[np.float64]]:
@@ -67,7 +79,7 @@ def samples_for_graph(moments: Moments, unit: float = 1.0) -> NDArray[np.float64
     """Return centred samples divided by a unit: an array, or sparse ones as they are."""
     if sp.issparse(moments.data):
         return sparse_samples(moments, unit)
-    return np.asarray(moments.centred_data.astype(np.float64) / unit)
+    return np.asarray(centred_in_double(moments) / unit)
 
 
 def by_products(moments: Moments) -> bool:

@@ -114,10 +114,9 @@ class _Greedy:
         self.picks: list[int] = []
 
     def scores(self, free: NDArray[np.bool_]) -> FloatArray:
-        """Return what each free feature would add."""
-        return np.where(free, np.maximum(self.target_left, 0.0), 0.0) / np.where(
-            free, self.left, 1.0
-        )
+        """Return what each free feature would add; 0 where that is rounding."""
+        adds = free & (self.target_left > self.problem.rounding)
+        return np.where(adds, self.target_left, 0.0) / np.where(adds, self.left, 1.0)
 
     def take(self, feature: int) -> None:
         """Add a feature to the picks."""
@@ -283,7 +282,7 @@ def in_order(
     values : ndarray
         Share of the target that the first, the first two, … explain.
     next_ones : ndarray of shape (n_features,)
-        What each feature outside the set would add to it.
+        What each feature outside the set would add to it; 0 where that is rounding.
     """
     members = np.asarray(features, dtype=np.int64)
     inside = np.zeros(problem.n_features, dtype=bool)

@@ -111,7 +111,11 @@ class DataScatter:
         return image.T @ image / self.total
 
     def leading(self, eta: float, most: int) -> tuple[Basis, float] | None:
-        """Return a basis of the leading eigenvectors, and β < η."""
+        """Return a basis of the leading eigenvectors, and β < η.
+
+        None if more than ``most`` eigenvectors would have to be kept, or if η is so small a share
+        of the trace that rounding does not let any β below it be proved.
+        """
         if self.data.shape[0] > LARGEST_GRAM:
             return leading_basis(self, eta, most)
         xp = array_namespace(self.empty)
@@ -123,9 +127,8 @@ class DataScatter:
         # The Gram matrix leaves half of the digits of the faint ones: orthonormalised once more.
         vectors = orthonormalised(self.data.transposed_times(weights))
         basis = Basis.rotated(vectors, self.times(vectors))
-        beta = self.proved_bound(basis, PROVED * eta)
-        assert beta is not None  # it is FLOOR · η, up to rounding
-        return basis, beta
+        beta = self.proved_bound(basis, PROVED * eta)  # FLOOR · η, up to rounding
+        return None if beta is None else (basis, beta)
 
     def proved_bound(self, basis: Basis, bound: float) -> float | None:
         """Return β if 2S_RR ⪯ βI is true: with the Gram matrix the smallest there is."""
@@ -169,7 +172,8 @@ def leading_basis(scatter: Scatter, eta: float, most: int) -> tuple[Basis, float
     """Return a basis W of the leading eigenvectors, and β < η with 2S_RR ⪯ βI.
 
     The Krylov space grows until the proof succeeds; at worst W is the whole space, where nothing is
-    left to prove. None if more than ``most`` eigenvectors would have to be kept.
+    left to prove but that rounding is below η. None if it is not, or if more than ``most``
+    eigenvectors would have to be kept.
     """
     space = Krylov(scatter)
     while True:
@@ -182,6 +186,8 @@ def leading_basis(scatter: Scatter, eta: float, most: int) -> tuple[Basis, float
         beta = scatter.proved_bound(basis, PROVED * eta)
         if beta is not None:
             return basis, beta
+        if space.dimension == scatter.empty.shape[0]:
+            return None
         space.extend()
 
 
