@@ -235,7 +235,7 @@ def test_the_refusals_of_the_fuzz_are_those_of_the_documentation():
 
 @pytest.mark.parametrize("container", ["array", "tensor"])
 def test_small_tables_of_single_precision_are_solved_as_in_double(container):
-    # Centred in single precision, the parts of such a table took fifty times as long.
+    # Centred in single precision, the parts of such a table took some forty times as long.
     rng = np.random.default_rng(1)
     data = rng.standard_normal((20, 4)) @ rng.standard_normal((4, 26)) * 30 + 1e8 * rng.random(26)
     data = data.astype(np.float32)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from jointsparse.solvers.convex import acceleration
 from jointsparse.solvers.convex.acceleration import Anderson, AndersonOfOne
 
 
@@ -126,3 +127,20 @@ def test_steps_that_are_all_alike_are_not_followed_out_of_all_proportion(kind):
         x = accelerator.step(x, step)
         assert abs(x[0][0]) <= 2001
     assert abs(x[0][0]) < 1000
+
+
+@pytest.mark.parametrize("small", [0, acceleration.SMALL])
+def test_tensors_are_accelerated_as_arrays(monkeypatch, small):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(acceleration, "SMALL", small)
+    rng = np.random.default_rng(6)
+    maps = [0.3 * rng.standard_normal((4, 4)) for _ in range(2)]
+    x = y = tuple(rng.standard_normal((2, 4, 3)))
+    y = tuple(torch.from_numpy(part.copy()) for part in y)
+    one, other = Anderson(3), Anderson(3)
+    for _ in range(8):
+        x = one.step(x, tuple(A @ part - part for A, part in zip(maps, x, strict=True)))
+        tensors = [torch.from_numpy(A) for A in maps]
+        y = other.step(y, tuple(A @ part - part for A, part in zip(tensors, y, strict=True)))
+        for part, tensor in zip(x, y, strict=True):
+            np.testing.assert_allclose(tensor.numpy(), part, rtol=1e-6, atol=1e-9)

@@ -27,6 +27,7 @@ GROWTH_ALLOWED = 2.0
 # Times the residual. Of six difficult problems (one outlier, columns of 1e-12 to 1e12) splitting
 # alone solves two with 1e5 and with 1e2, three with 1e4 and four with 1e3.
 LONGEST_STEP = 1e3
+SMALL = 2**14  # entries on a device: below, a copy of all steps costs less than a call for each
 TINY = float(np.finfo(float).tiny)
 
 Arrays = tuple[Array, ...]
@@ -145,10 +146,12 @@ def _inners(a: Arrays, others: list[Arrays]) -> list[float]:
         return [float(sum(np.vdot(x, y) for x, y in zip(a, b, strict=True))) for b in others]
     xp = array_namespace(*a)
     flat = [xp.reshape(x, (-1,)) for x in a]
-    found = [
-        sum(xp.vecdot(x, xp.reshape(y, (-1,))) for x, y in zip(flat, b, strict=True))
-        for b in others
-    ]
-    if is_device_array(found[0]):
-        found = to_host(xp.stack(found)).tolist()
+    rows = [[xp.reshape(y, (-1,)) for y in b] for b in others]
+    if sum(x.shape[0] for x in flat) <= SMALL:
+        parts = [xp.stack(each) for each in zip(*rows, strict=True)]
+        found = sum(part @ x for part, x in zip(parts, flat, strict=True))
+    else:
+        found = xp.stack([sum(map(xp.vecdot, flat, b)) for b in rows])
+    if is_device_array(found):
+        found = to_host(found).tolist()
     return [float(value) for value in found]
