@@ -301,3 +301,14 @@ def test_samples_of_which_the_first_mislead_about_the_mean():
     moments = Moments.from_data(X)
     np.testing.assert_allclose(moments.variances, np.sum(centred**2, axis=0), rtol=1e-12)
     np.testing.assert_allclose(moments.scatter, centred.T @ centred, atol=1e-8)
+
+
+def test_single_precision_is_left_where_it_cannot_hold_the_factors():
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((30, 4)) * 20).round().astype(np.float32) * np.float32(1e-44)
+    near = Moments.from_data(X).near_one
+    assert np.isfinite(near.variances).all()
+    np.testing.assert_allclose(
+        near.variances / near.variances[0], X.astype(float).var(0) / X.astype(float).var(0)[0]
+    )
+    assert Moments.from_data(X).scaled(np.full(4, 2.0)).data.dtype == np.float32

@@ -28,6 +28,7 @@ BLOCK = 4096  # features converted to float64 at a time where the data are kept 
 NOISE = 1e-10  # columns shorter than this share of the longest are rounding
 RANK = 1e-12  # eigenvalues below this share of the largest are rounding
 EPSILON = float(np.finfo(np.float64).eps)
+SINGLE_FACTORS = (1e-30, 1e30)  # beyond, single precision cannot hold the factors
 HOST_EIGH = 128  # rows up to which LAPACK on the host is faster than a GPU, transfers included
 
 
@@ -370,6 +371,7 @@ def scaled_columns(data: Any, factors: Array) -> Any:
         return data.scaled(factors)
     here = like(factors, data)
     single = array_namespace(data).float32
-    if data.dtype == single:  # and stays so
-        here = array_namespace(data).astype(here, single)
+    low, high = SINGLE_FACTORS
+    if data.dtype == single and low <= np.abs(factors).min() and np.abs(factors).max() <= high:
+        here = array_namespace(data).astype(here, single)  # and stays so
     return data * here
