@@ -1,5 +1,6 @@
 """Snippets of the user guide run, and links inside the repository lead somewhere."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -29,3 +30,12 @@ def test_links_lead_somewhere(page):
     inside = [t for t in targets if t and "://" not in t and not t.startswith(MADE_BY_SPHINX)]
     missing = [target for target in inside if not (page.parent / target).exists()]
     assert not missing
+
+
+def test_the_page_of_commands_is_that_of_the_options():
+    spec = importlib.util.spec_from_file_location("commands_page", ROOT / "docs" / "commands.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.page() == module.PAGE.read_text(encoding="utf-8"), "run python docs/commands.py"
+    shown = set(re.findall(r"`(--[a-z0-9-]+)`", module.page()))
+    assert {"--id", "--robust", "--budget", "--prove", "--skip-slow"} <= shown
