@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 EXAMPLES = {"genes": "expression", "sensors": "process", "spectra": "spectra"}
 BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
 # Times and searches against the clock differ from run to run.
-CHANGING = re.compile(r", \d+ iterations?, [\d.]+ s\b")
+CHANGING = re.compile(r", \d+ iterations?, [\d.]+ s\b|(?<=iterations), [\d.]+ s\b")
 
 
 def output(command, folder):
