@@ -6,6 +6,7 @@ as markup, and without control characters.
 
 import json
 import math
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -17,6 +18,8 @@ from rich.text import Text
 from jointsparse.text import visible
 
 PROGRAM = "jointsparse"
+SPOOLED = "standard-input"  # name of the file that holds what came from standard input
+_SPOOL = re.compile(rf"[^\s'\"]*{PROGRAM}-[^\s/\\]+[/\\]{SPOOLED}(?:\.\w+)+")
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,14 @@ def _console(stream: TextIO) -> Console:
     return Console(file=stream, highlight=False, markup=False, emoji=False)
 
 
+def as_given(text: str, name: str = "standard input") -> str:
+    """Return a text in which the file behind standard input has another name; it is soon gone."""
+    return _SPOOL.sub(lambda _: name, text)
+
+
 def print_error(message: str) -> None:
     """Print one error line on stderr."""
-    sentence = one_line(message)
+    sentence = one_line(as_given(message))
     if not sentence.endswith((".", "?", "!")):
         sentence += "."
     line = Text.assemble((f"{PROGRAM}: ", "bold red"), sentence)

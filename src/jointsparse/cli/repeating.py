@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 
 from typer.models import OptionInfo
 
-from jointsparse.cli.console import PROGRAM
+from jointsparse.cli.console import PROGRAM, as_given
 
 
 def command_of(name: str, options: Any, **changed: Any) -> str:
@@ -30,7 +30,7 @@ def command_of(name: str, options: Any, **changed: Any) -> str:
         flag = _flag(hints[field.name])
         for one in value if isinstance(value, list) else [value]:
             # Of an enumeration the text is its value.
-            text = f"{one:g}" if isinstance(one, float) else str(one)
+            text = f"{one:g}" if isinstance(one, float) else as_given(str(one), "-")
             words += [flag] * bool(flag) + ([] if one is True else [text])
     return shlex.join(words)
 

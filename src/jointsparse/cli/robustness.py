@@ -150,6 +150,8 @@ def outliers_in_words(selection: Selection) -> dict[str, str]:
         return {"outliers": text}
     values = n * len(selection.table.names)
     share = percent(len(cells) / values)
+    if cells and len(cells) < 0.0005 * values:
+        share = "less than 0.1 %"
     first = ""
     if cells:
         row, column = cells[0]

@@ -24,7 +24,7 @@ from jointsparse.cli.arguments import (
     parameters_of,
 )
 from jointsparse.cli.choosing import Criterion
-from jointsparse.cli.console import output_console, print_json, print_warning
+from jointsparse.cli.console import as_given, output_console, print_json, print_warning
 from jointsparse.cli.devices import find_device, move
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Impute, Rule, Scale, Selection, Transform
@@ -440,7 +440,7 @@ def _write_more(
         filling = fitting.filling_of(options.impute)
         request = reporting.Request(
             target=options.report,
-            source=options.data,
+            source=options.data and as_given(options.data, Path(options.data).name),
             image_shape=shape,
             points=options.path_points,
             reading=_reading(options) | ({"impute": filling} if filling else {}),

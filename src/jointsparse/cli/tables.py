@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jointsparse.cli.console import SPOOLED
 from jointsparse.cli.errors import CommandError, told
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 PANEL = "Data"
 STDIN = "-"
-_SPOOLED = "standard-input"
 # What files of other formats than text begin with.
 _MARKS = {
     b"PAR1": ".parquet",
@@ -190,7 +190,7 @@ def spooled(data: str | None) -> str | None:
     suffix = next((end for mark, end in _MARKS.items() if first.startswith(mark)), ".csv")
     if first.startswith(b"PK"):
         suffix = ".npz" if b".npy" in first[:512] else ".xlsx"
-    file = folder / f"{_SPOOLED}{suffix}"
+    file = folder / f"{SPOOLED}{suffix}"
     with file.open("wb") as copy:
         copy.write(first)
         shutil.copyfileobj(stream, copy)
