@@ -54,6 +54,22 @@ def like(array: Any, model: Array) -> Array:
     return array_namespace(model).asarray(host, device=device(model))
 
 
+def numbers(*values: Any) -> list[float]:
+    """Return some numbers that were computed together, on a device in one transfer.
+
+    Each question to a device waits for all that it has to do: several at once cost as much as one.
+    """
+    if not any(map(is_device_array, values)):
+        return [float(value) for value in values]
+    there = next(value for value in values if is_device_array(value))
+    xp = array_namespace(there)
+    here = [
+        xp.astype(value, xp.float64) if is_device_array(value) else like(float(value), there)
+        for value in values
+    ]
+    return [float(value) for value in to_host(xp.stack(here))]
+
+
 @contextmanager
 def errors_raised(array: Array) -> Iterator[None]:
     """Have linear algebra on this kind of array raise its errors, as NumPy and PyTorch do.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import Array
+from jointsparse.device import like, to_host
 from jointsparse.linalg import array_namespace, eigh, positive_part
 
 
@@ -53,9 +54,13 @@ def shrink_singular_values(matrix: Array, threshold: float) -> Array:
 def polar(matrix: Array) -> Array:
     """Return the matrix with orthonormal columns that is nearest to a tall one: U Vᵀ of its SVD."""
     # Where the matrix is small, finding out what kind of array it is would cost most of the time.
-    xp = np if isinstance(matrix, np.ndarray) else array_namespace(matrix)
-    left, _, right = xp.linalg.svd(matrix, full_matrices=False)
-    return left @ right
+    if isinstance(matrix, np.ndarray):
+        left, _, right = np.linalg.svd(matrix, full_matrices=False)
+        return left @ right
+    # On a device a singular value decomposition takes many launches for every column: a QR
+    # factorisation leaves a small matrix, for the host.
+    orthonormal, small = array_namespace(matrix).linalg.qr(matrix)
+    return orthonormal @ like(polar(to_host(small)), matrix)
 
 
 def project_rows_to_simplex(matrix: Array) -> Array:

@@ -24,10 +24,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.arrays import Array, IntArray
+from jointsparse.device import is_device_array, to_host
+from jointsparse.linalg import array_namespace, inner_product, length, positive_part, row_lengths
 from jointsparse.projections import polar
+from jointsparse.solvers.products import device_gram
 from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, row_squares
 from jointsparse.solvers.regression.group import (
     emptying_penalty,
@@ -77,13 +79,13 @@ class Loss(Protocol):
         """Return what relative rounding errors of S are multiplied by in the weights."""
 
     @property
-    def scale(self) -> FloatArray | float:
+    def scale(self) -> Array | float:
         """Return φ."""
 
-    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
+    def reweigh(self, Q: Array, P: Array, SQ: Array) -> float:
         """Set the weights for Q and P, given S Q with the present ones; return the loss there."""
 
-    def start(self, count: int) -> FloatArray:
+    def start(self, count: int) -> Array:
         """Return the best P̄ with the present weights and no penalty."""
 
 
@@ -97,11 +99,11 @@ class FrobeniusLoss:
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
 
-    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
+    def reweigh(self, Q: Array, P: Array, SQ: Array) -> float:
         """Return the loss."""
-        return 1 + float(np.sum(Q * SQ)) - 2 * float(np.sum(P * SQ))
+        return 1 + inner_product(Q, SQ) - 2 * inner_product(P, SQ)
 
-    def start(self, count: int) -> FloatArray:
+    def start(self, count: int) -> Array:
         """Return the principal components."""
         return self.gram.leading(count)[1]
 
@@ -111,8 +113,8 @@ class SampleLoss:
 
     Parameters
     ----------
-    centred : ndarray of shape (n_samples, n_features)
-        Centred data, in single or double precision.
+    centred : array of shape (n_samples, n_features)
+        Centred data, in single or double precision, on the host or on a device.
     wide : bool
         Whether products go through the samples instead of a p × p matrix.
     shrink : float
@@ -123,30 +125,33 @@ class SampleLoss:
     descends = True
     power = unit = 0.5
 
-    def __init__(self, centred: NDArray[np.floating], *, wide: bool, shrink: float = 1.0) -> None:
+    def __init__(self, centred: Array, *, wide: bool, shrink: float = 1.0) -> None:
         self.samples, self.wide, self.shrink = centred, wide, shrink
-        self.smoothing = SMOOTHING / np.sqrt(centred.shape[0])
-        self.squares = row_squares(centred)
+        self.smoothing = SMOOTHING / float(np.sqrt(centred.shape[0]))
+        there = is_device_array(centred)
+        self.squares = device_gram.row_squares(centred) if there else row_squares(centred)
+        self._through_samples = device_gram.DeviceSampleGram if there else SampleGram
+        self._as_matrix = device_gram.DeviceGram if there else Gram
         self._pass()
 
-    def _pass(self, Q: FloatArray | None = None, P: FloatArray | None = None) -> FloatArray:
+    def _pass(self, Q: Array | None = None, P: Array | None = None) -> Array:
         """Set the weights of the residuals of Q and P; return their norms."""
         fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
         sums = ArraySamples(self.samples).weighted_pass(fit, scatter=not self.wide)
-        norms = self.shrink * np.asarray(sums.norms)
+        norms = self.shrink * sums.norms
         self.gram: Gram
         if sums.scatter is None:
-            self.gram = SampleGram(self.samples, 0.5 / norms, self.squares)
+            self.gram = self._through_samples(self.samples, 0.5 / norms, self.squares)
         else:
-            self.gram = Gram(0.5 / self.shrink * sums.scatter)
+            self.gram = self._as_matrix(0.5 / self.shrink * sums.scatter)
         self.trace = self.gram.trace * self.shrink**2
         return norms
 
-    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
+    def reweigh(self, Q: Array, P: Array, SQ: Array) -> float:
         """Set the weights for Q and P; return the loss there."""
-        return float(np.sum(self._pass(Q, P)))
+        return float(self._pass(Q, P).sum())
 
-    def start(self, count: int) -> FloatArray:
+    def start(self, count: int) -> Array:
         """Return the leading directions of the weighted samples."""
         return self.gram.leading(count)[1]
 
@@ -160,48 +165,46 @@ class FeatureLoss:
 
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
-        self.squares = np.asarray(gram.diagonal)
-        self.smoothing = SMOOTHING / np.sqrt(self.squares.size)
-        self._set(np.sqrt(self.squares + self.smoothing**2))
+        self.squares = gram.here(np.asarray(gram.diagonal))
+        self.smoothing = SMOOTHING / float(np.sqrt(self.squares.shape[0]))
+        self._set((self.squares + self.smoothing**2) ** 0.5)
 
-    def _set(self, norms: FloatArray) -> None:
-        self.scale = np.sqrt(0.5 / norms)[:, None]
+    def _set(self, norms: Array) -> None:
+        self.scale = ((0.5 / norms) ** 0.5)[:, None]
         # A small residual is the difference of large squares.
-        self.cancellation = max(1.0, float(np.max(self.squares / norms**2)))
+        self.cancellation = max(1.0, float((self.squares / norms**2).max()))
 
-    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
+    def reweigh(self, Q: Array, P: Array, SQ: Array) -> float:
         """Set the weights for Q and P = P̄/φ; return the loss there."""
         recovery = P / self.scale
         norms = feature_residuals(self.squares, Q, recovery, SQ, self.smoothing)
         self._set(norms)
-        return float(np.sum(norms))
+        return float(norms.sum())
 
-    def start(self, count: int) -> FloatArray:
+    def start(self, count: int) -> Array:
         """Return the leading directions of the features divided by the roots of their weights."""
         return self.gram.leading_scaled(self.scale[:, 0], count)
 
 
-def feature_residuals(
-    squares: FloatArray, Q: FloatArray, P: FloatArray, SQ: FloatArray, smoothing: float
-) -> FloatArray:
+def feature_residuals(squares: Array, Q: Array, P: Array, SQ: Array, smoothing: float) -> Array:
     """Return the norm of every column of X - XQPᵀ, from the scatter matrix alone."""
-    changed = np.sum(P * (P @ (Q.T @ SQ) - 2 * SQ), axis=1)
-    return np.sqrt(np.maximum(squares + changed, 0) + smoothing**2)
+    changed = (P * (P @ (Q.T @ SQ) - 2 * SQ)).sum(axis=1)
+    return (positive_part(squares + changed) + smoothing**2) ** 0.5
 
 
-def emptying_joint_penalty(loss: Loss, start: FloatArray) -> float:
+def emptying_joint_penalty(loss: Loss, start: Array) -> float:
     """Return the smallest λ for which Q = 0 is the best answer to the starting P."""
-    return emptying_penalty(loss.gram.apply(loss.scale * start)) * loss.trace
+    return emptying_penalty(loss.gram.apply(loss.scale * loss.gram.here(start))) * loss.trace
 
 
 def solve_joint(
     loss: Loss,
-    start: FloatArray,
+    start: Array,
     penalty: float,
     *,
     tol: float,
     max_iter: int,
-    warm: tuple[FloatArray, FloatArray] | None = None,
+    warm: tuple[Array, Array] | None = None,
 ) -> Solution:
     """Alternate between Q, P and the weights until they are optimal for each other.
 
@@ -238,26 +241,28 @@ def solve_joint(
            [0.  , 0.25],
            [0.  , 0.  ]])
     """
-    P, Q = start.copy(), np.zeros_like(start)
+    P = loss.gram.here(start)
+    Q = array_namespace(P).zeros_like(P)
     trace = Trace(tol, max_iter, "violation of the conditions of optimality")
     accuracy, equal = FIRST, equal_features(loss.gram)
     if warm is not None and np.any(warm[0]):
-        P, Q = _better_start(loss, P, warm, penalty, equal)
-    image = loss.gram.apply(Q) if np.any(Q) else np.zeros_like(Q)
+        before = loss.gram.here(warm[0]), loss.gram.here(warm[1])
+        P, Q = _better_start(loss, P, before, penalty, equal)
+    image = array_namespace(P).zeros_like(P) if warm is None else loss.gram.apply(Q)
     point = _Point(Q, P, image, loss.gram.apply(loss.scale * P), P / loss.scale)
     progress = _Progress()
     for iteration in range(1, max_iter + 1):
-        before, point = point, _alternated(loss, point, penalty, accuracy, equal)
-        if loss.descends and point.value > before.value * (1 + RISE):
+        earlier, point = point, _alternated(loss, point, penalty, accuracy, equal)
+        if loss.descends and point.value > earlier.value * (1 + RISE):
             # Only rounding can do that (near singular weights).
             progress.rises(accurate=accuracy == FINE)
-            loss.reweigh(before.Q, before.P, before.image)
-            point, accuracy = before, FINE
+            loss.reweigh(earlier.Q, earlier.P, earlier.image)
+            point, accuracy = earlier, FINE
         elif loss.descends:
             progress.note(point)
         if trace.record(iteration, point.value, measure=point.violation) or (tol and progress.over):
             break
-        if point is not before:
+        if point is not earlier:
             # More accurate than the point is good: a Q that stands still says nothing by itself.
             accuracy = max(min(accuracy, COARSE * min(point.violation, point.moved)), FINE)
     diagnostics = {"optimality": point.violation, "optimality_bound": tol + point.rounding}
@@ -271,11 +276,11 @@ def solve_joint(
 class _Point:
     """Q, P̄ and P; S Q and S(φ∘P̄) with the weights of Q and P; what is known of them."""
 
-    Q: FloatArray
-    P: FloatArray
-    image: FloatArray
-    correlation: FloatArray
-    recovery: FloatArray
+    Q: Array
+    P: Array
+    image: Array
+    correlation: Array
+    recovery: Array
     value: float = np.inf
     violation: float = np.inf
     rounding: float = 0.0
@@ -309,12 +314,12 @@ def _alternated(
     P = _recovery(loss, image, point.P)
     recovery = P / loss.scale  # before the weights change
     gram = loss.gram
-    value = loss.reweigh(Q, P, image) + penalty * float(np.sum(np.linalg.norm(Q, axis=1)))
+    value = loss.reweigh(Q, P, image) + penalty * float(row_lengths(Q).sum())
     if loss.gram is not gram:
         image = loss.gram.apply(Q)
     correlation = loss.gram.apply(loss.scale * P)
-    size = float(np.linalg.norm(Q))
-    moved = float(np.linalg.norm(Q - point.Q)) / size if size > 0 else 1.0
+    size = length(Q)
+    moved = length(Q - point.Q) / size if size > 0 else 1.0
     reached = _Point(Q, P, image, correlation, recovery, value, moved=moved)
     violation, rounding = _violation(loss, reached, penalty)
     return replace(reached, violation=violation, rounding=rounding)
@@ -332,32 +337,33 @@ def _violation(loss: Loss, point: _Point, penalty: float) -> tuple[float, float]
     correlation = point.correlation
     if not isinstance(loss.scale, float):
         correlation = loss.gram.apply(loss.scale * frame)  # P̄ itself belongs to the last φ
-    largest = float(np.max(np.linalg.norm(correlation, axis=1)))
+    largest = float(row_lengths(correlation).max())
     unit = max(half, SMALLEST * largest) or 1.0
     missed = optimality_violation(point.Q, correlation - point.image, half) / unit
     rounding = ROUNDING * loss.cancellation * largest / unit
-    if not np.any(pull):
+    size = length(pull)
+    if size == 0:
         return (missed if penalty > 0 else 0.0), rounding
     inner = frame.T @ pull
-    slope = pull - frame @ ((inner + inner.T) / 2)
-    turned = float(np.linalg.norm(slope)) / float(np.linalg.norm(pull))
-    skewed = float(np.linalg.norm(frame.T @ frame - np.eye(len(inner)))) / len(inner) ** 0.5
+    turned = length(pull - frame @ ((inner + inner.T) / 2)) / size
+    crossed = to_host(frame.T @ frame)
+    skewed = length(crossed - np.eye(len(crossed))) / len(crossed) ** 0.5
     return max(missed, turned, skewed), rounding
 
 
 def _better_start(
     loss: Loss,
-    start: FloatArray,
-    before: tuple[FloatArray, FloatArray],
+    start: Array,
+    before: tuple[Array, Array],
     penalty: float,
     equal: list[IntArray],
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Array, Array]:
     """Return P̄ and Q: of the first answer to ``start``, or of the run before.
 
     The run before is close where the penalty has changed little. But a strong penalty can leave so
     few features that P turns away from all others, and these would never enter again.
     """
-    nothing = np.zeros_like(start)
+    nothing = array_namespace(start).zeros_like(start)
     correlation = loss.gram.apply(loss.scale * start)
     first = _Point(nothing, start, nothing, correlation, start / loss.scale)
     Q, SQ = _projection(loss, first, penalty, FIRST, equal)
@@ -365,18 +371,18 @@ def _better_start(
     values = []
     for Q, recovery in (fresh, before):
         value = loss.reweigh(Q, loss.scale * recovery, loss.gram.apply(Q))
-        values.append(value + penalty * float(np.sum(np.linalg.norm(Q, axis=1))))
+        values.append(value + penalty * float(row_lengths(Q).sum()))
     Q, recovery = before
     if values[0] < values[1]:
         Q, recovery = fresh
         loss.reweigh(Q, loss.scale * recovery, loss.gram.apply(Q))
     # The weights of features move the constraint.
-    return np.asarray(polar(loss.scale * recovery)), Q
+    return polar(loss.scale * recovery), Q
 
 
 def _projection(
     loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[IntArray]
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Array, Array]:
     """Return the best Q for P̄, and S Q."""
     wanted = loss.scale * point.P
     if penalty == 0:
@@ -385,7 +391,7 @@ def _projection(
     fit = group_regression(
         loss.gram,
         point.correlation,
-        target=float(np.sum(wanted * point.correlation)),
+        target=inner_product(wanted, point.correlation),
         penalty=penalty / loss.trace,
         tol=accuracy,
         start=point.Q,
@@ -394,7 +400,7 @@ def _projection(
     return share_equally(fit.coefficients, equal), fit.image
 
 
-def _recovery(loss: Loss, SQ: FloatArray, before: FloatArray) -> FloatArray:
+def _recovery(loss: Loss, SQ: Array, before: Array) -> Array:
     image = loss.scale * SQ
-    size = float(np.linalg.norm(image))
-    return before if size == 0 else np.asarray(polar(image + KEEP * size * before))
+    size = length(image)
+    return before if size == 0 else polar(image + KEEP * size * before)

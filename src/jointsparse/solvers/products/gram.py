@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf
 
-from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.device import to_host
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import (
     Spectrum,
     blocks,
@@ -38,6 +38,10 @@ class Gram:
     def __init__(self, scatter: FloatArray) -> None:
         self.trace = float(np.trace(scatter))
         self.scatter = scatter / self.trace
+
+    def here(self, array: Array) -> Array:
+        """Return an array where the matrix is: on the host."""
+        return array
 
     @cached_property
     def diagonal(self) -> FloatArray:
@@ -82,6 +86,10 @@ class Gram:
         """
         values, vectors = self._spectrum if count is None else self._few(max(count, 1))
         return values, vectors[:, :count].copy()
+
+    def principal(self) -> tuple[FloatArray, Array]:
+        """Return all eigenvalues above rounding, largest first, and eigenvectors where S is."""
+        return self.leading()
 
     def rank(self, found: int) -> int:
         """Return the rank, given how many eigenvalues above rounding were found."""
@@ -234,10 +242,14 @@ class SampleGram(Gram):
         """Eigenvalues of S and, for each, its unit vector over the samples: XV = U diag(√value)."""
         return _descending(*np.linalg.eigh(self._between_rows()))
 
+    def taken(self, features: IntArray) -> Array:
+        """Return some columns of X in double precision, where X is."""
+        return double(self.samples.take(features, axis=1))
+
     def _taken(self, features: IntArray) -> FloatArray:
-        """Return some columns of X."""
+        """Return some columns of X; those asked for last are kept."""
         if self._last is None or not np.array_equal(self._last[0], features):
-            self._last = features, double(self.samples.take(features, axis=1))
+            self._last = features, self.taken(features)
         return self._last[1]
 
     def _eigenvectors(self, values: FloatArray, rows: FloatArray) -> FloatArray:
@@ -278,6 +290,10 @@ def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
 
             live = moments.variances > 0
             gram: Gram = SparseGram(moments.data.multiply(live), np.where(live, moments.mean, 0.0))
+        elif is_device_array(moments.data):
+            from jointsparse.solvers.products.device_gram import device_gram  # which builds on this
+
+            gram = device_gram(moments, wide=wide, in_double=in_double)
         elif in_double:
             gram = SampleGram(centred_in_double(moments))
         else:
