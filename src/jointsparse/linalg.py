@@ -340,6 +340,17 @@ def columns_near_one(matrix: NDArray[Any]) -> NDArray[Any]:
     return np.ldexp(matrix, -exponents)
 
 
+def columns_near_one_there(matrix: Array) -> Array:
+    """Return the same of a matrix on a device."""
+    xp = array_namespace(matrix)
+    exponents = np.frexp(to_host(xp.max(abs(matrix), axis=0)))[1]
+    # In two steps: the factor itself must not overflow.
+    half = exponents // 2
+    return (
+        matrix * like(np.ldexp(1.0, -half), matrix) * like(np.ldexp(1.0, half - exponents), matrix)
+    )
+
+
 def column_products(left: Array, right: Array) -> Array:
     """Inner product of every column of one matrix with the same column of another."""
     if type(left) is np.ndarray:

@@ -98,8 +98,9 @@ def _exact(centred: Array, rows: slice, other: IntArray) -> FloatArray:
     step = max(1, BLOCK_ENTRIES // (other.shape[1] * centred.shape[1]))
     for first in range(0, other.shape[0], step):
         part = slice(first, min(first + step, other.shape[0]))
-        difference = gathered(centred, other[part]) - (
-            centred[rows.start + part.start : rows.start + part.stop, None, :]
+        difference = (
+            gathered(centred, other[part])
+            - (centred[rows.start + part.start : rows.start + part.stop, None, :])
         )
         exact[part] = to_host(xp.sum(difference * difference, axis=2))
     return exact

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import is_device_array, like, to_host
+
+DENSE_ENTRIES = 2**24  # of weights made dense at a time, for samples on a device: 128 MB
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,26 @@ class SparseSamples:
         return _row_sums(difference.multiply(difference))
 
 
-def combined(weights: Any, data: FloatArray | SparseSamples) -> FloatArray:
-    """Return WX for samples of either kind."""
-    return data.combined(weights) if isinstance(data, SparseSamples) else np.asarray(weights @ data)
+def combined(weights: Any, data: Array | SparseSamples) -> FloatArray:
+    """Return WX for samples of any kind."""
+    if isinstance(data, SparseSamples):
+        return data.combined(weights)
+    if not is_device_array(data):
+        return np.asarray(weights @ data)
+    step = max(1, DENSE_ENTRIES // data.shape[0])
+    parts = [_dense(weights[k : k + step]) for k in range(0, weights.shape[0], step)]
+    return np.concatenate([to_host(like(part, data) @ data) for part in parts])
 
 
-def times(data: FloatArray | SparseSamples, columns: FloatArray) -> FloatArray:
-    """Return XA for samples of either kind."""
-    return data.times(columns) if isinstance(data, SparseSamples) else np.asarray(data @ columns)
+def times(data: Array | SparseSamples, columns: FloatArray) -> FloatArray:
+    """Return XA for samples of any kind."""
+    if isinstance(data, SparseSamples):
+        return data.times(columns)
+    return to_host(data @ like(columns, data))
+
+
+def _dense(weights: Any) -> FloatArray:
+    return np.asarray(weights.toarray()) if sp.issparse(weights) else np.ascontiguousarray(weights)
 
 
 def _row_sums(matrix: Any) -> FloatArray:

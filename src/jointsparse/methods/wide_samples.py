@@ -12,6 +12,7 @@ from jointsparse.device import is_device_array
 from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.linalg import array_namespace
 from jointsparse.moments import Moments
+from jointsparse.solvers.products.device_gram import centred_in_double_there
 from jointsparse.solvers.products.gram import centred_in_double
 from jointsparse.solvers.wide.data import DenseWide, SparseWide, WideData
 
@@ -75,10 +76,12 @@ def sparse_samples(
     return SparseSamples(sp.csr_array(matrix, dtype=np.float64) / unit, mean / unit)
 
 
-def samples_for_graph(moments: Moments, unit: float = 1.0) -> NDArray[np.float64] | SparseSamples:
-    """Return centred samples divided by a unit: an array, or sparse ones as they are."""
+def samples_for_graph(moments: Moments, unit: float = 1.0) -> Any:
+    """Return centred samples divided by a unit: an array where they are, or sparse ones so."""
     if sp.issparse(moments.data):
         return sparse_samples(moments, unit)
+    if is_device_array(moments.data):
+        return centred_in_double_there(moments) / unit
     return np.asarray(centred_in_double(moments) / unit)
 
 

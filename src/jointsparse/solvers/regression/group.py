@@ -284,9 +284,7 @@ def _falls(value: float, best: float) -> bool:
     return value < best - 1e-15 * abs(value)
 
 
-def _solve_block(
-    S: Curvature, C: Array, half: float, A: Array, slack: float
-) -> tuple[Array, int]:
+def _solve_block(S: Curvature, C: Array, half: float, A: Array, slack: float) -> tuple[Array, int]:
     """Solve for the features of a working set; return also the number of steps."""
     lipschitz = S.bound
     residual = C - S.times(A)
@@ -364,9 +362,7 @@ def _newton(S: Curvature, C: Array, half: float, A: Array) -> Array:
     return ahead if value < lowest else _stretched(S, C, half, A, safe)
 
 
-def _stretched(
-    S: Curvature, C: Array, half: float, A: Array, safe: Array
-) -> Array:
+def _stretched(S: Curvature, C: Array, half: float, A: Array, safe: Array) -> Array:
     """Go twice as far as the safe step, which is a short one, as long as that helps."""
     best, lowest, length = safe, _block_value(S, C, half, safe), 2.0
     while True:

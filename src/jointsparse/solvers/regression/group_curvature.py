@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-
 from jointsparse.arrays import Array
 from jointsparse.linalg import (
     add_to_diagonal,
