@@ -123,6 +123,14 @@ def eigh(matrix: Array) -> tuple[Array, Array]:
     return values, vectors
 
 
+def correlation_spectrum(scatter: Array) -> tuple[Array, Array, Array]:
+    """Return the lengths of the features, and the eigenpairs of their correlation matrix."""
+    xp = array_namespace(scatter)
+    lengths = xp.sqrt(positive_part(xp.linalg.diagonal(scatter)))
+    inverse = xp.where(lengths > 0, 1 / xp.where(lengths > 0, lengths, 1.0), 0.0)
+    return lengths, *eigh(scatter * inverse[:, None] * inverse)
+
+
 def _host_eigh(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Divide and conquer; the plain QR iteration where that does not converge."""
     try:

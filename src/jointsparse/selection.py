@@ -163,7 +163,7 @@ def by_score(scores: FloatArray, variances: FloatArray) -> IntArray:
 
 def tied_steps(values: FloatArray) -> IntArray:
     """Return steps counted from the lowest value; what rounding may have told apart is one."""
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)  # of equal values the order does not matter: they are one step
     ascending = values[order]
     sizes = np.maximum(np.abs(ascending[1:]), np.abs(ascending[:-1]))
     steps = np.zeros(values.size, dtype=np.int64)

@@ -22,7 +22,9 @@ SPARE = 8  # candidates beyond k at first; four times as many where they do not 
 TIE = 1e-10  # relative difference below which two distances are equal, as on the host
 
 
-def device_neighbours(data: Array, count: int) -> tuple[IntArray, FloatArray]:
+def device_neighbours(
+    data: Array, count: int, *, ordered: bool = True
+) -> tuple[IntArray, FloatArray]:
     """Return neighbours, the nearest first, and squared distances, both on the host.
 
     Parameters
@@ -31,6 +33,9 @@ def device_neighbours(data: Array, count: int) -> tuple[IntArray, FloatArray]:
         Samples on a device; at least two.
     count : int
         Number of neighbours k.
+    ordered : bool
+        Whether order and distances are asked for; without, neighbours that products alone tell are
+        not looked at again, and distances are not set.
     """
     from jointsparse.graphs.neighbours import chosen  # which builds on this
 
@@ -41,11 +46,16 @@ def device_neighbours(data: Array, count: int) -> tuple[IntArray, FloatArray]:
     indices, distances = np.empty((n, count), dtype=np.int64), np.empty((n, count))
     step = max(1, BLOCK_ENTRIES // n)
     for first in range(0, n, step):
-        rows = slice(first, min(first + step, n))
-        other = to_host(_candidates(centred, squares, rows, count))
-        exact = _exact(centred, rows, other)
-        owner = np.repeat(np.arange(rows.stop - rows.start), other.shape[1])
-        indices[rows], distances[rows] = chosen(owner, other.ravel(), exact.ravel(), count)
+        rows = np.arange(first, min(first + step, n))
+        places, decided = _candidates(centred, squares, rows, count)
+        other, known = to_host(places), to_host(decided)
+        indices[rows] = other[:, :count]
+        if not ordered:
+            rows, other = rows[~known], other[~known]
+        if rows.size:
+            exact = _exact(centred, rows, other)
+            owner = np.repeat(np.arange(rows.size), other.shape[1])
+            indices[rows], distances[rows] = chosen(owner, other.ravel(), exact.ravel(), count)
     return indices, distances * scale**2
 
 
@@ -57,27 +67,29 @@ def _near_one(data: Array) -> tuple[Array, float]:
     return centred / scale, scale
 
 
-def _candidates(centred: Array, squares: Array, rows: slice, count: int) -> Array:
-    """Return, for some samples, others among which the k nearest are."""
+def _candidates(centred: Array, squares: Array, rows: IntArray, count: int) -> tuple[Array, Array]:
+    """Return, for some samples, others among which the k nearest are, and where they come first."""
     xp = array_namespace(centred)
     n, d = centred.shape
-    size = rows.stop - rows.start
-    apart = squares[rows][:, None] + squares - 2 * (centred[rows, :] @ centred.T)
-    own = xp.arange(size, device=centred.device)
-    apart[own, own + rows.start] = float("inf")
-    # Of the product and of the sums: no distance is off by more.
-    error = EPSILON * (d + 16) * (squares[rows] + xp.max(squares))
+    part = slice(int(rows[0]), int(rows[-1]) + 1)
+    apart = squares[part][:, None] + squares - 2 * (centred[part, :] @ centred.T)
+    own = xp.arange(rows.size, device=centred.device)
+    apart[own, own + part.start] = float("inf")
+    # Of the product and of the sums: no distance is off by more than twice this.
+    error = EPSILON * (d + 16) * (squares[part] + xp.max(squares))
     spare = SPARE
     while True:
         taken = min(count + spare, n - 1)
         nearest, places = _smallest(apart, taken)
-        if taken == n - 1:
-            return places
         limit = nearest[:, count - 1] + 2 * error
         limit = limit + 4 * TIE * abs(limit)
-        (settled,) = numbers(xp.all(nearest[:, taken - 1] - 2 * error > limit))
+        beyond = nearest - 2 * error[:, None] > limit[:, None]
+        if taken == n - 1:
+            decided = beyond[:, count] if taken > count else xp.ones_like(beyond[:, 0])
+            return places, decided
+        (settled,) = numbers(xp.all(beyond[:, taken - 1]))
         if settled:
-            return places
+            return places, beyond[:, count]
         spare *= 4
 
 
@@ -91,17 +103,14 @@ def _smallest(matrix: Array, count: int) -> tuple[Array, Array]:
     return xp.take_along_axis(matrix, places, axis=1), places
 
 
-def _exact(centred: Array, rows: slice, other: IntArray) -> FloatArray:
+def _exact(centred: Array, rows: IntArray, other: IntArray) -> FloatArray:
     """Return squared distances from differences."""
     xp = array_namespace(centred)
     exact = np.empty(other.shape)
     step = max(1, BLOCK_ENTRIES // (other.shape[1] * centred.shape[1]))
-    for first in range(0, other.shape[0], step):
-        part = slice(first, min(first + step, other.shape[0]))
-        difference = (
-            gathered(centred, other[part])
-            - (centred[rows.start + part.start : rows.start + part.stop, None, :])
-        )
+    for first in range(0, rows.size, step):
+        part = slice(first, first + step)
+        difference = gathered(centred, other[part]) - gathered(centred, rows[part])[:, None, :]
         exact[part] = to_host(xp.sum(difference * difference, axis=2))
     return exact
 

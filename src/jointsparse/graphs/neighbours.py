@@ -75,7 +75,7 @@ def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, Floa
 
         return sparse_neighbours(data, count)
     if is_device_array(data):
-        return device_neighbours(data, count)
+        return device_neighbours(data, count, ordered=ordered)
     n = data.shape[0]
     count = min(int(count), n - 1)
     centred, scale = _near_one(np.asarray(data, dtype=np.float64))

@@ -24,7 +24,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import like, on_accelerator, to_host
 from jointsparse.graphs.laplacian import degrees
 from jointsparse.graphs.sparse_samples import SparseSamples, combined
-from jointsparse.linalg import eigh
+from jointsparse.linalg import array_namespace, eigh
 
 SMALL = 200  # samples, up to which the eigenproblem is dense
 SMALL_THERE = 5000  # … on an accelerator
@@ -171,8 +171,11 @@ def _leading(
     n = adjacency.shape[0]
     there = n <= SMALL_THERE and on_accelerator(data)
     if n <= SMALL or count >= n - 1 or there:
-        deflated = adjacency.toarray() - 3 * (constant @ constant.T).toarray()
-        values, vectors = eigh(like(deflated, data) if there else deflated)
+        deflated = _filled(adjacency, data) if there else adjacency.toarray()
+        member = like(constant.indices, deflated)
+        roots = like(constant.data, deflated)
+        joined = array_namespace(deflated).astype(member[:, None] == member, deflated.dtype)
+        values, vectors = eigh(deflated - 3 * roots[:, None] * roots * joined)
         lead = to_host(vectors[:, n - count :])
         return to_host(values)[::-1][:count], lead[:, ::-1]
     # No eigenvalue is below -1, so these go to the far end.
@@ -187,6 +190,17 @@ def _leading(
     )
     order = np.argsort(-values, kind="stable")
     return values[order], vectors[:, order]
+
+
+def _filled(matrix: sp.csr_array, data: Any) -> Any:
+    """Return a sparse matrix as a dense one where the samples are."""
+    xp = array_namespace(data)
+    full = xp.zeros(matrix.shape, dtype=xp.float64, device=data.device)
+    entries = matrix.tocoo()
+    full[like(entries.row.astype(np.int64), data), like(entries.col.astype(np.int64), data)] = like(
+        entries.data, data
+    )
+    return full
 
 
 def _most_varying(image: FloatArray, count: int) -> FloatArray:

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from jointsparse.arrays import FloatArray
 from jointsparse.device import to_host
 from jointsparse.graphs.discriminant import BLOCK_ENTRIES
-from jointsparse.graphs.neighbours import nearest_neighbours
+from jointsparse.graphs.neighbours import neighbour_sets
 from jointsparse.graphs.reconstruction import reconstructed, reconstruction_weights
 from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
@@ -183,7 +183,7 @@ class RNE(GraphSelector):
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
-        neighbours, _ = nearest_neighbours(data, check_count("n_neighbors", self.n_neighbors))
+        neighbours = neighbour_sets(data, check_count("n_neighbors", self.n_neighbors))
         weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
         if isinstance(data, SparseSamples):
             norms = _sparse_norms(data.matrix, weights)

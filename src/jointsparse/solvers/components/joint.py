@@ -27,7 +27,14 @@ import numpy as np
 
 from jointsparse.arrays import Array, IntArray
 from jointsparse.device import is_device_array, to_host
-from jointsparse.linalg import array_namespace, inner_product, length, positive_part, row_lengths
+from jointsparse.linalg import (
+    array_namespace,
+    double,
+    inner_product,
+    length,
+    positive_part,
+    row_lengths,
+)
 from jointsparse.projections import polar
 from jointsparse.solvers.products import device_gram
 from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, row_squares
@@ -46,6 +53,8 @@ COARSE = 0.03  # the same relative to how far Q and P are from optimal
 SMALLEST = 1e-9  # of the λ that empties Q: smaller ones are lost in the rounding of the gradient
 FLAT, CLOSER = 1e-14, 0.9  # of objective and violation: less is no progress …
 IDLE = 25  # … and so many alternations without any end the run
+FEW_DIGITS = 0.01  # of the square of a sample: below, that of its residual is not a difference
+RESIDUAL_ENTRIES = 2**22  # of residuals in memory at a time: 32 MB
 RISE = 1e-13  # of the objective: more than rounding where weights are not nearly singular
 ROUNDING = 1e-15  # relative error of a gradient, where nothing cancels
 KEEP = 1e-10  # of the largest singular value: directions that Q does not use stay as they were
@@ -136,16 +145,40 @@ class SampleLoss:
 
     def _pass(self, Q: Array | None = None, P: Array | None = None) -> Array:
         """Set the weights of the residuals of Q and P; return their norms."""
-        fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
-        sums = ArraySamples(self.samples).weighted_pass(fit, scatter=not self.wide)
-        norms = self.shrink * sums.norms
+        images: tuple[tuple[Array, Array], ...] = ()
         self.gram: Gram
-        if sums.scatter is None:
+        if self.wide:
+            left, images = self.squares, ()
+            if Q is not None and P is not None:
+                images = ((Q, self.gram.image(Q)), (P, self.gram.image(P)))
+                left = self._left(images)
+            norms = (left * self.shrink**2 + self.smoothing**2) ** 0.5
             self.gram = self._through_samples(self.samples, 0.5 / norms, self.squares)
+            self.gram.known_images = images
         else:
+            fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
+            sums = ArraySamples(self.samples).weighted_pass(fit)
+            norms = self.shrink * sums.norms
             self.gram = self._as_matrix(0.5 / self.shrink * sums.scatter)
         self.trace = self.gram.trace * self.shrink**2
         return norms
+
+    def _left(self, images: tuple[tuple[Array, Array], ...]) -> Array:
+        """Return the squared residuals ‖x - PQᵀx‖², given Q with XQ and P with XP.
+
+        With y = Qᵀx and z = Pᵀx they are ‖x‖² - 2yᵀz + yᵀPᵀPy: no array of the size of X is made.
+        Where that is a small difference, from the residuals themselves.
+        """
+        (_, y), (P, z) = images
+        xp = array_namespace(y)
+        left = self.squares + xp.sum(y * (y @ (P.T @ P) - 2 * z), axis=1)
+        small = xp.nonzero(left < FEW_DIGITS * self.squares)[0]
+        step = max(1, RESIDUAL_ENTRIES // self.samples.shape[1])
+        for first in range(0, small.shape[0], step):
+            rows = small[first : first + step]
+            residuals = double(self.samples[rows, :]) - y[rows] @ P.T
+            left[rows] = xp.sum(residuals**2, axis=1)
+        return left
 
     def reweigh(self, Q: Array, P: Array, SQ: Array) -> float:
         """Set the weights for Q and P; return the loss there."""
@@ -315,14 +348,21 @@ def _alternated(
     recovery = P / loss.scale  # before the weights change
     gram = loss.gram
     value = loss.reweigh(Q, P, image) + penalty * float(row_lengths(Q).sum())
-    if loss.gram is not gram:
-        image = loss.gram.apply(Q)
-    correlation = loss.gram.apply(loss.scale * P)
+    wanted = _scaled(loss, P)
+    if loss.gram is gram:
+        correlation = gram.apply(wanted)
+    else:
+        image, correlation = loss.gram.apply_both(Q, wanted)
     size = length(Q)
     moved = length(Q - point.Q) / size if size > 0 else 1.0
     reached = _Point(Q, P, image, correlation, recovery, value, moved=moved)
     violation, rounding = _violation(loss, reached, penalty)
     return replace(reached, violation=violation, rounding=rounding)
+
+
+def _scaled(loss: Loss, P: Array) -> Array:
+    """Return φ∘P; P itself where φ = 1, so that a loss may know it again."""
+    return P if isinstance(loss.scale, float) else loss.scale * P
 
 
 def _violation(loss: Loss, point: _Point, penalty: float) -> tuple[float, float]:

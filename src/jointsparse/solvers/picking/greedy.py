@@ -214,7 +214,9 @@ class _Residual:
 
     def fallen(self, share: float) -> Array:
         """Features whose f or g is below a share of what it was when last computed."""
-        return (self.f < share * self._f_known) | (self.g < share * self._g_known)
+        if self.follow_target:
+            return (self.f < share * self._f_known) | (self.g < share * self._g_known)
+        return self.g < share * self._g_known
 
     def remove(self, feature: int) -> None:
         """Take a feature out of everything."""

@@ -12,7 +12,14 @@ from scipy.linalg.lapack import dpstrf
 
 from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, like
-from jointsparse.linalg import array_namespace, blocks, column_products, double, eigh, positive_part
+from jointsparse.linalg import (
+    array_namespace,
+    blocks,
+    column_products,
+    correlation_spectrum,
+    double,
+    eigh,
+)
 from jointsparse.moments import Moments
 
 
@@ -62,6 +69,8 @@ class Columns:
     def project(self, vectors: Array) -> Array:
         """Return vectors @ X for a few vectors (k × m) in rows."""
         scaled = vectors * self.scale
+        if self.data.dtype == self.xp.float64 and is_device_array(self.data):
+            return scaled @ self.data
         if self.data.dtype == self.xp.float64:
             # One by one: a product of a thin matrix is slower than two of vectors.
             return self.xp.stack([scaled[k, :] @ self.data for k in range(scaled.shape[0])])
@@ -97,12 +106,7 @@ def root_of_scatter(scatter: Array) -> Array:
     eigenvectors of that matrix.
     """
     if is_device_array(scatter):
-        xp = array_namespace(scatter)
-        lengths = xp.sqrt(positive_part(xp.linalg.diagonal(scatter)))
-        inverse = xp.where(lengths > 0, 1 / xp.where(lengths > 0, lengths, 1.0), 0.0)
-        values, axes = eigh(scatter * inverse[:, None] * inverse)
-        large = values > NEGLIGIBLE
-        return (axes[:, large] * xp.sqrt(values[large])).T * lengths
+        return root_of_correlations(*correlation_spectrum(scatter))
     deviations = np.sqrt(np.clip(np.diagonal(scatter), 0.0, None))
     inverse = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0)
     correlation = scatter * inverse[:, None] * inverse
@@ -113,13 +117,26 @@ def root_of_scatter(scatter: Array) -> Array:
     return np.asarray(root * deviations)
 
 
+def root_of_correlations(lengths: Array, values: Array, axes: Array) -> Array:
+    """Return a root of the scatter matrix, given lengths and eigenpairs of the correlations."""
+    xp = array_namespace(values)
+    large = values > NEGLIGIBLE
+    return (axes[:, large] * xp.sqrt(values[large])).T * lengths
+
+
+def _root_of(moments: Moments) -> Array:
+    if is_device_array(moments.data):
+        return root_of_correlations(*moments.native.correlation_spectrum)
+    return root_of_scatter(moments.native.scatter)
+
+
 def feature_columns(moments: Moments) -> Columns:
     """Return the features through whichever is smaller: the samples or the scatter matrix."""
     if "columns" not in moments.cache:
         if moments.near_one is not moments:
             columns = feature_columns(moments.near_one)
         elif not moments.has_samples or moments.n_features <= moments.n_samples:
-            columns = Columns(root_of_scatter(moments.native.scatter))
+            columns = Columns(_root_of(moments))
         elif hasattr(moments.data, "transposed_times"):
             from jointsparse.solvers.products.remote_columns import (
                 RemoteColumns,  # which builds on this

@@ -143,8 +143,15 @@ class DeviceSampleGram(SampleGram):
         weights = self._weights if here.ndim == 2 else self._weights[:, 0]
         return in_kind(self.back(weights * self.image(here)), matrix)
 
+    def weighed(self, rows: Any) -> Any:
+        """Return rows, one for each sample, times the weights."""
+        return (self._weights if is_device_array(rows) else self.weights) * rows
+
     def image(self, matrix: Any) -> Any:
         """Return X @ matrix; rows of zeros cost nothing."""
+        for known, image in self.known_images:
+            if known is matrix:
+                return image
         here = self.here(matrix)
         xp = array_namespace(here)
         used = xp.nonzero(here if here.ndim == 1 else xp.any(here != 0, axis=1))[0]

@@ -16,6 +16,7 @@ from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import (
     Spectrum,
+    array_namespace,
     blocks,
     by_cholesky,
     double,
@@ -51,6 +52,11 @@ class Gram:
     def apply(self, matrix: FloatArray) -> FloatArray:
         """Return S @ matrix."""
         return self.scatter @ matrix
+
+    def apply_both(self, one: Array, other: Array) -> tuple[Array, Array]:
+        """Return S @ one and S @ other, in one pass over S."""
+        images = self.apply(array_namespace(one).concat([one, other], axis=1))
+        return images[:, : one.shape[1]], images[:, one.shape[1] :]
 
     def columns(self, features: IntArray) -> FloatArray:
         """Return S[:, features]."""
@@ -139,6 +145,9 @@ class SampleGram(Gram):
         Squared length of each sample, where it is known.
     """
 
+    # Some matrices with X @ matrix, for a caller that knows them.
+    known_images: tuple[tuple[Array, Array], ...] = ()
+
     def __init__(
         self,
         centred: NDArray[np.floating],
@@ -169,8 +178,21 @@ class SampleGram(Gram):
         weights = self.weights if matrix.ndim == 2 else self.weights[:, 0]
         return self.back(weights * self.image(matrix))
 
+    def apply_both(self, one: Array, other: Array) -> tuple[Array, Array]:
+        """Return S @ one and S @ other, in one pass over X for the two products with Xᵀ."""
+        rows = array_namespace(one).concat([self.image(one), self.image(other)], axis=1)
+        images = self.back(self.weighed(rows))
+        return images[:, : one.shape[1]], images[:, one.shape[1] :]
+
+    def weighed(self, rows: Array) -> Array:
+        """Return rows, one for each sample, times the weights."""
+        return self.weights * rows
+
     def image(self, matrix: FloatArray) -> FloatArray:
         """Return X @ matrix; rows of zeros cost nothing."""
+        for known, image in self.known_images:
+            if known is matrix:
+                return image
         used = np.flatnonzero(matrix if matrix.ndim == 1 else matrix.any(axis=1))
         if used.size <= FEW * matrix.shape[0]:
             return np.asarray(self._taken(used) @ matrix[used])
