@@ -43,7 +43,7 @@ def device_neighbours(
     count = min(int(count), n - 1)
     centred, scale = _near_one(data)
     squares = array_namespace(data).sum(centred**2, axis=1)
-    indices, distances = np.empty((n, count), dtype=np.int64), np.empty((n, count))
+    indices, distances = np.empty((n, count), dtype=np.int64), np.zeros((n, count))
     step = max(1, BLOCK_ENTRIES // n)
     for first in range(0, n, step):
         rows = np.arange(first, min(first + step, n))

@@ -26,7 +26,7 @@ from typing import Protocol
 import numpy as np
 
 from jointsparse.arrays import Array, IntArray
-from jointsparse.device import is_device_array, to_host
+from jointsparse.device import free_bytes, is_device_array, to_host
 from jointsparse.linalg import (
     array_namespace,
     double,
@@ -55,6 +55,7 @@ FLAT, CLOSER = 1e-14, 0.9  # of objective and violation: less is no progress …
 IDLE = 25  # … and so many alternations without any end the run
 FEW_DIGITS = 0.01  # of the square of a sample: below, that of its residual is not a difference
 RESIDUAL_ENTRIES = 2**22  # of residuals in memory at a time: 32 MB
+ROOM = 4  # times a copy in double precision must be free on a device for one to be made
 RISE = 1e-13  # of the objective: more than rounding where weights are not nearly singular
 ROUNDING = 1e-15  # relative error of a gradient, where nothing cancels
 KEEP = 1e-10  # of the largest singular value: directions that Q does not use stay as they were
@@ -138,6 +139,8 @@ class SampleLoss:
         self.samples, self.wide, self.shrink = centred, wide, shrink
         self.smoothing = SMOOTHING / float(np.sqrt(centred.shape[0]))
         there = is_device_array(centred)
+        if there and wide and free_bytes(centred) > ROOM * 8 * centred.shape[0] * centred.shape[1]:
+            self.samples = centred = double(centred)  # every alternation would convert them again
         self.squares = device_gram.row_squares(centred) if there else row_squares(centred)
         self._through_samples = device_gram.DeviceSampleGram if there else SampleGram
         self._as_matrix = device_gram.DeviceGram if there else Gram
