@@ -15,12 +15,12 @@ from jointsparse.experiments.claims import VERDICTS, Outcome
 from jointsparse.experiments.store import versions
 from jointsparse.io import atomic_path, atomic_set
 
-CLAIM_HEADER = ("claim", "published", "ours", "verdict", "reason")
+CLAIM_HEADER = ("claim", "published", "found", "verdict", "reason")
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { border-bottom: 1px solid #ccc; padding: .3rem .7rem; text-align: left; }
-img { max-width: 100%; } .reproduced { color: #06683b; } .refuted { color: #a3122b; }
+img { max-width: 100%; } .reproduced { color: #06683b; } .not-reproduced { color: #a3122b; }
 .close { color: #7a5a00; } .not-testable { color: #555; }
 """
 
@@ -128,7 +128,7 @@ def cell(value: Any) -> str:
 def _markdown(title: str, outcome: Outcome, figures: list[Path], notes: list[str]) -> str:
     parts = [f"# {title}"]
     if outcome.claims:
-        rows = [(c.statement, c.published, c.ours, c.verdict, c.reason) for c in outcome.claims]
+        rows = [(c.statement, c.published, c.found, c.verdict, c.reason) for c in outcome.claims]
         parts.append(_markdown_table(CLAIM_HEADER, rows))
     for caption, header, table in outcome.tables:
         parts += [f"## {caption}", _markdown_table(header, table)]
@@ -163,7 +163,7 @@ def _html_body(
             (
                 html.escape(c.statement),
                 html.escape(c.published),
-                html.escape(c.ours),
+                html.escape(c.found),
                 f'<b class="{c.verdict.replace(" ", "-")}">{c.verdict}</b>',
                 html.escape(c.reason),
             )
