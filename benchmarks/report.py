@@ -1,4 +1,4 @@
-"""The table of results: what was found beside every other tool, and where jointsparse is slower or worse."""
+"""The table of results beside every other tool, and where jointsparse is slower or worse."""
 
 import numpy as np
 

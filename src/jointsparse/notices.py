@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-# What runs between the line of a caller and the warning: this package, and the context managers it uses.
+# What runs between a caller's line and the warning: this package, and its context managers.
 _BETWEEN = ("jointsparse", "contextlib")
 
 
