@@ -145,7 +145,10 @@ def cluster_bars(outcomes):
 
 
 def quality_bars(outcomes):
-    promise = "Kept features, h = 50: mean held-out R² at least that of every other tool, CUR and FPS included"
+    promise = (
+        "Kept features, h = 50: mean held-out R² at least that of every other tool, CUR and FPS "
+        "included"
+    )
     bars = mean_bar(promise, "r2")(outcomes)
     promise = "Kept features: stability at least that of every other tool"
     return bars + mean_bar(promise, "stability")(outcomes)
