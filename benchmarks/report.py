@@ -1,4 +1,4 @@
-"""The table of results: what was found beside every rival, and where we are slower or worse.
+"""The table of results beside every other tool, and where jointsparse is slower or worse.
 
 RESULTS.md is for people; RESULTS.json, beside it, has the same numbers for pages and tests that
 quote one of them, and for the history.
@@ -18,9 +18,10 @@ Written by `python -m benchmarks`; do not edit. {about}
 Every competitor ran on the same data in the same run, in a process of its own, on one thread, in
 turn with the others; the first run of each does not count, unless it took longer than 5 seconds
 (then it is the only one). Times are seconds of the processor: compare the ratios, not the seconds.
-*Time* is theirs over ours: above 1 we are faster. *Quality* is ours compared with theirs in the
-measure named with the task: + says that ours is better. *Memory* is what a run added at its peak,
-theirs over ours. Ranges are over the problems, whose number stands in front.
+*Time* is that of the other tool over that of jointsparse: above 1 jointsparse is faster. *Quality*
+compares the two in the measure named with the task: + says that jointsparse is better. *Memory* is
+what a run added at its peak, as a ratio like the times. Ranges are over the problems, whose number
+stands in front.
 """
 CONTEXT = ("PCA, h components (no subset)", "scikit-learn PCA (not sparse)", "bare Python")
 
@@ -103,9 +104,9 @@ def bar_table(bars, incomplete=()):
 def summary(measured):
     """One row for every task and rival."""
     lines = [
-        "## Every task, every rival",
+        "## Every task, every tool",
         "",
-        "| task | rival | problems | time | quality | memory | |",
+        "| task | tool | problems | time | quality | memory | |",
         "|---|---|---|---|---|---|---|",
     ]
     for task, outcomes in measured:
@@ -156,7 +157,7 @@ def verdicts(task, times, leads, rival):
     if worse:
         words.append(f"**worse** on {worse} of {len(leads)}")
     if rival in CONTEXT:
-        words.append("for scale, not a rival")
+        words.append("for scale")
     return words
 
 

@@ -1,7 +1,7 @@
 """Numbers that pages quote, and where they come from: ``python docs/quotes.py`` writes them anew.
 
 A quote is a sentence of a page with holes for its numbers, and what fills them from stored results
-(benchmarks/RESULTS.json, benchmarks/results, the summary of the reproduced claims). A test fails
+(benchmarks/RESULTS.json, benchmarks/results, docs/reproduction/summary.json). A test fails
 where the page says something else than its source; this script mends the page. Pages that a
 script writes as a whole (evidence, sets, outliers, history, reproduction) need no quotes.
 """
@@ -76,9 +76,10 @@ def mean_shares(*tools):
 
 def claims():
     """Return how many published claims there are, and how many have each verdict."""
-    text = (ROOT / "docs" / "reproduction" / "summary.md").read_text(encoding="utf-8")
-    row = re.search(r"^\| all \|.*$", text, flags=re.MULTILINE).group()
-    counts = [int(cell) for cell in re.findall(r"\d+", row)]
+    path = ROOT / "docs" / "reproduction" / "summary.json"
+    experiments = json.loads(path.read_text(encoding="utf-8")).values()
+    verdicts = ("reproduced", "close", "not reproduced", "not testable")
+    counts = [sum(one["claims"][verdict] for one in experiments) for verdict in verdicts]
     return [sum(counts), *counts]
 
 

@@ -182,7 +182,7 @@ class TestContents:
         assert f"<dd>{found.n_patterns} or more independent patterns; 30 of 30 features" in shown
         always = int((found.found_again == 1).sum())
         assert f"{always} of the 8 kept features, or features nearly the same" in shown
-        assert "every one of 3 repeats" in shown
+        assert "in all 3 repeats, each without a third of the samples" in shown
         account, up = percent(found.r2, 0), percent(found.own_share, 0)
         assert f"The 8 kept features account for {account} of the variance" in shown
         assert f"and make up {up} of it." in shown

@@ -250,7 +250,7 @@ def selection_report(
     if cut is not None and cut.picked and 0 < kept.size < moments.n_features:
         trials = Trials(moments, cut)
         worth = trials.worth(kept.size)
-        curve = trials.curve() if cut.repeated else None
+        curve = trials.curve(kept.size) if cut.repeated else None
     return SelectionReport(
         n_kept=kept.size,
         n_features=moments.n_features,

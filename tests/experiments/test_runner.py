@@ -151,11 +151,11 @@ def test_killed_at_ten_moments_and_resumed_it_ends_the_same(tmp_path):
 def test_verdicts():
     assert judged(10, 10.4, exact=0.5, close=2) == "reproduced"
     assert judged(10, 11, exact=0.5, close=2) == "close"
-    assert judged(10, 20, exact=0.5, close=2) == "refuted"
+    assert judged(10, 20, exact=0.5, close=2) == "not reproduced"
 
 
 def test_pages_escape_what_they_show(tmp_path):
-    claim = Claim("a <b> | c", "<script>", "1", "refuted", "x & y")
+    claim = Claim("a <b> | c", "<script>", "1", "not reproduced", "x & y")
     outcome = Outcome(
         [claim],
         [("t", ("h",), [("<i>",), (0.123456,)])],
@@ -190,7 +190,7 @@ def test_reproduce_prints_claims_and_writes_pages(tmp_path):
     arguments = ("reproduce", "001-pitprops", "--results", tmp_path / "r.sqlite")
     result = invoke(*arguments, "--output", tmp_path / "pages")
     assert result.exit_code == 0
-    assert "5 claims: 4 reproduced, 1 refuted" in result.stdout
+    assert "5 claims: 4 reproduced, 1 not reproduced" in result.stdout
     names = {file.name for file in (tmp_path / "pages").iterdir()}
     assert names >= {"summary.html", "001-pitprops.md", "001-pitprops-loadings.png"}
     record = json.loads(invoke(*arguments, "--json").stdout)

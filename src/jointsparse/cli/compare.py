@@ -136,7 +136,7 @@ def compare(options: CompareOptions) -> None:
     estimators = {name: constraining.constrained(one, constraints) for name, one in methods.items()}
     estimators = in_time(estimators, values, table, options)
     found, held = _compared(options, estimators, table, values, wanted, constraints)
-    table.notes.extend(constraining.notes(held, one_set=False))
+    table.notes.extend([] if held is None else held["words"])
     found = replace(found, notes=tuple(table.notes))
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):

@@ -233,6 +233,7 @@ class Findings:
     components: list[Component] = field(default_factory=list)
     run: SolverRun = field(default_factory=SolverRun)
     proof: str = ""  # what is proved about the kept set, in words
+    constraints: list[str] = field(default_factory=list)  # those that held, and what they cost
     clusters: Clusters | None = None
     path: PathPoints | None = None
     pixels: PixelMaps | None = None

@@ -75,6 +75,7 @@ def findings_from_record(record: Any) -> Findings:
         run=run,
         proof=_proof(record.get("set")),
         outliers=outliers_from_record(record.get("outliers")),  # not in earlier versions
+        constraints=_constraints(record.get("constraints")),
         notes=[sentence(note, "notes") for note in listing(record, "notes")],
         warnings=[sentence(text, "warnings") for text in listing(record, "warnings")],
         made=versions(),
@@ -84,6 +85,17 @@ def findings_from_record(record: Any) -> Findings:
 def _proof(found: Any) -> str:
     """Return what is proved about the set; earlier versions knew nothing of that."""
     return "" if found is None else sentence(entry(found, "words"), "words")
+
+
+def _constraints(held: Any) -> list[str]:
+    """Return what is said about the constraints; earlier versions said it among the notes."""
+    if held is None:
+        return []
+    if not isinstance(held, dict):
+        raise ValueError("'constraints' is not an object")
+    if "words" not in held:
+        return []
+    return [sentence(text, "words") for text in listing(held, "words")]
 
 
 def _known(record: Any, name: str) -> float | None:
