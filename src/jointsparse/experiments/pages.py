@@ -68,7 +68,8 @@ def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> lis
     known = _earlier(folder / "summary.json")
     for name, (title, outcome) in outcomes.items():
         known[name] = {"title": title, "claims": outcome.counts()}
-    order = [name for name in experiments() if name in known]
+    place = {name: number for number, name in enumerate(experiments())}
+    order = sorted(known, key=lambda name: place.get(name, len(place)))
     counts = {name: [known[name]["claims"][v] for v in VERDICTS] for name in order}
     total = ("all", "", *(sum(column) for column in zip(*counts.values(), strict=True)))
     header = ("experiment", "what", *VERDICTS)
