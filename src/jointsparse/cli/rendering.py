@@ -115,9 +115,17 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
         "held_out": report.held_out,
         "why_not_held_out": report.why_not,
         "n_parts": 0 if report.worth is None else report.worth.n_folds,
+        "related": _related_record(report),
         "curve": _curve_record(report),
         "extremes": _extremes_record(selection),
     }
+
+
+def _related_record(report: "SelectionReport") -> dict[str, float] | None:
+    """Return what is predicted of the features that share something, where most do not."""
+    if report.of_related is None:
+        return None
+    return dict(zip(("r2", "random_r2_mean", "random_r2_std"), report.of_related, strict=True))
 
 
 def _curve_record(report: "SelectionReport") -> dict[str, list[float]] | None:

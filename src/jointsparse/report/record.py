@@ -146,7 +146,17 @@ def _worth(worth: Any, verdict: str) -> Worth:
         n_significant=amount(worth, "n_significant"),
         more_patterns=bool(entry(worth, "more_patterns")),
         n_parts=amount(worth, "n_parts", most=1000) if "n_parts" in worth else 0,
+        related=_related(worth.get("related")),
     )
+
+
+def _related(found: Any) -> tuple[float, float, float] | None:
+    """Return what is predicted of related features; earlier versions did not record it."""
+    if found is None:
+        return None
+    names = ("r2", "random_r2_mean", "random_r2_std")
+    own, mean, spread = (number(entry(found, name), name) for name in names)
+    return own, mean, spread
 
 
 def _sizes(found: Any) -> Sizes | None:

@@ -147,6 +147,14 @@ def nothing_words(found: Findings) -> str:
     return "" if found.features.n_kept else _nothing(found)
 
 
+def warnings_beside(found: Findings) -> list[str]:
+    """Return the warnings that say something else than the verdict does."""
+    if found.worth is None:
+        return found.warnings
+    said = found.worth.verdict.split(":")[0].casefold()
+    return [text for text in found.warnings if said not in text.casefold()]
+
+
 def _asked(found: Findings) -> str:
     size = [counted(len(found.features), "feature"), found.scaling]
     if found.n_samples is not None:
