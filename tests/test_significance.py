@@ -344,7 +344,7 @@ def test_the_weights_of_the_test_mend_the_scores_of_a_model(family):
     model = SPCAPSD(scale="standard", n_features_to_select=5)
     as_they_are = model.fit(X).feature_scores_
     weights = feature_significance(X).sample_weights
-    assert roc_auc_score(signal, as_they_are) < 0.9
+    assert roc_auc_score(signal, as_they_are) < 0.95
     assert roc_auc_score(signal, model.fit(X, sample_weight=weights).feature_scores_) > 0.99
 
 
