@@ -437,7 +437,7 @@ def whitened_target(loadings: Array, moments: Moments) -> Target:
 
     Directions with an eigenvalue below 1e-6 of the largest are left out.
     """
-    if moments.has_samples and moments.n_features > moments.n_samples:
+    if moments.is_wide:
         # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
         columns = feature_columns(moments)
         if isinstance(columns, SparseColumns) and columns.many_rows:

@@ -7,6 +7,7 @@ from oracles import greedy_by_refit
 from sklearn.linear_model import LinearRegression
 
 from jointsparse import Moments
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.solvers.picking import greedy
 from jointsparse.solvers.picking.greedy import select_greedily
 from jointsparse.solvers.picking.row_targets import Projection, row_axes
@@ -14,7 +15,6 @@ from jointsparse.solvers.products import sparse_columns
 from jointsparse.solvers.products.columns import Columns, feature_columns, root_of_scatter
 from jointsparse.solvers.products.remote_columns import RemoteColumns
 from jointsparse.solvers.products.sparse_columns import SparseColumns
-from jointsparse.solvers.wide.data import DenseWide
 
 seeds = st.integers(0, 10_000)
 
@@ -340,7 +340,7 @@ def test_columns_elsewhere_give_the_same_path(target):
     X = problem(3, n=12, p=18)
     B = np.random.default_rng(0).standard_normal((18, 4))
     targets = {"itself": None, "projection": Projection(B), "function": lambda rows: rows @ B}
-    remote = RemoteColumns(DenseWide(X), np.sum(X**2, axis=0))
+    remote = RemoteColumns(DenseSamples(X), np.sum(X**2, axis=0))
     for criterion in ("gain", "residual"):
         options = {"n_picks": 6, "target": targets[target], "criterion": criterion}
         found, expected = select_greedily(remote, **options), select_greedily(Columns(X), **options)

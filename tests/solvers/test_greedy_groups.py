@@ -5,12 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 from jointsparse import Constraints
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.solvers.picking.greedy import select_greedily
 from jointsparse.solvers.picking.row_targets import Projection
 from jointsparse.solvers.products.columns import Columns
 from jointsparse.solvers.products.remote_columns import RemoteColumns
 from jointsparse.solvers.products.sparse_columns import SparseColumns
-from jointsparse.solvers.wide.data import DenseWide
 
 GROUPS = ["a"] * 3 + ["b"] * 2 + [None] * 13
 
@@ -67,7 +67,7 @@ def test_all_containers_pick_the_same(criterion, target):
         expected = select_greedily(Columns(X), **options)
         assert rules.allows(expected.picks)
         squares = np.sum(X**2, axis=0)
-        remote = RemoteColumns(DenseWide(X), squares)
+        remote = RemoteColumns(DenseSamples(X), squares)
         sparse = SparseColumns(sp.csc_array(X), np.zeros(18), squares)
         for columns in (remote, sparse):
             found = select_greedily(columns, **options)

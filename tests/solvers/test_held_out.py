@@ -7,6 +7,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 
 from jointsparse import Moments, linalg
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.solvers.picking import held_out
 from jointsparse.solvers.picking.held_out import (
     choose_ridge,
@@ -18,7 +19,6 @@ from jointsparse.solvers.products import sparse_columns
 from jointsparse.solvers.products.columns import Columns, feature_columns, root_of_scatter
 from jointsparse.solvers.products.remote_columns import RemoteColumns
 from jointsparse.solvers.products.sparse_columns import ImplicitKernel, SparseColumns
-from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 
 RNG = np.random.default_rng(0)
@@ -160,7 +160,10 @@ def columns_of_each_kind():
     centred = SPARSE - SPARSE.mean(axis=0)
     found = SparseColumns(sp.csr_array(SPARSE), SPARSE.mean(axis=0), np.sum(centred**2, axis=0))
     yield found, SPARSE
-    yield RemoteColumns(DenseWide(SPARSE, SPARSE.mean(axis=0)), np.sum(centred**2, axis=0)), SPARSE
+    yield (
+        RemoteColumns(DenseSamples(SPARSE, SPARSE.mean(axis=0)), np.sum(centred**2, axis=0)),
+        SPARSE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,7 +241,7 @@ def test_what_is_left_of_columns_elsewhere():
     constant = SPARSE.copy()
     constant[:, 4] = 0.1
     squares = Moments.from_data(constant).variances
-    columns = RemoteColumns(DenseWide(constant, constant.mean(axis=0)), squares)
+    columns = RemoteColumns(DenseSamples(constant, constant.mean(axis=0)), squares)
     assert columns.left_over(span, np.eye(14))[0][4] == 0
     assert not columns.take(np.array([4])).any()
 

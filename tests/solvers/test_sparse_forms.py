@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.operators.dense import DenseSamples
+from jointsparse.operators.sparse import SparseSamples
+from jointsparse.operators.views import Reweighted
 from jointsparse.solvers.components.dictionary_root import DenseRoot, SparseRoot
 from jointsparse.solvers.eigen import inverse_root
 from jointsparse.solvers.eigen.block_krylov import widened
@@ -17,12 +19,10 @@ from jointsparse.solvers.products import sparse_gram
 from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, penalised_gap
 from jointsparse.solvers.samples import wide as samples_wide
-from jointsparse.solvers.samples.wide import WeightedProducts, WeightedRows
 from jointsparse.solvers.wide import convex as convex_wide
 from jointsparse.solvers.wide import penalties as wide_penalties
 from jointsparse.solvers.wide import scatter_access
 from jointsparse.solvers.wide.convex import TooManyDirectionsError, solve_wide
-from jointsparse.solvers.wide.data import DenseWide, SparseWide
 
 N, P = 14, 25
 
@@ -280,12 +280,12 @@ def test_weighted_rows_in_every_form(shifted, monkeypatch):
     rng = np.random.default_rng(1)
     U, V, other = rng.standard_normal((P, 2)), rng.standard_normal((N, 2)), rng.uniform(0, 1, N)
     chosen = rng.random(P) < 0.5
-    sparse = SparseWide(sp.csr_array(R), R.mean(axis=0))
+    sparse = SparseSamples(sp.csr_array(R), R.mean(axis=0))
     forms = [
-        WeightedProducts(sparse, w, mean),
-        WeightedProducts(DenseWide(X), w, mean),
-        WeightedRows(DenseWide(X), w, mean),
-        WeightedRows(DenseWide(R, R.mean(axis=0)), w, mean),
+        sparse.reweighted(w / 2, mean),
+        Reweighted(DenseSamples(X), w / 2, mean),
+        DenseSamples(X).reweighted(w / 2, mean),
+        DenseSamples(R, R.mean(axis=0)).reweighted(w / 2, mean),
     ]
     for form in forms:
         for part, here, columns in (
@@ -315,7 +315,7 @@ def test_too_many_directions_of_data_known_by_products(monkeypatch):
     X = R - R.mean(axis=0)
     for module in (convex_wide, scatter_access, wide_penalties):
         monkeypatch.setattr(module, "LARGEST_GRAM", 10)
-    data = SparseWide(sp.csr_array(R), R.mean(axis=0))
+    data = SparseSamples(sp.csr_array(R), R.mean(axis=0))
     entry = 8 * 6 + 8 * 10  # bytes of the arrays with one row for each feature
     monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 8)  # room for eight columns
     total = np.sum(X**2)
@@ -334,14 +334,14 @@ def test_the_penalty_that_makes_room(monkeypatch):
     monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 12)  # twelve columns
     values = np.linalg.eigvalsh(X @ X.T)
     with pytest.raises(TooManyDirectionsError) as refusal:
-        convex_wide.check_memory(DenseWide(X), 1e-6)
+        convex_wide.check_memory(DenseSamples(X), 1e-6)
     assert refusal.value.count == 19
     assert refusal.value.gigabytes == pytest.approx(entry * 60 * 38 / 1e9)
     # six leading directions, and as many for the solution
     assert refusal.value.eta == pytest.approx(2 * values[-7] / 0.3 * (1 + 1e-6), rel=1e-9)
-    convex_wide.check_memory(DenseWide(X), refusal.value.eta)
+    convex_wide.check_memory(DenseSamples(X), refusal.value.eta)
     monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 40)
-    convex_wide.check_memory(DenseWide(X), 1e-6)  # there is room for all
+    convex_wide.check_memory(DenseSamples(X), 1e-6)  # there is room for all
 
 
 def test_eigenvalues_that_settle_early(monkeypatch):
@@ -349,5 +349,5 @@ def test_eigenvalues_that_settle_early(monkeypatch):
     X = rng.standard_normal((60, 3)) * [9, 7, 5] @ rng.standard_normal((3, 90))
     X += 0.01 * rng.standard_normal(X.shape)
     monkeypatch.setattr(wide_penalties, "LARGEST_GRAM", 10)
-    found = wide_penalties.leading_eigenvalues(DenseWide(X), 2)
+    found = wide_penalties.leading_eigenvalues(DenseSamples(X), 2)
     np.testing.assert_allclose(found, np.linalg.eigvalsh(X @ X.T)[::-1][:2], rtol=1e-6)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.graphs.sparse_samples import SparseSamples, combined
+from jointsparse.graphs.sparse_samples import combined
 from jointsparse.graphs.targets import neighbour_targets
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
@@ -17,6 +17,7 @@ from jointsparse.methods.graph_selector import (
     neighbour_graph,
 )
 from jointsparse.methods.selector import check_stopping, is_number
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace

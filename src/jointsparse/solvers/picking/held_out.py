@@ -401,7 +401,7 @@ def cross_validation_folds(
     masks = inside or [np.ones(moments.n_features, dtype=bool)] * len(parts)
     if moments.n_features > rows.size:
         # Samples that are elsewhere come as products of all of them only.
-        if rows.size == moments.n_samples or hasattr(moments.data, "transposed_times"):
+        if rows.size == moments.n_samples or moments.elsewhere:
             columns, everyone, tests = feature_columns(moments), rows, list(parts)
         else:
             columns = feature_columns(Moments.from_data(_rows(moments.data, rows)))

@@ -118,9 +118,9 @@ def feature_columns(moments: Moments) -> Columns:
     if "columns" not in moments.cache:
         if moments.near_one is not moments:
             columns = feature_columns(moments.near_one)
-        elif not moments.has_samples or moments.n_features <= moments.n_samples:
+        elif not moments.is_wide:
             columns = Columns(root_of_scatter(moments.native.scatter))
-        elif hasattr(moments.data, "transposed_times"):
+        elif moments.elsewhere:
             from jointsparse.solvers.products.remote_columns import (
                 RemoteColumns,  # which builds on this
             )

@@ -268,7 +268,7 @@ def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
     Sparse samples stay sparse, unless the kernel needs them dense: for a basis of their span, which
     it makes in double precision. There the samples are too.
     """
-    wide = moments.has_samples and moments.n_features > moments.n_samples
+    wide = moments.is_wide
     in_double = wide and not sparse
     sparse = sparse and wide and sp.issparse(moments.data)
     key = "sparse gram" if sparse else "gram in double" if in_double else "gram"

@@ -8,8 +8,8 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray
 from jointsparse.linalg import array_namespace, double
+from jointsparse.operators.samples import Samples
 from jointsparse.solvers.products.columns import Columns
-from jointsparse.solvers.wide.data import WideData
 
 
 class RemoteColumns(Columns):
@@ -17,13 +17,13 @@ class RemoteColumns(Columns):
 
     Parameters
     ----------
-    wide : WideData
+    wide : Samples
         The samples, such as blocks of columns on a cluster.
     squares : ndarray of shape (n_features,)
         Squared lengths of the columns, exactly 0 for constant ones.
     """
 
-    def __init__(self, wide: WideData, squares: FloatArray) -> None:
+    def __init__(self, wide: Samples, squares: FloatArray) -> None:
         self.wide = wide
         self.live = squares > 0
         self.n_rows, self.n_features = wide.shape

@@ -11,9 +11,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import by_cholesky, solve_positive
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.products.gram import NOTHING, Gram
 from jointsparse.solvers.products.sparse_columns import LARGEST_GRAM, leading_pairs
-from jointsparse.solvers.wide.data import SparseWide
 
 MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
 ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
@@ -33,7 +33,7 @@ class SparseGram(Gram):
     """
 
     def __init__(self, matrix: Any, mean: FloatArray, weights: FloatArray | None = None) -> None:
-        self.data = SparseWide(matrix.astype(np.float64), mean)
+        self.data = SparseSamples(matrix.astype(np.float64), mean)
         self._set_weights(weights)
 
     def _set_weights(self, weights: FloatArray | None) -> None:
@@ -109,7 +109,7 @@ class SparseGram(Gram):
         n = self.data.shape[0]
         if n <= LARGEST_GRAM:
             roots = np.sqrt(lengths)
-            scaled = SparseWide(self.data.matrix.multiply(roots).tocsc(), self.data.mean * roots)
+            scaled = SparseSamples(self.data.matrix.multiply(roots).tocsc(), self.data.mean * roots)
             inner = scaled.gram() * np.sqrt(self.weights) * np.sqrt(self.weights).T
             return np.asarray(solve_positive(inner + ridge * np.eye(n), right, by_cholesky))
 
