@@ -9,8 +9,10 @@ import sparse_text
 from sklearn.base import clone
 
 from jointsparse import JSPCA, SPCA, GreedySelector, Moments, SelectFeatures
+from jointsparse.operators import sparse as sparse_operator
 from jointsparse.solvers.picking import greedy
-from jointsparse.solvers.products import sparse_columns, sparse_gram
+from jointsparse.solvers.products import columns as columns_module
+from jointsparse.solvers.products import sparse_gram
 from jointsparse.solvers.products.gram import Gram, gram_of
 
 N, P = 60, 400
@@ -24,14 +26,14 @@ def text_like(seed=0):
 def never_dense(monkeypatch):
     sparse_text.refuse_dense(monkeypatch, N * P / 2)
     # Blocks of a few rows or columns; by default all of these few would be one block.
-    monkeypatch.setattr(sparse_columns, "PRODUCT_BLOCK", 32)
+    monkeypatch.setattr(sparse_operator, "PRODUCT_BLOCK", 32)
     monkeypatch.setattr(greedy, "BLOCK_ENTRIES", 10 * P)
 
 
 @pytest.fixture(params=[4096, 10], ids=["factorised", "iterative"])
 def sizes(request, monkeypatch):
     """Whether n × n matrices are decomposed, or only products are used."""
-    for module in (sparse_columns, sparse_gram):
+    for module in (columns_module, sparse_gram):
         monkeypatch.setattr(module, "LARGEST_GRAM", request.param)
 
 

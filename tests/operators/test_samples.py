@@ -144,6 +144,14 @@ QUESTIONS = {  # what is asked of samples with p features, and the answer of an 
         lambda s, p: s.scatter_times(like(THIN[:p], s.empty)),
         lambda X, p: X.T @ (X @ THIN[:p]),
     ),
+    "scatter_lengths": (
+        lambda s, p: s.scatter_lengths(),
+        lambda X, p: np.sum((X.T @ X) ** 2, axis=0),
+    ),
+    "inner": (
+        lambda s, p: s.inner(like(ROWS, s.empty), slice(p // 9, p // 2)),
+        lambda X, p: X[:, p // 9 : p // 2].T @ ROWS,
+    ),
     "squared_lengths": (lambda s, p: s.squared_lengths(), lambda X, p: np.sum(X**2, axis=0)),
     "squared_lengths of images": (
         lambda s, p: s.squared_lengths(like(ROWS, s.empty)),

@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from jointsparse import Moments, linalg
-from jointsparse.solvers.products import gram, sparse_columns, sparse_gram
+from jointsparse.solvers.products import columns as columns_module
+from jointsparse.solvers.products import gram, sparse_gram
 from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, gram_of, row_squares
 from jointsparse.solvers.products.sparse_gram import SparseGram
 
@@ -114,7 +115,7 @@ def test_many_sparse_samples_are_not_factorised(monkeypatch):
     some = SparseGram(sp.csr_array(X), X.mean(axis=0), WEIGHTS)
     B, lengths = RNG.standard_normal((P, 2)), RNG.uniform(0.1, 2.0, P)
     expected = some.ridge_solve(B, 0.2), some.reweighted_fit(B, lengths, 0.2), some.leading()[0]
-    for module in (sparse_gram, sparse_columns):
+    for module in (sparse_gram, columns_module):
         monkeypatch.setattr(module, "LARGEST_GRAM", N - 1)
     many = SparseGram(sp.csr_array(X), X.mean(axis=0), WEIGHTS)
     np.testing.assert_allclose(many.ridge_solve(B, 0.2), expected[0], rtol=1e-9, atol=1e-9)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import array_namespace, double
+from jointsparse.linalg import array_namespace, blocks, double
 
 
 class Samples:
@@ -49,7 +49,12 @@ class Samples:
     @property
     def is_array(self) -> bool:
         """Whether X is dense and at hand, so that a dense array costs no more than it does."""
-        return not self.is_sparse and self.home in ("memory", "device")
+        return not (self.is_sparse or self.is_elsewhere)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the samples are in a file or on a cluster, where each product costs a pass."""
+        return self.home in ("file", "cluster")
 
     @property
     def xp(self) -> Any:
@@ -89,6 +94,14 @@ class Samples:
     def _gram(self) -> Array:
         raise NotImplementedError  # pragma: no cover
 
+    def scatter_lengths(self) -> Array:
+        """Return ‖Xᵀx_j‖² for every feature: squared lengths of the columns of XᵀX."""
+        xp = self.xp
+        lengths = xp.zeros(self.shape[1], dtype=xp.float64, device=self.empty.device)
+        for part in blocks(self.shape[1]):
+            lengths[part] = xp.sum(self.transposed_times(self.take(part)) ** 2, axis=0)
+        return lengths
+
     def scatter(self, weights: Array | None = None) -> Array:
         """Return Σ_i w_i x_i x_iᵀ (p × p); only asked for where that fits in memory."""
         raise NotImplementedError  # pragma: no cover
@@ -96,6 +109,10 @@ class Samples:
     def scatter_times(self, columns: Array) -> Array:
         """Return XᵀXU (p × k)."""
         return self.transposed_times(self.times(columns))
+
+    def inner(self, rows: Array, features: Any) -> Array:
+        """Return x_jᵀV for few features j, one row for each."""
+        return self.take(features).T @ rows
 
     def take(self, features: Any) -> Array:
         """Return few columns, given by a slice or their numbers, as an array in float64."""

@@ -17,6 +17,8 @@ from jointsparse.arrays import FloatArray
 from jointsparse.linalg import blocks, without_offsets
 from jointsparse.operators.samples import Samples
 
+PRODUCT_BLOCK = 512  # columns of XᵀX at a time: the product of sparse matrices is not that sparse
+
 
 class SparseSamples(Samples):
     """Samples in a SciPy sparse matrix.
@@ -58,7 +60,7 @@ class SparseSamples(Samples):
             return self.weighted_squares(np.ones(self.shape[0]))
         result = np.empty(self.shape[1])
         for part in blocks(self.shape[1]):
-            image = self.matrix[:, part].T @ rows - np.outer(self.mean[part], rows.sum(axis=0))
+            image = self.inner(rows, part)
             result[part] = np.einsum("ij,ij->i", image, image)
         return result
 
@@ -101,6 +103,23 @@ class SparseSamples(Samples):
         shift = values @ self.mean
         product -= shift[:, None] + shift[None, :] - float(self.mean @ self.mean)
         return product
+
+    def scatter_lengths(self) -> FloatArray:
+        """Return ‖Xᵀx_j‖² for every feature: squared lengths of the columns of XᵀX."""
+        n, mean, matrix = self.shape[0], self.mean, self.matrix.astype(np.float64)
+        lengths = np.empty(self.shape[1])
+        for start in range(0, self.shape[1], PRODUCT_BLOCK):
+            part = slice(start, start + PRODUCT_BLOCK)
+            product = sp.csc_array(self.by_row.T @ matrix[:, part])
+            squares = np.asarray(product.multiply(product).sum(axis=0)).ravel()
+            squares = squares - 2 * n * mean[part] * (product.T @ mean)
+            lengths[part] = squares + (n * mean[part]) ** 2 * float(mean @ mean)
+        return np.maximum(lengths, 0.0)
+
+    def inner(self, rows: FloatArray, features: Any) -> FloatArray:
+        """Return x_jᵀV for few features j, one row for each."""
+        product = self.matrix[:, features].T @ rows
+        return np.asarray(product - np.outer(self.mean[features], rows.sum(axis=0)))
 
     def scatter(self, weights: FloatArray | None = None) -> FloatArray:
         """Return Σ_i w_i x_i x_iᵀ."""

@@ -12,8 +12,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import by_cholesky, solve_positive
 from jointsparse.operators.sparse import SparseSamples
+from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
 from jointsparse.solvers.products.gram import NOTHING, Gram
-from jointsparse.solvers.products.sparse_columns import LARGEST_GRAM, leading_pairs
 
 MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
 ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
