@@ -10,10 +10,11 @@ from sklearn.base import clone
 
 from jointsparse import JSPCA, SPCA, GreedySelector, Moments, SelectFeatures
 from jointsparse.operators import sparse as sparse_operator
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.picking import greedy
 from jointsparse.solvers.products import columns as columns_module
-from jointsparse.solvers.products import sparse_gram
-from jointsparse.solvers.products.gram import Gram, gram_of
+from jointsparse.solvers.products import gram as gram_module
+from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
 
 N, P = 60, 400
 
@@ -33,7 +34,7 @@ def never_dense(monkeypatch):
 @pytest.fixture(params=[4096, 10], ids=["factorised", "iterative"])
 def sizes(request, monkeypatch):
     """Whether n × n matrices are decomposed, or only products are used."""
-    for module in (columns_module, sparse_gram):
+    for module in (columns_module, gram_module):
         monkeypatch.setattr(module, "LARGEST_GRAM", request.param)
 
 
@@ -105,7 +106,7 @@ def test_weights_of_samples():
     matrix = text_like()
     dense, weights = matrix.toarray(), rng.uniform(size=N)
     centred = dense - dense.mean(axis=0)
-    gram = sparse_gram.SparseGram(matrix, dense.mean(axis=0), weights)
+    gram = SampleGram(SparseSamples(matrix, dense.mean(axis=0)), weights)
     oracle = Gram((centred * weights[:, None]).T @ centred)
     some, right = np.array([3, 50, 7]), rng.standard_normal((P, 2))
     assert gram.trace == pytest.approx(oracle.trace)

@@ -170,6 +170,10 @@ QUESTIONS = {  # what is asked of samples with p features, and the answer of an 
         lambda s, p: s.scatter(like(WEIGHTS, s.empty)),
         lambda X, p: (X.T * WEIGHTS) @ X,
     ),
+    "block": (
+        lambda s, p: s.block(ends(p), like(WEIGHTS, s.empty)),
+        lambda X, p: (X[:, ends(p)].T * WEIGHTS) @ X[:, ends(p)],
+    ),
     "take": (lambda s, p: s.take(ends(p)), lambda X, p: X[:, ends(p)]),
     "take a part": (lambda s, p: s.take(slice(p // 9, p // 2)), lambda X, p: X[:, p // 9 : p // 2]),
     "rows": (lambda s, p: s.rows(slice(2, 5)), lambda X, p: X[2:5]),

@@ -15,8 +15,8 @@ from jointsparse.solvers.graph import sparse_form
 from jointsparse.solvers.graph.quadratic_forms import DenseForm
 from jointsparse.solvers.graph.smoothness import solve_smoothness
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
-from jointsparse.solvers.products import sparse_gram
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products import gram as gram_module
+from jointsparse.solvers.products.gram import SampleGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, penalised_gap
 from jointsparse.solvers.samples import wide as samples_wide
 from jointsparse.solvers.wide import convex as convex_wide
@@ -36,7 +36,7 @@ def pair(seed=0):
     """The scatter matrix of sparse samples, and the samples themselves at a trace of 1."""
     R = counts(seed)
     X = R - R.mean(axis=0)
-    return SparseGram(sp.csr_array(R), R.mean(axis=0)), X / np.linalg.norm(X)
+    return SampleGram(SparseSamples(sp.csr_array(R), R.mean(axis=0))), X / np.linalg.norm(X)
 
 
 # A^(-1/2) b
@@ -125,7 +125,7 @@ def test_eigenspaces_from_products(count, spread):
 
 def test_tied_eigenvalues_are_all_found():
     R = np.eye(12)[:, :9]  # features that are alike: 8 equal eigenvalues
-    gram, dense = SparseGram(sp.csr_array(R), R.mean(axis=0)), R - R.mean(axis=0)
+    gram, dense = SampleGram(SparseSamples(sp.csr_array(R), R.mean(axis=0))), R - R.mean(axis=0)
     form = SparseScatterForm(gram)
     weights = np.full(9, 0.02)
     space = form.lowest(weights, 2, np.random.default_rng(0).standard_normal((9, 2)))
@@ -160,12 +160,12 @@ def test_a_basis_that_grows_too_wide_shrinks(monkeypatch):
 
 @pytest.mark.parametrize("largest", [4096, 3])
 def test_every_operation_on_a_sparse_scatter_matrix(largest, monkeypatch):
-    monkeypatch.setattr(sparse_gram, "LARGEST_GRAM", largest)
+    monkeypatch.setattr(gram_module, "LARGEST_GRAM", largest)
     R = counts(4)
     w = np.random.default_rng(0).uniform(0.5, 2, N)
     C = R - R.mean(axis=0)
     for weights in (None, w):
-        gram = SparseGram(sp.csr_array(R), R.mean(axis=0), weights)
+        gram = SampleGram(SparseSamples(sp.csr_array(R), R.mean(axis=0)), weights)
         X = C if weights is None else np.sqrt(w)[:, None] * C
         assert gram.trace == pytest.approx(np.sum(X**2))
         S = X.T @ X / np.sum(X**2)
@@ -195,7 +195,7 @@ def test_every_operation_on_a_sparse_scatter_matrix(largest, monkeypatch):
         first = gram.leading_scaled(factors, 1)[:, 0]
         assert abs(first @ np.linalg.eigh(scaled)[1][:, -1]) == pytest.approx(1)
         assert gram.rank(5) == (5 if largest > N else N - 1)
-    other = SparseGram(sp.csr_array(R), R.mean(axis=0)).weighted(w)
+    other = SampleGram(SparseSamples(sp.csr_array(R), R.mean(axis=0))).weighted(w)
     np.testing.assert_allclose(other.apply(U), S @ U, atol=1e-12)
 
 

@@ -106,6 +106,11 @@ class Samples:
         """Return Σ_i w_i x_i x_iᵀ (p × p); only asked for where that fits in memory."""
         raise NotImplementedError  # pragma: no cover
 
+    def block(self, features: Any, weights: Array) -> Array:
+        """Return Σ_i w_i x_i x_iᵀ of few features."""
+        part = self.take(features)
+        return part.T @ (part * weights[:, None])
+
     def scatter_times(self, columns: Array) -> Array:
         """Return XᵀXU (p × k)."""
         return self.transposed_times(self.times(columns))

@@ -127,6 +127,10 @@ class SparseSamples(Samples):
             weights = np.ones(self.shape[0])
         return scatter_of(self.by_row.astype(np.float64), self.mean, weights)
 
+    def block(self, features: Any, weights: FloatArray) -> FloatArray:
+        """Return Σ_i w_i x_i x_iᵀ of few features."""
+        return scatter_of(self.matrix[:, features], self.mean[features], weights)
+
     def take(self, features: Any) -> FloatArray:
         """Return few columns as an array in float64."""
         return np.asarray(self.matrix[:, features].toarray() - self.mean[features])
