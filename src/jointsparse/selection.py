@@ -37,8 +37,6 @@ from jointsparse.solvers.eigen.inverse_root import inverse_root_times
 from jointsparse.solvers.picking.greedy import DETERMINED, TIE, GreedyPath, select_greedily
 from jointsparse.solvers.picking.row_targets import Projection, Target, row_axes, row_products
 from jointsparse.solvers.products.columns import Columns, feature_columns
-from jointsparse.solvers.products.remote_columns import RemoteColumns
-from jointsparse.solvers.products.sparse_columns import SparseColumns
 from jointsparse.solvers.subset.picks import exchange_picks
 from jointsparse.solvers.subset.rules import Rules
 from jointsparse.text import counted
@@ -348,7 +346,7 @@ def exchanged(
 def _check_exchange(columns: Columns) -> None:
     """Refuse exchanges among more features than fit in memory."""
     needed = EXCHANGE_MATRICES * 8 * columns.n_rows * columns.n_features
-    if isinstance(columns, RemoteColumns) or needed > available_memory():
+    if columns.samples.is_elsewhere or needed > available_memory():
         raise ValueError(
             f"rule='swap' needs {counted(columns.n_features, 'feature')} in memory at once, "
             f"{size_in_words(needed)}: use rule='greedy'"
@@ -445,10 +443,10 @@ def whitened_target(loadings: Array, moments: Moments) -> Target:
 
     Directions with an eigenvalue below 1e-6 of the largest are left out.
     """
-    if moments.has_samples and moments.n_features > moments.n_samples:
+    if moments.is_wide:
         # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
         columns = feature_columns(moments)
-        if isinstance(columns, SparseColumns) and columns.many_rows:
+        if columns.many_rows:
             image = columns.times(double(loadings))
             return inverse_root_times(columns.squared, image, smallest=SMALL_EIGENVALUE)
         values, axes = row_axes(columns, SMALL_EIGENVALUE)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.operators.sparse import SparseSamples
 
 BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time

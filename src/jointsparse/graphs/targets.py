@@ -22,7 +22,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.sparse_samples import SparseSamples, combined
+from jointsparse.graphs.sparse_samples import combined
+from jointsparse.operators.sparse import SparseSamples
 
 SMALL = 200  # samples, up to which the eigenproblem is dense
 TIE = 1e-9  # eigenvalues closer than that are equal

@@ -14,11 +14,11 @@ from jointsparse.arrays import FloatArray
 from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.graphs.reconstruction import reconstruction_weights
-from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.solution import Solution, closed_form
 from jointsparse.solvers.subset.constraints import Constraints
@@ -181,8 +181,8 @@ class RNE(GraphSelector):
         neighbours, _ = nearest_neighbours(data, check_count("n_neighbors", self.n_neighbors))
         weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
         if isinstance(data, SparseSamples):
-            norms = _sparse_norms(data.matrix, weights)
-            size = np.asarray(abs(data.matrix).sum(axis=0)).ravel()
+            norms = _sparse_norms(data.by_row, weights)
+            size = np.asarray(abs(data.by_row).sum(axis=0)).ravel()
             return self._selection(_beyond_rounding(norms, size, len(neighbours)), unit)
         residuals = data - weights @ data
         if self.legacy_transpose:  # where, unlike here, the mean matters

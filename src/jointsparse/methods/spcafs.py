@@ -31,8 +31,7 @@ from jointsparse.solvers.graph.quadratic_forms import (
 from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
 from jointsparse.solvers.picking.row_targets import Target
-from jointsparse.solvers.products.gram import centred_in_double
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products.gram import SampleGram, centred_in_double
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 
@@ -224,10 +223,10 @@ def _form(
     wide = moments.has_samples and int(varies.sum()) > moments.n_samples
     if wide and sp.issparse(moments.data) and int(varies.sum()) > DENSE_UP_TO:
         samples = sparse_samples(moments, 1.0, varies)
-        gram = SparseGram(samples.matrix, samples.mean)
+        gram = SampleGram(samples)
         form = SparseScatterForm(gram)
         rank = gram.rank(form.values.size)
-        return form, rank, lambda count: gram.leading(count)[0], twin_labels(gram.data)
+        return form, rank, lambda count: gram.leading(count)[0], twin_labels(samples)
     if wide:
         data = centred_in_double(moments)[:, varies] / np.sqrt(total)
         through_samples = ScatterForm(data)

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products.gram import SampleGram
 
 
 class Root(Protocol):
@@ -69,11 +69,11 @@ class SparseRoot:
 
     Parameters
     ----------
-    gram : SparseGram
+    gram : SampleGram
         Their scatter matrix, divided by its trace.
     """
 
-    def __init__(self, gram: SparseGram) -> None:
+    def __init__(self, gram: SampleGram) -> None:
         self.gram = gram
 
     @cached_property
@@ -83,18 +83,18 @@ class SparseRoot:
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
         """Return YᵀX."""
-        return self.gram.scaled_back(codes.T).T
+        return self.gram.back(codes.T).T
 
     def to_codes(self, atoms: FloatArray) -> FloatArray:
         """Return DᵀXᵀ."""
-        return self.gram.scaled_image(atoms.T).T
+        return self.gram.image(atoms.T).T
 
     def column(self, feature: int) -> FloatArray:
         """Return one column."""
-        return self.gram.scaled_columns(np.array([feature]))[:, 0]
+        return self.gram.sample_columns(np.array([feature]))[:, 0]
 
     def principal(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return the first left singular vectors, and the principal components at their length."""
         values, vectors = self.gram.leading(count)
-        codes = self.gram.scaled_image(vectors) / np.sqrt(values[:count])
+        codes = self.gram.image(vectors) / np.sqrt(values[:count])
         return codes.T, self.to_atoms(codes.T)

@@ -27,13 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
+from jointsparse.operators.dense import operator_of
 from jointsparse.projections import polar
 from jointsparse.solvers.products.gram import (
     EqualFeatures,
     Gram,
     SampleGram,
     equal_features,
-    row_squares,
 )
 from jointsparse.solvers.regression.group import (
     emptying_penalty,
@@ -131,8 +131,9 @@ class SampleLoss:
 
     def __init__(self, centred: NDArray[np.floating], *, wide: bool, shrink: float = 1.0) -> None:
         self.samples, self.wide, self.shrink = centred, wide, shrink
+        self.operator = operator_of(centred)  # whose products are kept for all weights
         self.smoothing = SMOOTHING / np.sqrt(centred.shape[0])
-        self.squares = row_squares(centred)
+        self.squares = np.asarray(self.operator.row_squares())
         self._pass()
 
     def _pass(self, Q: FloatArray | None = None, P: FloatArray | None = None) -> FloatArray:
@@ -142,7 +143,7 @@ class SampleLoss:
         norms = self.shrink * np.asarray(sums.norms)
         self.gram: Gram
         if sums.scatter is None:
-            self.gram = SampleGram(self.samples, 0.5 / norms, self.squares)
+            self.gram = SampleGram(self.operator, 0.5 / norms, self.squares)
         else:
             self.gram = Gram(0.5 / self.shrink * sums.scatter)
         self.trace = self.gram.trace * self.shrink**2
@@ -235,7 +236,8 @@ def solve_joint(
     Examples
     --------
     >>> import numpy as np
-    >>> from jointsparse.solvers.products.gram import Gram
+    >>> from jointsparse.operators.dense import operator_of
+    from jointsparse.solvers.products.gram import Gram
     >>> from jointsparse.solvers.components.joint import FrobeniusLoss, solve_joint
     >>> loss = FrobeniusLoss(Gram(np.diag([3.0, 2.0, 1.0])))
     >>> solution = solve_joint(loss, loss.start(2), 0.5, tol=1e-8, max_iter=100)

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.linalg import columns_near_one
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.solution import Solution, closed_form
 
 BLOCK_ENTRIES = 2**17  # entries of features taken at a time: what is made of them is not large
@@ -40,7 +40,7 @@ def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> S
     step = max(LEAST, BLOCK_ENTRIES // n)
     scores = np.empty(p)
     if isinstance(data, SparseSamples):
-        columns = data.matrix.tocsc()
+        columns = data.matrix
         # Of a column that is filled to half at most, no more than half of Σf² is its mean.
         full = np.diff(columns.indptr) > n / 2
         sparse, few = np.flatnonzero(~full), np.flatnonzero(full)
