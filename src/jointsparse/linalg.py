@@ -28,7 +28,6 @@ BLOCK = 4096  # features converted to float64 at a time where the data are kept 
 NOISE = 1e-10  # columns shorter than this share of the longest are rounding
 RANK = 1e-12  # eigenvalues below this share of the largest are rounding
 EPSILON = float(np.finfo(np.float64).eps)
-SINGLE_FACTORS = (1e-30, 1e30)  # beyond, single precision cannot hold the factors
 HOST_EIGH = 128  # rows up to which LAPACK on the host is faster than a GPU, transfers included
 
 
@@ -89,19 +88,6 @@ class Spectrum:
         positive = values > 1e-12 * values[-1]
         values, rows = values[positive], rows[:, positive]
         return cls(values, transposed_times(rows / xp.sqrt(values * trace)), trace)
-
-    @classmethod
-    def of_sparse(cls, data: Any, mean: NDArray[Any], live: NDArray[np.bool_]) -> Spectrum:
-        """Decompose the scatter matrix of sparse samples, which stay sparse, by their products."""
-        rows, mean = without_offsets(data, mean)
-        rows = rows.astype(np.float64).multiply(live).tocsr()
-        mean = np.where(live, mean, 0.0)
-        shift = rows @ mean
-        gram = np.asarray((rows @ rows.T).todense())
-        gram -= shift[:, None] + shift - float(mean @ mean)
-        return cls.of_rows(
-            gram, lambda vectors: rows.T @ vectors - np.outer(mean, vectors.sum(axis=0))
-        )
 
     def on_host(self) -> Spectrum:
         """Return the same as NumPy arrays."""
@@ -462,17 +448,3 @@ def root_of_scatter(data: Array) -> Array:
     xp = array_namespace(data)
     values, vectors = eigh(double(data.T) @ double(data))
     return xp.sqrt(positive_part(values))[:, None] * vectors.T
-
-
-def scaled_columns(data: Any, factors: Array) -> Any:
-    """Return samples, wherever they are, with their features multiplied by factors."""
-    if sp.issparse(data):
-        return data @ sp.diags_array(factors)
-    if hasattr(data, "transposed_times"):
-        return data.scaled(factors)
-    here = like(factors, data)
-    single = array_namespace(data).float32
-    low, high = SINGLE_FACTORS
-    if data.dtype == single and low <= np.abs(factors).min() and np.abs(factors).max() <= high:
-        here = array_namespace(data).astype(here, single)  # and stays so
-    return data * here

@@ -20,8 +20,9 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.device_neighbours import gathered
 from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
-from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.graphs.sparse_samples import inner_products
 from jointsparse.linalg import array_namespace
+from jointsparse.operators.sparse import SparseSamples
 
 WEIGHTS = ("binary", "heat", "cosine")
 
@@ -124,9 +125,11 @@ def class_means(data: FloatArray, labels: NDArray[Any]) -> FloatArray:
 
 def _cosines(data: Any, indices: IntArray) -> FloatArray:
     if isinstance(data, SparseSamples):
-        norms, everyone = data.lengths(), np.arange(data.shape[0])
+        norms, everyone = np.sqrt(data.row_squares()), np.arange(data.shape[0])
         norms = np.where(norms > 0, norms, 1.0)
-        found = [data.inner(everyone, other) / (norms * norms[other]) for other in indices.T]
+        found = [
+            inner_products(data, everyone, other) / (norms * norms[other]) for other in indices.T
+        ]
         return np.clip(np.stack(found, axis=1), 0.0, None)
     if is_device_array(data):
         xp = array_namespace(data)

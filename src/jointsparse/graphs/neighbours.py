@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array
 from jointsparse.graphs.device_neighbours import device_neighbours
-from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.operators.sparse import SparseSamples
 
 BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time

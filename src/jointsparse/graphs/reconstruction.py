@@ -21,8 +21,8 @@ from jointsparse.graphs.device_neighbours import BLOCK_ENTRIES as DEVICE_ENTRIES
 from jointsparse.graphs.device_neighbours import gathered
 from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.laplacian import rows_to_csr
-from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.linalg import array_namespace
+from jointsparse.operators.sparse import SparseSamples
 
 SMALLEST_RIDGE = 1e-12  # more neighbours than dimensions leave C singular
 
@@ -52,7 +52,7 @@ def reconstruction_weights(
         return rows_to_csr(neighbours, _weights_there(data, neighbours, max(ridge, SMALLEST_RIDGE)))
     weights = np.empty((n, count))
     # Entries of a row: all of them, or those that are stored.
-    width = data.matrix.nnz // n + 1 if isinstance(data, SparseSamples) else data.shape[1]
+    width = data.by_row.nnz // n + 1 if isinstance(data, SparseSamples) else data.shape[1]
     step = max(1, BLOCK_ENTRIES // (count * width))
     for first in range(0, n, step):
         part = slice(first, first + step)
@@ -112,8 +112,8 @@ def _local_grams(data: FloatArray | SparseSamples, neighbours: IntArray, first: 
     if not isinstance(data, SparseSamples):
         differences = data[neighbours] - data[first : first + size, None, :]
         return np.asarray(differences @ differences.transpose(0, 2, 1))
-    own = data.matrix[first : first + size]
-    sparse = [data.matrix[other] - own for other in neighbours.T]
+    own = data.by_row[first : first + size]
+    sparse = [data.by_row[other] - own for other in neighbours.T]
     gram = np.empty((size, count, count))
     for a in range(count):
         for b in range(a + 1):

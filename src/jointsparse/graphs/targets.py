@@ -23,8 +23,9 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import like, on_accelerator, to_host
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.sparse_samples import SparseSamples, combined
+from jointsparse.graphs.sparse_samples import combined
 from jointsparse.linalg import array_namespace, eigh
+from jointsparse.operators.sparse import SparseSamples
 
 SMALL = 200  # samples, up to which the eigenproblem is dense
 SMALL_THERE = 5000  # … on an accelerator

@@ -10,8 +10,7 @@ from jointsparse.methods.selector import check_stopping
 from jointsparse.moments import Moments
 from jointsparse.solvers.components.dictionary import solve_dictionary
 from jointsparse.solvers.components.dictionary_root import DenseRoot, Root, SparseRoot
-from jointsparse.solvers.products.gram import Gram
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.solution import Solution
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties the model
@@ -148,7 +147,7 @@ class DictionarySPCA(ComponentsMethod):
             trace=unit,
         )
         root: Root
-        if isinstance(gram, SparseGram):
+        if isinstance(gram, SampleGram) and gram.of_sparse:
             rank = gram.leading(int(self.n_components))[0].size
             root = SparseRoot(gram)
         else:

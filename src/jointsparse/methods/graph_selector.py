@@ -13,16 +13,15 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
-from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.linalg import columns_near_one, columns_near_one_there
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.products.device_gram import centred_in_double_there
 from jointsparse.solvers.products.gram import centred_in_double
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.wide.data import SparseWide
 
 AUTO_CLUSTERS = 5
 AUTO_ALPHA = 0.3  # of the relative unit: about half of the features remain
@@ -111,7 +110,7 @@ def twin_labels(columns: Any) -> IntArray | None:
     n = columns.shape[0]
     draws = np.random.default_rng(0).standard_normal((n, 1))
     # One number for each column, the same for equal ones; few others come as close.
-    if isinstance(columns, SparseWide):
+    if isinstance(columns, SparseSamples):
         stored = np.max(np.abs(columns.matrix.data), initial=0.0)
         size = float(stored) + float(np.max(np.abs(columns.mean)))
         probe = np.abs(columns.transposed_times(draws)).ravel()
@@ -130,7 +129,7 @@ def twin_labels(columns: Any) -> IntArray | None:
 
 
 def _pair(columns: Any, one: int, other: int) -> FloatArray:
-    if isinstance(columns, SparseWide):
+    if isinstance(columns, SparseSamples):
         return np.asarray(columns.matrix[:, [one, other]].toarray() - columns.mean[[one, other]])
     return to_host(columns[:, like(np.array([one, other]), columns)])
 

@@ -27,7 +27,6 @@ from jointsparse.solvers.components.joint import (
 from jointsparse.solvers.components.joint_published import solve_joint_published
 from jointsparse.solvers.products.device_gram import centred_in_double_there
 from jointsparse.solvers.products.gram import Gram, SampleGram, centred_in_double, gram_of
-from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.samples.passed import PassedSampleLoss
 from jointsparse.solvers.samples.sparse import SparseSampleLoss
 from jointsparse.solvers.solution import Solution
@@ -281,7 +280,7 @@ class JSPCA(ComponentsMethod):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return PassedSampleLoss(elsewhere.divided(float(np.sqrt(gram.trace))))
-        if isinstance(gram, SparseGram):
+        if isinstance(gram, SampleGram) and gram.of_sparse:
             return SparseSampleLoss(gram)
         wide = isinstance(gram, SampleGram)
         # Where p > n single precision stays: a copy in double precision may not fit.

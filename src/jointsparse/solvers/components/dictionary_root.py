@@ -10,7 +10,7 @@ import numpy as np
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import like, to_host
 from jointsparse.linalg import column_products
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products.gram import SampleGram
 
 
 class Root(Protocol):
@@ -71,11 +71,11 @@ class SparseRoot:
 
     Parameters
     ----------
-    gram : SparseGram
+    gram : SampleGram
         Their scatter matrix, divided by its trace.
     """
 
-    def __init__(self, gram: SparseGram) -> None:
+    def __init__(self, gram: SampleGram) -> None:
         self.gram = gram
 
     @cached_property
@@ -85,18 +85,18 @@ class SparseRoot:
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
         """Return YᵀX."""
-        return self.gram.scaled_back(codes.T).T
+        return self.gram.back(codes.T).T
 
     def to_codes(self, atoms: FloatArray) -> FloatArray:
         """Return DᵀXᵀ."""
-        return self.gram.scaled_image(atoms.T).T
+        return self.gram.image(atoms.T).T
 
     def column(self, feature: int) -> FloatArray:
         """Return one column."""
-        return self.gram.scaled_columns(np.array([feature]))[:, 0]
+        return self.gram.sample_columns(np.array([feature]))[:, 0]
 
     def principal(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return the first left singular vectors, and the principal components at their length."""
         values, vectors = self.gram.leading(count)
-        codes = self.gram.scaled_image(vectors) / np.sqrt(values[:count])
+        codes = self.gram.image(vectors) / np.sqrt(values[:count])
         return codes.T, self.to_atoms(codes.T)

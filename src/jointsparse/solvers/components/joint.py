@@ -25,7 +25,7 @@ from typing import Protocol
 
 import numpy as np
 
-from jointsparse.arrays import Array, IntArray
+from jointsparse.arrays import Array
 from jointsparse.device import free_bytes, is_device_array, to_host
 from jointsparse.linalg import (
     array_namespace,
@@ -35,9 +35,15 @@ from jointsparse.linalg import (
     positive_part,
     row_lengths,
 )
+from jointsparse.operators.dense import operator_of
 from jointsparse.projections import polar
-from jointsparse.solvers.products import device_gram
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, row_squares
+from jointsparse.solvers.products.device_gram import DeviceGram, DeviceSampleGram, row_squares
+from jointsparse.solvers.products.gram import (
+    EqualFeatures,
+    Gram,
+    SampleGram,
+    equal_features,
+)
 from jointsparse.solvers.regression.group import (
     emptying_penalty,
     group_regression,
@@ -141,9 +147,11 @@ class SampleLoss:
         there = is_device_array(centred)
         if there and wide and free_bytes(centred) > ROOM * 8 * centred.shape[0] * centred.shape[1]:
             self.samples = centred = double(centred)  # every alternation would convert them again
-        self.squares = device_gram.row_squares(centred) if there else row_squares(centred)
-        self._through_samples = device_gram.DeviceSampleGram if there else SampleGram
-        self._as_matrix = device_gram.DeviceGram if there else Gram
+        # On the host as an operator, whose products are kept for all weights.
+        self.operator = centred if there else operator_of(centred)
+        self.squares = row_squares(centred) if there else np.asarray(self.operator.row_squares())
+        self._through_samples = DeviceSampleGram if there else SampleGram
+        self._as_matrix = DeviceGram if there else Gram
         self._pass()
 
     def _pass(self, Q: Array | None = None, P: Array | None = None) -> Array:
@@ -151,12 +159,14 @@ class SampleLoss:
         images: tuple[tuple[Array, Array], ...] = ()
         self.gram: Gram
         if self.wide:
-            left, images = self.squares, ()
+            left = self.squares
             if Q is not None and P is not None:
-                images = ((Q, self.gram.image(Q)), (P, self.gram.image(P)))
+                known = self.gram
+                assert isinstance(known, SampleGram)
+                images = ((Q, known.plain_image(Q)), (P, known.plain_image(P)))
                 left = self._left(images)
             norms = (left * self.shrink**2 + self.smoothing**2) ** 0.5
-            self.gram = self._through_samples(self.samples, 0.5 / norms, self.squares)
+            self.gram = self._through_samples(self.operator, 0.5 / norms, self.squares)
             self.gram.known_images = images
         else:
             fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
@@ -268,7 +278,8 @@ def solve_joint(
     Examples
     --------
     >>> import numpy as np
-    >>> from jointsparse.solvers.products.gram import Gram
+    >>> from jointsparse.operators.dense import operator_of
+    from jointsparse.solvers.products.gram import Gram
     >>> from jointsparse.solvers.components.joint import FrobeniusLoss, solve_joint
     >>> loss = FrobeniusLoss(Gram(np.diag([3.0, 2.0, 1.0])))
     >>> solution = solve_joint(loss, loss.start(2), 0.5, tol=1e-8, max_iter=100)
@@ -343,7 +354,7 @@ class _Progress:
 
 
 def _alternated(
-    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[IntArray]
+    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[EqualFeatures]
 ) -> _Point:
     """Return the next Q and P, and set the weights that belong to them."""
     Q, image = _projection(loss, point, penalty, accuracy, equal)
@@ -399,7 +410,7 @@ def _better_start(
     start: Array,
     before: tuple[Array, Array],
     penalty: float,
-    equal: list[IntArray],
+    equal: list[EqualFeatures],
 ) -> tuple[Array, Array]:
     """Return P̄ and Q: of the first answer to ``start``, or of the run before.
 
@@ -424,7 +435,7 @@ def _better_start(
 
 
 def _projection(
-    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[IntArray]
+    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[EqualFeatures]
 ) -> tuple[Array, Array]:
     """Return the best Q for P̄, and S Q."""
     wanted = loss.scale * point.P

@@ -114,10 +114,9 @@ class SampleSpace:
     def __init__(self, gram: SampleGram, start: FloatArray, thresholds: FloatArray | None) -> None:
         self.gram, self.start, self.thresholds = gram, start, thresholds
         self.values, self.rows = gram.rows
-        self.roots = np.sqrt(gram.weights)
         self.sigma = np.sqrt(self.values)[:, None]
         self.turned = np.zeros(start.shape[1], dtype=bool)
-        self.image = self.roots * gram.image(start)
+        self.image = gram.image(start)
         self.frame = self.rows.T @ self.image / self.sigma  # a
         self.kept: IntArray | None = None
         self.part: Array = np.empty((0, 0))  # X for the features kept
@@ -147,7 +146,7 @@ class SampleSpace:
         self.reach = float(np.partition(room, most)[most]) * (1 - 1e-9)
         self.kept = np.flatnonzero(room <= self.reach)
         self.known = self.image.copy()
-        self.part = self.gram.here(self.roots) * self.gram.taken(self.kept)
+        self.part = self.gram.sample_columns(self.kept)
         return C[self.kept], B[self.kept]
 
     def _with_part(self, matrix: FloatArray, *, transposed: bool = False) -> FloatArray:
@@ -166,7 +165,7 @@ class SampleSpace:
         self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
     ) -> tuple[float, float]:
         """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
-        scores = self.roots * self.gram.image(B) if self.kept is None else self._with_part(B)
+        scores = self.gram.image(B) if self.kept is None else self._with_part(B)
         frame = self.frame.copy()
         frame[:, alive] = polar(self.sigma * (self.rows.T @ scores[:, alive]))
         self.turned = self.turned | alive
@@ -175,13 +174,13 @@ class SampleSpace:
 
     def pull(self) -> FloatArray:
         """Return S A for all features."""
-        return self.gram.back(self.roots * self.image)
+        return self.gram.back(self.image)
 
     def directions(self) -> FloatArray:
         """Return A for all features: one more pass over X."""
         A = self.start.copy()
         inner = self.frame[:, self.turned] / self.sigma
-        A[:, self.turned] = self.gram.back(self.roots * (self.rows @ inner))
+        A[:, self.turned] = self.gram.back(self.rows @ inner)
         return A
 
     def all_rows(self, B: FloatArray) -> FloatArray:

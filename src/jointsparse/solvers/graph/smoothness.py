@@ -16,8 +16,8 @@ from jointsparse.device import is_device_array, like, to_host
 from jointsparse.graphs.device_neighbours import BLOCK_ENTRIES as DEVICE_ENTRIES
 from jointsparse.graphs.device_neighbours import gathered
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.linalg import array_namespace, columns_near_one, columns_near_one_there
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.solution import Solution, closed_form
 
 BLOCK_ENTRIES = 2**17  # entries of features taken at a time: what is made of them is not large
@@ -47,7 +47,7 @@ def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> S
     if is_device_array(data):
         scores = _scores_there(data, graph, degree)
     elif isinstance(data, SparseSamples):
-        columns = data.matrix.tocsc()
+        columns = data.matrix
         # Of a column that is filled to half at most, no more than half of Σf² is its mean.
         full = np.diff(columns.indptr) > n / 2
         sparse, few = np.flatnonzero(~full), np.flatnonzero(full)

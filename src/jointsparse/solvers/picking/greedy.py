@@ -38,10 +38,14 @@ from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import numbers, to_host
 from jointsparse.linalg import BLOCK, column_products, positive_part
 from jointsparse.solvers.picking.greedy_groups import group_score
-from jointsparse.solvers.picking.row_targets import BLOCK_ENTRIES, Target, row_gram, row_products
+from jointsparse.solvers.picking.row_targets import (
+    BLOCK_ENTRIES,
+    ImplicitKernel,
+    Target,
+    row_gram,
+    row_products,
+)
 from jointsparse.solvers.products.columns import Columns
-from jointsparse.solvers.products.remote_columns import RemoteColumns
-from jointsparse.solvers.products.sparse_columns import ImplicitKernel, SparseColumns
 from jointsparse.solvers.subset.rules import Room, Rules
 
 DETERMINED = 1e-9  # share of its variance below which a feature is determined by the picks
@@ -140,8 +144,8 @@ class _Residual:
 
     def _target_kernel(self) -> Any:
         """Return P X Aᵀ A Xᵀ P, in the unit in which its first trace was 1."""
-        if isinstance(self.columns, SparseColumns):
-            return self._implicit_kernel(self.columns)
+        if self.columns.samples.is_sparse:
+            return self._implicit_kernel()
         if self.target is None:
             kernel = row_gram(self.columns, self.off)
         else:
@@ -155,7 +159,7 @@ class _Residual:
             self._target_total = float(self.xp.linalg.trace(kernel)) or 1.0
         return kernel / self._target_total
 
-    def _implicit_kernel(self, columns: SparseColumns) -> ImplicitKernel:
+    def _implicit_kernel(self) -> ImplicitKernel:
         factor = None
         if self.target is not None:
             mapped = self._mapped()
@@ -164,7 +168,7 @@ class _Residual:
             factor = self.off(mapped / self._target_unit)
             if self.size == 0:
                 self._target_total = float(np.sum(factor**2)) or 1.0
-        return ImplicitKernel(columns, factor, self._target_total)
+        return ImplicitKernel(self.columns, factor, self._target_total)
 
     def _mapped(self) -> Array:
         """Return XAᵀ."""
@@ -174,7 +178,7 @@ class _Residual:
 
     def recompute(self, features: Array | None = None) -> None:
         """Compute f and g of some features (all by default) from their columns."""
-        if features is None and isinstance(self.columns, RemoteColumns):
+        if features is None and self.columns.samples.is_elsewhere:
             kernel = self.kernel if self.follow_target else None
             self.g, self.f = self.columns.left_over(self.span, kernel)
             self._g_known, self._f_known = self.g.copy(), self.f.copy()

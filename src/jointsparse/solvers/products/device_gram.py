@@ -17,8 +17,16 @@ import numpy as np
 
 from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, like, on_accelerator, to_host
-from jointsparse.linalg import array_namespace, blocks, double, eigh, solve_positive
+from jointsparse.linalg import (
+    add_to_diagonal,
+    array_namespace,
+    blocks,
+    double,
+    eigh,
+    solve_positive,
+)
 from jointsparse.moments import Moments
+from jointsparse.operators.dense import operator_of
 from jointsparse.solvers.products.gram import FEW, NOTHING, Gram, SampleGram
 
 BLOCK_ENTRIES = 2**26  # entries converted to float64 at a time on an accelerator: 512 MB
@@ -60,19 +68,12 @@ class DeviceGram(Gram):
 
     def ridge_solve(self, right: Any, ridge: float) -> Any:
         """Return (S + ridge I)⁻¹ right."""
-        return in_kind(solve_positive(self._shifted(ridge), self.here(right)), right)
-
-    def _shifted(self, ridge: float, matrix: Array | None = None) -> Array:
-        matrix = self.scatter if matrix is None else matrix
-        xp = array_namespace(matrix)
-        return matrix + ridge * xp.eye(
-            matrix.shape[0], dtype=matrix.dtype, device=self.scatter.device
-        )
+        return in_kind(solve_positive(shifted(self.scatter, ridge), self.here(right)), right)
 
     def reweighted_fit(self, wanted: Any, lengths: Any, penalty: float) -> Any:
         """Return (S + penalty diag(1/lengths))⁻¹ S wanted; rows without length are zero."""
         roots = array_namespace(self.scatter).sqrt(self.here(lengths))[:, None]
-        inner = self._shifted(penalty, roots * self.scatter * roots.T)
+        inner = shifted(roots * self.scatter * roots.T, penalty)
         right = roots * (self.scatter @ self.here(wanted))
         return in_kind(roots * solve_positive(inner, right), wanted)
 
@@ -105,26 +106,30 @@ class DeviceSampleGram(SampleGram):
 
     Parameters
     ----------
-    centred : array of shape (n_samples, n_features)
+    data : array of shape (n_samples, n_features)
         X, on a device.
     weights : array of shape (n_samples,) or None
-        Weights of the samples; None: all are 1.
+        w; None: all are 1.
     squares : array of shape (n_samples,) or None
         Squared length of each sample, where it is known.
     """
 
-    def __init__(self, centred: Array, weights: Any = None, squares: Array | None = None) -> None:
-        xp = array_namespace(centred)
-        self.samples = centred
-        if squares is None:
-            squares = row_squares(centred)
+    def __init__(self, data: Array, weights: Any = None, squares: Any = None) -> None:
+        xp = array_namespace(data)
+        self.array, self.samples = data, operator_of(data)
+        self.squares = row_squares(data) if squares is None else squares
         if weights is None:
-            weights = xp.ones_like(squares)
-        self.trace = float(xp.sum(weights * squares))
-        self.weights = to_host(weights / self.trace)[:, None]
+            weights = xp.ones_like(self.squares)
+        self.trace = float(xp.sum(weights * self.squares))
         self._weights = (weights / self.trace)[:, None]
+        self._roots = xp.sqrt(self._weights)
         self._block: tuple[Any, Any] | None = None
         self._last: tuple[Any, Any] | None = None
+
+    @cached_property
+    def weights(self) -> Any:  # type: ignore[override]
+        """Weights divided by the trace, on the host."""
+        return to_host(self._weights)
 
     def here(self, array: Any) -> Array:
         """Return an array where the samples are."""
@@ -133,45 +138,64 @@ class DeviceSampleGram(SampleGram):
     @cached_property
     def diagonal(self) -> Any:
         """Diagonal of S, on the host."""
-        xp = array_namespace(self.samples)
-        parts = [self._weights[:, 0] @ double(self.samples[:, k]) ** 2 for k in self._parts()]
+        xp = array_namespace(self.array)
+        parts = [self._weights[:, 0] @ double(self.array[:, k]) ** 2 for k in self._parts()]
         return to_host(xp.concat(parts))
+
+    def weighted(self, weights: Any) -> DeviceSampleGram:
+        """Return the scatter matrix of the same samples with other weights."""
+        return DeviceSampleGram(self.array, self.here(weights), self.squares)
 
     def apply(self, matrix: Any) -> Any:
         """Return S @ matrix."""
         here = self.here(matrix)
-        weights = self._weights if here.ndim == 2 else self._weights[:, 0]
-        return in_kind(self.back(weights * self.image(here)), matrix)
+        thin = here if here.ndim == 2 else here[:, None]
+        image = self._lifted(self._weights * self.plain_image(thin))
+        return in_kind(image if here.ndim == 2 else image[:, 0], matrix)
 
-    def weighed(self, rows: Any) -> Any:
-        """Return rows, one for each sample, times the weights."""
-        return (self._weights if is_device_array(rows) else self.weights) * rows
+    def apply_both(self, one: Any, other: Any) -> tuple[Any, Any]:
+        """Return S @ one and S @ other, in one pass over X for the two products with Xᵀ."""
+        images = [self.plain_image(one), self.plain_image(other)]
+        rows = array_namespace(self._weights).concat(list(map(self.here, images)), axis=1)
+        found = in_kind(self._lifted(self._weights * rows), one)
+        return found[:, : one.shape[1]], found[:, one.shape[1] :]
 
     def image(self, matrix: Any) -> Any:
-        """Return X @ matrix; rows of zeros cost nothing."""
+        """Return √w X matrix."""
+        return in_kind(self._roots * self.here(self.plain_image(matrix)), matrix)
+
+    def plain_image(self, matrix: Any) -> Any:
+        """Return X matrix, without weights; rows of zeros cost nothing."""
         for known, image in self.known_images:
             if known is matrix:
                 return image
         here = self.here(matrix)
         xp = array_namespace(here)
-        used = xp.nonzero(here if here.ndim == 1 else xp.any(here != 0, axis=1))[0]
+        used = xp.nonzero(xp.any(here != 0, axis=1))[0]
         if used.shape[0] <= FEW * here.shape[0]:
-            return in_kind(self._taken(used) @ here[used], matrix)
+            return in_kind(self._taken(used) @ here[used, :], matrix)
         total: Any = 0.0
         for part in self._parts():
-            total = total + double(self.samples[:, part]) @ here[part]
+            total = total + double(self.array[:, part]) @ here[part, :]
         return in_kind(total, matrix)
 
     def back(self, rows: Any) -> Any:
-        """Return Xᵀ @ rows."""
-        here = self.here(rows)
-        parts = [double(self.samples[:, part]).T @ here for part in self._parts()]
-        return in_kind(array_namespace(here).concat(parts), rows)
+        """Return (√w X)ᵀ rows."""
+        return in_kind(self._lifted(self._roots * self.here(rows)), rows)
+
+    def _lifted(self, rows: Array) -> Array:
+        """Return Xᵀ rows, on the device."""
+        parts = [double(self.array[:, part]).T @ rows for part in self._parts()]
+        return parts[0] if len(parts) == 1 else array_namespace(rows).concat(parts)
+
+    def sample_columns(self, features: Any) -> Any:
+        """Return some columns of √w X, on the device."""
+        chosen = features if isinstance(features, slice) else self.here(features)
+        return self._roots * double(self.array[:, chosen])
 
     def columns(self, features: Any) -> Any:
         """Return S[:, features]."""
-        taken = double(self.samples[:, self.here(features)])
-        return in_kind(self.back(self._weights * taken), features)
+        return in_kind(self.back(self.sample_columns(features)), features)
 
     def block(self, features: Any) -> Any:
         """Return S[features, features]."""
@@ -184,41 +208,38 @@ class DeviceSampleGram(SampleGram):
 
     def root(self, features: Any) -> Any:
         """Return R with RᵀR = S[features, features], of one row for each sample."""
-        xp = array_namespace(self._weights)
-        return in_kind(xp.sqrt(self._weights) * self._taken(self.here(features)), features)
+        return in_kind(self._roots * self._taken(self.here(features)), features)
 
     def ridge_solve(self, right: Any, ridge: float) -> Any:
         """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
         here = self.here(right)
-        xp = array_namespace(here)
-        inner = self._with_ridge(self._between_rows(), ridge)
-        roots = xp.sqrt(self._weights if here.ndim == 2 else self._weights[:, 0])
-        inverse = solve_positive(inner, roots * self.image(here))
-        return in_kind((here - self.back(roots * inverse)) / ridge, right)
+        thin = here if here.ndim == 2 else here[:, None]
+        inner = shifted(self._between_rows(), ridge)
+        found = (thin - self.back(solve_positive(inner, self.image(thin)))) / ridge
+        return in_kind(found if here.ndim == 2 else found[:, 0], right)
 
     def reweighted_fit(self, wanted: Any, lengths: Any, penalty: float) -> Any:
         """Return (S + penalty diag(1/lengths))⁻¹ S wanted; rows without length are zero."""
         here, scale = self.here(wanted), self.here(lengths)
-        roots = array_namespace(here).sqrt(self._weights)
-        inner = self._with_ridge(self._between_rows(scale), penalty)
-        solved = solve_positive(inner, roots * self.image(here))
-        return in_kind(scale[:, None] * self.back(roots * solved), wanted)
+        inner = shifted(self._between_rows(scale), penalty)
+        solved = solve_positive(inner, self.image(here))
+        return in_kind(scale[:, None] * self.back(solved), wanted)
 
     def leading(self, count: int | None = None) -> tuple[Any, Any]:
         """Return eigenvalues (largest first) above rounding, and so many eigenvectors; NumPy."""
         values, rows = self._row_spectrum
-        return values, to_host(self._lifted(values[:count], rows[:, :count]))
+        return values, to_host(self._vectors(values[:count], rows[:, :count]))
 
     def principal(self) -> tuple[Any, Array]:
         """Return all eigenvalues above rounding, largest first, and eigenvectors on the device."""
         values, rows = self._row_spectrum
-        return values, self._lifted(values, rows)
+        return values, self._vectors(values, rows)
 
     def leading_scaled(self, factors: Any, count: int) -> Any:
         """Return the first eigenvectors for the features multiplied by factors."""
         scale = self.here(factors)
         values, rows = _descending(*eigh(self._between_rows(scale**2)))
-        return to_host(scale[:, None] * self._lifted(values[:count], rows[:, :count]))
+        return to_host(scale[:, None] * self._vectors(values[:count], rows[:, :count]))
 
     @cached_property
     def rows(self) -> tuple[Any, Any]:
@@ -226,42 +247,35 @@ class DeviceSampleGram(SampleGram):
         values, rows = self._row_spectrum
         return values, to_host(rows)
 
+    def rank(self, found: int) -> int:
+        """Return the rank: all eigenvalues are known."""
+        return found
+
     @cached_property
     def _row_spectrum(self) -> tuple[Any, Any]:
         return _descending(*eigh(self._between_rows()))
 
-    def taken(self, features: Any) -> Any:
-        """Return some columns of X in double precision, on the device."""
-        return double(self.samples[:, self.here(features)])
-
     def _taken(self, features: Array) -> Array:
+        """Return some columns of X; those asked for last are kept."""
         if self._last is None or not _equal(self._last[0], features):
-            self._last = features, self.taken(features)
+            self._last = features, double(self.array[:, features])
         return self._last[1]
 
-    def _lifted(self, values: Any, rows: Array) -> Array:
+    def _vectors(self, values: Any, rows: Array) -> Array:
         """Return eigenvectors over the features."""
-        roots = array_namespace(rows).sqrt(self._weights)
-        return self.back(roots * rows / self.here(np.sqrt(values)))
+        return self.back(rows / self.here(np.sqrt(values)))
 
     def _between_rows(self, lengths: Any = None) -> Any:
-        """Return the n × n matrix X diag(lengths) Xᵀ of the weighted samples."""
+        """Return the n × n matrix √w X diag(lengths) Xᵀ √w."""
         total: Any = 0.0
         for part in self._parts():
-            block = double(self.samples[:, part])
+            block = double(self.array[:, part])
             total = total + (block if lengths is None else block * lengths[part]) @ block.T
-        roots = array_namespace(total).sqrt(self._weights)
-        return total * roots * roots.T
-
-    def _with_ridge(self, matrix: Array, ridge: float) -> Array:
-        xp = array_namespace(matrix)
-        return matrix + ridge * xp.eye(
-            matrix.shape[0], dtype=matrix.dtype, device=self._weights.device
-        )
+        return total * self._roots * self._roots.T
 
     def _parts(self) -> Iterator[slice]:
         """Blocks of features; all at once where nothing has to be converted."""
-        return _column_parts(self.samples)
+        return _column_parts(self.array)
 
 
 def device_gram(moments: Moments, *, wide: bool, in_double: bool) -> Gram:
@@ -271,6 +285,11 @@ def device_gram(moments: Moments, *, wide: bool, in_double: bool) -> Gram:
     return DeviceSampleGram(
         centred_in_double_there(moments) if in_double else moments.native.centred_data
     )
+
+
+def shifted(matrix: Array, ridge: float) -> Array:
+    """Return a matrix with a number added to its diagonal, which is fresh."""
+    return add_to_diagonal(array_namespace(matrix).asarray(matrix, copy=True), ridge)
 
 
 def row_squares(samples: Array) -> Array:

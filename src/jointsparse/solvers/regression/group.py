@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from jointsparse.arrays import Array, IntArray
+from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import (
     add_to_diagonal,
@@ -31,7 +31,7 @@ from jointsparse.linalg import (
     rows_in_use,
     solved_by_cholesky,
 )
-from jointsparse.solvers.products.gram import Gram
+from jointsparse.solvers.products.gram import EqualFeatures, Gram
 from jointsparse.solvers.regression.group_curvature import Curvature, curvature_of
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual
@@ -195,14 +195,15 @@ def emptying_penalty(correlation: Array) -> float:
     return 2 * float(row_lengths(correlation).max())
 
 
-def share_equally(coefficients: Array, groups: list[IntArray]) -> Array:
-    """Give equal features equal rows: their mean, which is never worse.
+def share_equally(coefficients: Array, groups: list[EqualFeatures]) -> Array:
+    """Give equal features equal rows, and opposite ones opposite rows: the mean, never worse.
 
     Any division of their sum in the same direction is as good, so rounding would choose one.
     """
-    for group in groups:
-        rows = like(group, coefficients)
-        coefficients[rows] = coefficients[rows].mean(axis=0)
+    for features, signs in groups:
+        rows, turn = like(features, coefficients), like(signs, coefficients)
+        mean = (turn @ coefficients[rows]) / signs.size
+        coefficients[rows] = turn[:, None] * mean
     return coefficients
 
 

@@ -22,7 +22,6 @@ from jointsparse.arrays import FloatArray
 from jointsparse.device import to_host
 from jointsparse.linalg import array_namespace
 from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
-from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.regression.group import certified, group_regression, share_equally
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, norm_of
 from jointsparse.solvers.solution import Solution, Trace
@@ -52,7 +51,7 @@ class SubspaceProblem:
     @cached_property
     def row_space(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """V, σ of the thin X = U diag(σ) Vᵀ, and UᵀY: all that A can have to do with Y."""
-        if isinstance(self.gram, SampleGram) and self.targets is not None:
+        if isinstance(self.gram, SampleGram) and self.gram.of_array and self.targets is not None:
             U, sigma, Vt = _thin_svd(self.gram)
             rank = int(np.count_nonzero(sigma > SINGULAR * sigma[0]))
             V, sigma, coordinates = Vt[:rank].T, sigma[:rank], U[:, :rank].T @ self.targets
@@ -71,8 +70,7 @@ class SubspaceProblem:
 
 def _thin_svd(gram: SampleGram) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return U, σ and Vᵀ of the samples, computed where they are."""
-    everything = np.arange(gram.samples.shape[1])
-    data = gram.here(np.sqrt(gram.weights)) * gram.taken(everything)
+    data = gram.sample_columns(slice(None))
     data = data - data.mean(axis=0)  # what rounding to single precision left
     if isinstance(data, np.ndarray):
         return svd(data, full_matrices=False, check_finite=False)
@@ -175,13 +173,8 @@ def penalised_gap(
     C, gram = problem.correlation, problem.gram
     if isinstance(gram, SampleGram) and problem.targets is not None:
         # From the residual itself: differences of large numbers would spoil a small gap.
-        roots = np.sqrt(gram.weights)
-        lack = problem.targets - roots * gram.image(A)
-        R, missed = gram.back(roots * lack), float(np.sum(lack**2))
-        inner = float(np.sum(A * R))
-    elif isinstance(gram, SparseGram) and problem.targets is not None:
-        lack = problem.targets - gram.scaled_image(A)
-        R, missed = gram.scaled_back(lack), float(np.sum(lack**2))
+        lack = problem.targets - gram.image(A)
+        R, missed = gram.back(lack), float(np.sum(lack**2))
         inner = float(np.sum(A * R))
     else:
         R = C - gram.apply(A)
