@@ -26,21 +26,16 @@ without noise.
 point is (X - E, E), which is feasible and has the exact zeros of the threshold; what is left of
 L + E = X at the end is in L.
 
-**Decompositions.** Only singular values above 1/μ are needed, and their number settles early. Once
-it is small against the smaller side, a basis of that many directions and some more is carried
-along, and improved by one subspace iteration each time, without an eigendecomposition. Where dense
-noise keeps most of them above 1/μ, all singular vectors are turned from one iteration to the next
-(:mod:`~jointsparse.solvers.eigen.followed`). Neither can spoil the certificate, only delay it.
+**Decompositions.** Singular values are lowered by :mod:`~jointsparse.solvers.eigen.shrink`, which
+goes on from the singular vectors of the iteration before. It cannot spoil the certificate.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from jointsparse.arrays import Array
-from jointsparse.linalg import array_namespace, column_norms, eigh
+from jointsparse.linalg import array_namespace, column_norms
 from jointsparse.solvers.convex.acceleration import Anderson
-from jointsparse.solvers.eigen.followed import FollowedEigenpairs
+from jointsparse.solvers.eigen.shrink import Shrink
 from jointsparse.solvers.solution import Solution, Trace
 
 CHECK_EVERY = 10  # iterations between two certificates, each as dear as one iteration or two
@@ -53,8 +48,6 @@ CHANGE_UNTIL = 120  # iterations; afterwards the step stays, as the proof of con
 EARLIER_STEPS = 4  # ten need nearly as many iterations
 EARLIER_BYTES = 2**30
 SAMPLED_ROWS = 200  # or more, of which the median of the noise is taken
-PARTIAL_SHARE = 0.2  # of the smaller side: with more directions the dense way is faster
-PARTIAL_FROM = 150  # smaller sides than this are decomposed densely, each time anew
 
 
 def solve_pursuit(X: Array, penalty: float, *, tol: float, max_iter: int) -> Solution:
@@ -95,7 +88,7 @@ def solve_pursuit(X: Array, penalty: float, *, tol: float, max_iter: int) -> Sol
     data = xp.asarray((X.T if wide else X) / unit, copy=True)
     total = float(xp.sum(xp.abs(data)))
     step = data.shape[0] * data.shape[1] / (4 * total)
-    shrink = _Shrink(int(data.shape[1]))
+    shrink = Shrink(int(data.shape[1]))
     # Before the first certificate the pair (0, X) is known.
     run = Trace(tol, max_iter, "certified relative gap", known=penalty * total * unit)
     T = xp.zeros_like(data)  # U + E: the multipliers are what the threshold leaves of it
@@ -151,57 +144,6 @@ def _change(ratio: float, *, settled: bool) -> float:
     if ratio > CHANGE:
         return 1 / CHANGE
     return CHANGE if ratio < 1 / CHANGE and settled else 1.0
-
-
-class _Shrink:
-    """Lower singular values by a threshold; returns A, R with A Rᵀ the result and RᵀR = I."""
-
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
-        self.basis: Any = None
-        self.follow = FollowedEigenpairs()
-
-    def __call__(self, M: Array, threshold: float) -> tuple[Array, Array]:
-        found = None if self.basis is None else self._partial(M, threshold, self.basis)
-        if found is None:
-            found = self._dense(M, threshold)
-        values, vectors, image = found
-        return image * (1 - threshold / values), vectors
-
-    def _dense(self, M: Array, threshold: float) -> tuple[Array, Array, Array]:
-        xp = array_namespace(M)
-        large = self.columns >= PARTIAL_FROM
-        squares, vectors = (self.follow if large else eigh)(M.T @ M)
-        count = int(xp.sum(xp.astype(squares > threshold**2, xp.int64)))
-        size = count + max(5, count // 5)  # some more, which see further directions come
-        if large and size <= PARTIAL_SHARE * self.columns:
-            self.basis = vectors[:, xp.argsort(squares)[-size:]]
-            self.follow = FollowedEigenpairs()  # later ones are no longer near these
-        else:
-            self.basis = None
-        near = vectors[:, squares > threshold**2]
-        image = M @ near
-        # Of pairs that were followed the values are those of the vectors as they are now.
-        values = column_norms(image)
-        above = values > threshold
-        if count == 0 or bool(xp.all(above)):
-            return values, near, image
-        return values[above], near[:, above], image[:, above]
-
-    def _partial(
-        self, M: Array, threshold: float, basis: Array
-    ) -> tuple[Array, Array, Array] | None:
-        xp = array_namespace(M)
-        basis, _ = xp.linalg.qr(M.T @ (M @ basis))
-        image = M @ basis
-        squares, turn = eigh(image.T @ image)
-        basis = basis @ turn
-        count = int(xp.sum(xp.astype(squares > threshold**2, xp.int64)))
-        if count + 2 > squares.shape[0]:
-            return None  # there may be more of them than the basis can hold
-        self.basis = basis
-        first = squares.shape[0] - count
-        return xp.sqrt(squares[first:]), basis[:, first:], image @ turn[:, first:]
 
 
 def _ordered(A: Array, R: Array) -> tuple[Array, Array]:
