@@ -246,6 +246,48 @@ def swaps_pieces(_):
         yield name, lambda name=name: of(name)
 
 
+def rules_pieces(_):
+    """Our own rules and targets: in the other half, by clusters, and what two halves agree on."""
+    from jointsparse import SPCAPSD, GreedySelector
+
+    def rules(n_clusters):
+        return {
+            "GreedySelector()": GreedySelector(),
+            "SPCAPSD()": SPCAPSD(),
+            "SPCAPSD(n_clusters=c)": SPCAPSD(n_clusters=n_clusters),
+            "GreedySelector(target='clusters', n_clusters=c)": GreedySelector(
+                target="clusters", n_clusters=n_clusters
+            ),
+            "SPCAPSD(rule='norm')": SPCAPSD(rule="norm"),
+            "SPCAPSD(rule='norm', eta=0.1, alpha=0.2)": SPCAPSD(rule="norm", eta=0.1, alpha=0.2),
+        }
+
+    def order(selector, X):
+        selector.set_params(n_features_to_select=max(SIZES))
+        return np.argsort(quiet_fit(selector, X).ranking_)[: max(SIZES)]
+
+    def of(name):
+        X, y = capped(name)
+        data, found = halves_of(X), {}
+        for rule, selector in rules(np.unique(y).size).items():
+            orders = {
+                key.replace("X", "order"): order(selector, data[key])
+                for key in data
+                if key.startswith("X")
+            }
+            both = [(orders[f"order{cut}1"], orders[f"order{cut}2"]) for cut in CUTS]
+            kept = {"X": standardised(X), "_y": y}
+            picks = clusters(kept, {"sizes": [10, 50]}, {"order": order(selector, kept["X"])})
+            found[rule] = {
+                "quality": worth(data, {"sizes": SIZES}, orders) | picks,
+                "agree": float(np.mean([np.isin(a, b).mean() for a, b in both])),
+            }
+        return found
+
+    for name in NAMES:
+        yield name, lambda name=name: of(name)
+
+
 def clusters_pieces(environments, *, ours=False):
     params = {"h": 50, "sizes": [10, 50]}
     limits = {"limit": 90, "only": OURS if ours else None}
@@ -389,7 +431,9 @@ def tested_pieces(_):
             moments = Moments.from_data(standardised(X))
             found = feature_significance(moments)
             chosen = found.significant
-            weighted = Moments.from_data(X, sample_weight=found.sample_weights).standardised()
+            weighted = moments
+            if found.weighted:
+                weighted = Moments.from_data(X, sample_weight=found.sample_weights).standardised()
             rows.append(
                 {
                     "shares": float(roc_auc_score(signal, found.shares)),
@@ -474,6 +518,7 @@ SECTIONS = {
     "cuts": cuts_pieces,
     "exchange": exchange_pieces,
     "swaps": swaps_pieces,
+    "rules": rules_pieces,
     "extremes": extremes_pieces,
     "others": others_pieces,
     "noise": noise_pieces,

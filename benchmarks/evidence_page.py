@@ -501,6 +501,40 @@ as the greedy rule.
 """
 
 
+def rules_part(folder=RESULTS):
+    found = stored("rules", folder)
+    if not found:
+        return ""
+    rules = list(next(iter(found.values())))
+    metrics = [f"all samples: ridge {h}" for h in SIZES] + ["acc 10", "nmi 10", "acc 50", "nmi 50"]
+    rows = [
+        [
+            f"`{rule}`",
+            *(
+                percent(np.mean([one[rule]["quality"][m] for one in found.values()]))
+                for m in metrics
+            ),
+            percent(np.mean([one[rule]["agree"] for one in found.values()])),
+        ]
+        for rule in rules
+    ]
+    heads = [f"R², h = {h}" for h in SIZES] + ["ACC, h = 10", "NMI, h = 10"]
+    heads += ["ACC, h = 50", "NMI, h = 50", "two halves agree on"]
+    return f"""
+## Rules and targets
+
+The rules of jointsparse on the same {len(found)} tables and cuts, in percent: R² of the dropped
+features in the other half (ridge, all features counting alike), accuracy and NMI of K-means on the
+kept features of the whole table against the classes (c is their number; no other label is used),
+and how many of {max(SIZES)} features two halves of the samples agree on.
+
+{grid(["rule", *heads], rows)}
+
+Sets predict more than the highest scores, and agree less from half to half: of features that stand
+in for one another one is enough, and which one it is is chance.
+"""
+
+
 def gain_of_swaps(found, family, units, judge, h):
     """Return what exchanges add in new samples, in words."""
     metric = f"{units}: {judge.split(',')[0]} {h}"
@@ -557,7 +591,7 @@ of the default now and before, and the difference with its standard error over t
 def page(folder=RESULTS):
     """Return the page."""
     parts = (
-        *(worth_part, cuts_part, others_part, swaps_part),
+        *(worth_part, cuts_part, rules_part, others_part, swaps_part),
         *(noise_part, planted_part, auto_part, clusters_part),
     )
     return HEAD + "".join(part(folder) for part in parts)
