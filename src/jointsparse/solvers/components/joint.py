@@ -151,7 +151,7 @@ class SampleLoss:
         self.operator = centred if there else operator_of(centred)
         self.squares = row_squares(centred) if there else np.asarray(self.operator.row_squares())
         self._through_samples = DeviceSampleGram if there else SampleGram
-        self._as_matrix = DeviceGram if there else Gram
+        self._as_matrix: type[Gram] = DeviceGram if there else Gram
         self._pass()
 
     def _pass(self, Q: Array | None = None, P: Array | None = None) -> Array:
@@ -171,8 +171,9 @@ class SampleLoss:
         else:
             fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
             sums = ArraySamples(self.samples).weighted_pass(fit)
-            norms = self.shrink * sums.norms
-            self.gram = self._as_matrix(0.5 / self.shrink * sums.scatter)
+            norms, scatter = self.shrink * sums.norms, sums.scatter
+            assert scatter is not None
+            self.gram = self._as_matrix(0.5 / self.shrink * scatter)
         self.trace = self.gram.trace * self.shrink**2
         return norms
 
