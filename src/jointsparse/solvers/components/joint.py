@@ -171,8 +171,8 @@ class SampleLoss:
         else:
             fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
             sums = ArraySamples(self.samples).weighted_pass(fit)
-            norms, scatter = self.shrink * sums.norms, sums.scatter
-            assert scatter is not None
+            norms = self.shrink * sums.norms
+            scatter: Array = sums.scatter
             self.gram = self._as_matrix(0.5 / self.shrink * scatter)
         self.trace = self.gram.trace * self.shrink**2
         return norms
