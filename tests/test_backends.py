@@ -6,7 +6,8 @@ import scipy.sparse as sp
 
 from jointsparse import Moments
 from jointsparse.device import free_bytes, like, numbers, to_host
-from jointsparse.graphs.laplacian import affinity
+from jointsparse.graphs.discriminant import local_grams
+from jointsparse.graphs.laplacian import affinity, laplacian
 from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
 from jointsparse.graphs.reconstruction import reconstructed, reconstruction_weights
 from jointsparse.graphs.sparse_samples import combined, times
@@ -26,7 +27,8 @@ from jointsparse.linalg import (
 from jointsparse.projections import polar
 from jointsparse.solvers.components.dictionary_root import DenseRoot
 from jointsparse.solvers.components.joint import SampleLoss
-from jointsparse.solvers.graph.quadratic_forms import DenseForm
+from jointsparse.solvers.graph.device_form import DeviceForm, device_product
+from jointsparse.solvers.graph.quadratic_forms import DenseForm, laplacian_product
 from jointsparse.solvers.graph.smoothness import solve_smoothness
 from jointsparse.solvers.products.device_gram import DeviceGram, DeviceSampleGram
 from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
@@ -279,7 +281,7 @@ def test_products_with_samples(tensors, monkeypatch):
 def test_quadratic_forms(tensors):
     S = positive(12)
     weights = np.linspace(0.1, 3, 12)
-    known, found = DenseForm(S), DenseForm(tensors.array(S))
+    known, found = DenseForm(S), DeviceForm(tensors.array(S))
     assert found.size == pytest.approx(known.size)
     for one, other in (
         (known.first(3), found.first(3)),
@@ -288,6 +290,19 @@ def test_quadratic_forms(tensors):
         close(other.leverages, one.leverages, atol=1e-9)
         assert other.energy == pytest.approx(one.energy)
         close(np.abs(other.vectors), np.abs(one.vectors), atol=1e-8)
+
+
+def test_forms_of_graphs(tensors, monkeypatch):
+    monkeypatch.setattr("jointsparse.solvers.graph.device_form.DENSE_ENTRIES", 100)  # some blocks
+    X = draws(30, 4)
+    matrix = laplacian(affinity(X, 3))
+    close(to_host(device_product(tensors.array(X), matrix)), laplacian_product(X, matrix))
+
+
+def test_neighbourhoods_of_samples(tensors):
+    X = draws(30, 4)
+    members = np.column_stack([np.arange(30), neighbour_sets(X, 3)])
+    close(local_grams(tensors.array(X), members), local_grams(X, members), atol=1e-12)
 
 
 def test_roots_of_dictionaries(tensors):

@@ -412,7 +412,7 @@ def test_what_runs_on_the_host_is_said_once(name, monkeypatch):
     stays = name in {
         *("spca-psd", "cspca-psd", "cspca", "aw-spca-psd", "aw-spca", "greedy"),
         *("spca", "jspca", "dictionary-spca", "fssl", "spcafs", "laplacian-score", "mcfs", "rne"),
-        "robust-pca",
+        *("robust-pca", "udfs", "sogfs"),
     }
     X = torch.as_tensor(samples(TALL))
     with warnings.catch_warnings(record=True) as caught:
