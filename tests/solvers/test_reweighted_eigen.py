@@ -248,3 +248,14 @@ def test_rows_of_features_that_are_out_are_as_small_as_they_are():
         energy = -np.sum((X @ found.loadings) ** 2)
         value = energy + g * np.sum(lengths[:6] ** 0.5)
         assert found.objective == pytest.approx(value, rel=1e-10)
+
+
+def test_a_penalty_that_outweighs_the_data_leaves_loadings_as_they_are():
+    # All weights are far above A: none of them is far above the eigenvalues.
+    X = wide(2, n=10, p=20)
+    for form in (ScatterForm(X), DenseForm(-X.T @ X)):
+        for g in (1e3, 1e9, 1e15):
+            found = solve_reweighted(form, 3, penalty=g * np.sum(X**2), tol=1e-6)
+            W = np.asarray(found.loadings)
+            np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-8)
+            assert np.isfinite(found.objective)
