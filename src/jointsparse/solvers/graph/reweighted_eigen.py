@@ -168,7 +168,7 @@ def with_accurate_rows(form: QuadraticForm, at: Pass) -> FloatArray:
 
     An eigensolver leaves 1e-16 of the longest row in all others, and the penalty of a row grows
     with a power of its length below 1: to the power ½, that is 1e-8. From (A + diag(w))v = θv
-    follows v_j = -(Av)_j / (w_j - θ), to the relative rounding of Av where w_j is far above A and θ.
+    follows v_j = -(Av)_j / (w_j - θ), to the relative rounding of Av where w_j is far above A, θ.
     """
     vectors = at.space.vectors
     if at.weights is None or vectors.shape[1] == 0:
