@@ -4,6 +4,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jointsparse.solvers.products.sparse_gram import SparseGram
 
 from jointsparse.graphs.laplacian import affinity, laplacian, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
@@ -21,7 +22,6 @@ from jointsparse.solvers.graph.quadratic_forms import (
 )
 from jointsparse.solvers.graph.reweighted_eigen import _Extrapolation, scores_of, solve_reweighted
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
-from jointsparse.solvers.products.sparse_gram import SparseGram
 
 seeds = st.integers(0, 10_000)
 

@@ -18,7 +18,7 @@ from jointsparse.solvers.eigen.block_krylov import widened
 from jointsparse.solvers.eigen.orthonormal import outside
 from jointsparse.solvers.eigen.ties import TIE, later_tie, shares
 from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, subspace_of
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products.gram import SampleGram
 
 ACCURATE = 1e-9  # angle between a wanted vector and the wanted space: residual over distance …
 ROUNDING = 1e-13  # … but no residual is asked for below this share of the largest eigenvalue
@@ -33,11 +33,11 @@ class SparseScatterForm:
 
     Parameters
     ----------
-    gram : SparseGram
+    gram : SampleGram
         S, of features that vary.
     """
 
-    def __init__(self, gram: SparseGram) -> None:
+    def __init__(self, gram: SampleGram) -> None:
         self.gram = gram
         self.values = gram.leading(1)[0]  # all, or at least the largest
 
@@ -109,7 +109,7 @@ class SparseScatterForm:
         return self.gram.apply(block) - weights[:, None] * block
 
     def _energies(self, vectors: FloatArray) -> FloatArray:
-        return np.asarray(-np.sum(self.gram.scaled_image(vectors) ** 2, axis=0))
+        return np.asarray(-np.sum(self.gram.image(vectors) ** 2, axis=0))
 
 
 def _late(
