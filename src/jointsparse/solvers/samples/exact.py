@@ -27,7 +27,7 @@ import math
 from collections.abc import Callable
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import Spectrum, array_namespace, column_norms, double, sum_of_squares
+from jointsparse.linalg import Spectrum, array_namespace, double, sum_of_squares
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.reweighted import solve_reweighted
@@ -106,7 +106,8 @@ def solve_samples_on_cone(
             return first
     by_squares = p > n
     if by_squares and first is not None and p <= FEW_FEATURES:
-        distances = float(array_namespace(data).sum(column_norms(data.T)))
+        rows = operator_of(data).row_squares()
+        distances = float(array_namespace(rows).sum(rows**0.5))
         by_squares = tol * (lam + eta) * p > RESIDUAL_ROUNDING * distances
     model = WideModel if by_squares else _streamed
     second = solve_reweighted(
