@@ -17,6 +17,7 @@ from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
+from jointsparse.solvers.products.gram import centred_where_held
 
 
 class Columns:
@@ -172,4 +173,4 @@ def _columns(moments: Moments) -> Columns:
         return Columns(data, squares)
     if sp.issparse(data):
         return Columns(SparseSamples(data.astype(np.float64), moments.mean), squares)
-    return Columns(moments.native.centred_data)
+    return Columns(centred_where_held(moments))

@@ -28,6 +28,7 @@ from jointsparse.operators.sparse import live_columns
 from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
 
 MANY = 8  # times so many eigenvectors is more than all: then all are computed
+SMALL = 2**15  # entries of samples that are converted to double precision at no cost
 NOTHING = 1e-12  # of the largest eigenvalue: below, one is rounding
 MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
 ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
@@ -386,6 +387,23 @@ def centred_in_double(moments: Moments) -> FloatArray:
     centred: FloatArray = double(dense) - moments.mean
     centred[:, moments.variances == 0] = 0.0
     return centred
+
+
+def double_where_held(moments: Moments) -> Array:
+    """Return the centred samples in double precision, tensors on their device."""
+    if is_device_array(moments.data):
+        return moments.native.centred_as(array_namespace(moments.data).float64)
+    return centred_in_double(moments)
+
+
+def centred_where_held(moments: Moments) -> Array:
+    """Return the centred samples where they are held, in double precision if they are small.
+
+    Single precision saves memory where there is much to save; elsewhere it only costs digits.
+    """
+    if moments.n_samples * moments.n_features > SMALL:
+        return moments.native.centred_data
+    return double_where_held(moments)
 
 
 class EqualFeatures(NamedTuple):
