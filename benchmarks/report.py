@@ -1,4 +1,10 @@
-"""The table of results beside every other tool, and where jointsparse is slower or worse."""
+"""The table of results beside every other tool, and where jointsparse is slower or worse.
+
+RESULTS.md is for people; RESULTS.json, beside it, has the same numbers for pages and tests that
+quote one of them, and for the history.
+"""
+
+import json
 
 import numpy as np
 
@@ -43,7 +49,32 @@ def write(path, store, tasks, note=""):
     parts += [left, "<!-- end -->"]
     parts += ["## Problem by problem", *(details(task, rows) for task, rows in measured)]
     path.write_text("\n\n".join(part.rstrip() for part in parts if part) + "\n", encoding="utf-8")
+    numbers = {"about": about, "promises": promises(bars), "tasks": dict(map(numbers_of, measured))}
+    text = json.dumps(numbers, indent=1, ensure_ascii=False)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     return bars
+
+
+def promises(bars):
+    """Return the bars as plain values."""
+    return [{"promise": bar.promise, "found": bar.found, "met": bar.met} for _, bar in bars]
+
+
+def numbers_of(task_and_outcomes):
+    """Return a task's title and {problem: {competitor: median seconds, memory, quality}}."""
+    task, outcomes = task_and_outcomes
+    return task.title, {
+        problem: {
+            o.competitor: {
+                "seconds": o.median if o.seconds else None,
+                "memory": o.memory,
+                "quality": o.quality,
+                "status": o.status,
+            }
+            for o in rows
+        }
+        for problem, rows in outcomes.items()
+    }
 
 
 def missing(measured, *, quick):

@@ -408,6 +408,7 @@ def test_what_runs_on_the_host_is_said_once(name, monkeypatch):
     monkeypatch.setattr(module, "on_accelerator", lambda data: True)
     stays = name in {
         *("spca-psd", "cspca-psd", "cspca", "aw-spca-psd", "aw-spca", "greedy"),
+        *("spca", "jspca", "dictionary-spca", "fssl", "spcafs", "laplacian-score", "mcfs", "rne"),
     }
     X = torch.as_tensor(samples(TALL))
     with warnings.catch_warnings(record=True) as caught:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
+from test_significance import PLANTED
 
 from jointsparse import (
     FSSL,
@@ -59,6 +60,16 @@ def test_auto_keeps_only_signal_and_nothing_of_noise(selector):
     assert len(caught) == 1
     assert not selector.support_.any()
     assert selector.selection_report_.verdict == "No structure beyond noise: nothing is kept."
+
+
+@pytest.mark.parametrize("selector", [SPCAPSD(), GreedySelector(n_features_to_select="auto")])
+@pytest.mark.parametrize("seed", [1, 2, 3, 9])
+@pytest.mark.parametrize("family", ["chains of 25 in 400", "unequal noise"])
+def test_auto_keeps_no_noise_that_only_seems_to_share_something(selector, family, seed):
+    X, signal = PLANTED[family](np.random.default_rng([seed, 7]))
+    selector.fit((X - X.mean(axis=0)) / X.std(axis=0))
+    assert selector.support_.any()
+    assert not (selector.support_ & ~signal).any()
 
 
 def test_a_count_keeps_that_many_of_noise_with_the_same_verdict():

@@ -108,7 +108,7 @@ class Cut:
 
 def _has_rows(moments: Moments) -> bool:
     # Samples on a cluster, or in a file, come as products only.
-    return moments.has_samples and not hasattr(moments.data, "transposed_times")
+    return moments.has_samples and not moments.elsewhere
 
 
 def _why_not(moments: Moments) -> str:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from oracles import sample_loss_optimum
 
 from jointsparse.linalg import Spectrum
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.solvers.convex.model import largest_eta, largest_lam
 from jointsparse.solvers.convex.reweighted import (
     LARGEST_FACTOR,
@@ -20,8 +21,7 @@ from jointsparse.solvers.samples.cone import emptying_data, solve_samples
 from jointsparse.solvers.samples.exact import reweighting_pays, solve_samples_on_cone
 from jointsparse.solvers.samples.streamed import StreamedModel
 from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit, block_sums, summed
-from jointsparse.solvers.samples.wide import WeightedRows, WideModel
-from jointsparse.solvers.wide.data import DenseWide
+from jointsparse.solvers.samples.wide import WideModel
 
 
 def sample(seed, n, p):
@@ -244,7 +244,7 @@ def test_weighted_rows_are_products(dtype, free_mean):
     weights = rng.uniform(0.5, 2, 7)
     mean = weights @ X.astype(float) / weights.sum() if free_mean else None
     rows = (X.astype(float) - (0 if mean is None else mean)) * np.sqrt(weights / 2)[:, None]
-    ours = WeightedRows(DenseWide(X), weights, mean)
+    ours = DenseSamples(X).reweighted(weights / 2, mean)
     U, V = rng.standard_normal((30, 3)), rng.standard_normal((7, 2))
     np.testing.assert_allclose(ours.gram(), rows @ rows.T, atol=1e-10)
     np.testing.assert_allclose(ours.times(U), rows @ U, atol=1e-10)

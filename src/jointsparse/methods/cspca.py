@@ -6,7 +6,6 @@ from typing import Any
 
 from jointsparse.methods.passes import samples_of, solve_by_passes
 from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
-from jointsparse.methods.wide_samples import by_products
 from jointsparse.moments import Moments
 from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.exact import solve_samples_on_cone
@@ -180,7 +179,7 @@ class CSPCA(SampleLossSelector):
                 self._data(moments),
                 lam,
                 self.eta_,
-                spectrum=None if by_products(moments) else lambda: moments.native.spectrum,
+                spectrum=None if moments.elsewhere else lambda: moments.native.spectrum,
                 **limits,
             )
         except TooManyDirectionsError as problem:

@@ -66,8 +66,8 @@ DEFINITIONS = {
     "shared": "Share of the feature that all other features together account for, beyond noise.",
     "score": "The method's own number. It orders features; its size has no meaning by itself, and "
     "the set is not simply the highest scores, which often repeat each other.",
-    "alike": "Share of the positions on the first map that the second one reproduces once it is "
-    "turned and stretched (Procrustes).",
+    "alike": "Share of the positions on the first map that a regression on the kept features "
+    "tells, each for a sample that had no part in the regression.",
 }
 
 

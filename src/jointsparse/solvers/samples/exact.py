@@ -22,13 +22,14 @@ from collections.abc import Callable
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import Spectrum, double, sum_of_squares
+from jointsparse.operators.dense import operator_of
+from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.reweighted import solve_reweighted
 from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.streamed import StreamedModel
 from jointsparse.solvers.samples.weighted_pass import ArraySamples
 from jointsparse.solvers.samples.wide import WideModel
 from jointsparse.solvers.solution import Solution, continued
-from jointsparse.solvers.wide.data import WideData
 
 SMALL = 2**15  # entries of the data, below which splitting takes no time
 # For η = 0: features, and features to a sample, beyond which not to split
@@ -49,7 +50,7 @@ def reweighting_pays(n_samples: int, n_features: int, eta: float) -> bool:
 
 
 def solve_samples_on_cone(
-    data: Array | WideData,
+    data: Array | Samples,
     lam: float,
     eta: float,
     *,
@@ -62,7 +63,7 @@ def solve_samples_on_cone(
 
     Parameters
     ----------
-    data : array of shape (n_samples, n_features) or WideData
+    data : array of shape (n_samples, n_features) or Samples
         X, centred.
     lam, eta : float
         Penalties in the units of the data; lam positive, eta at least 0.
@@ -82,8 +83,7 @@ def solve_samples_on_cone(
     n, p = data.shape
     first: Solution | None = None
     if spectrum is not None and not reweighting_pays(n, p, eta):
-        wide = hasattr(data, "transposed_times")
-        data = double(data.dense() if wide else data)
+        data = double(operator_of(data).dense())
         first = solve_samples(
             data,
             spectrum(),
@@ -104,11 +104,11 @@ def solve_samples_on_cone(
 
 
 def _weighted_model(
-    data: Array | WideData, lam: float, eta: float, free_mean: bool
+    data: Array | Samples, lam: float, eta: float, free_mean: bool
 ) -> WideModel | StreamedModel:
     n, p = data.shape
     if p > n:
         return WideModel(data, lam, eta, free_mean=free_mean)
-    rows = data.dense() if hasattr(data, "transposed_times") else data
+    rows = operator_of(data).dense()
     scale = math.sqrt(sum_of_squares(rows) / n)
     return StreamedModel(ArraySamples(rows), lam, eta, free_mean=free_mean, scale=scale)
