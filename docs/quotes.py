@@ -104,9 +104,9 @@ QUOTES = (
     ),
     Quote(
         "docs/selection.md",
-        "Measured on 13 datasets ([evidence](evidence.md)), the 50 features with the highest scores "
-        "predict {:.0f} % of the others in new samples, 50 random features {:.0f} % and 50 greedy "
-        "ones {:.0f} %",
+        "Measured on 13 datasets ([evidence](evidence.md)), the 50 features with the highest "
+        "scores predict {:.0f} % of the others in new samples, 50 random features {:.0f} % and 50 "
+        "greedy ones {:.0f} %",
         lambda: [
             mean_of(RULES, HIGHEST),
             mean_of(TOOLS, "random subsets"),
@@ -121,8 +121,8 @@ QUOTES = (
     ),
     Quote(
         "docs/selection.md",
-        "two halves agree on {:.0f} % of fifty greedy features and on {:.0f} % of the fifty highest "
-        "scores",
+        "two halves agree on {:.0f} % of fifty greedy features and on {:.0f} % of the fifty "
+        "highest scores",
         lambda: [agreement("GreedySelector()"), agreement(HIGHEST)],
     ),
     Quote(
