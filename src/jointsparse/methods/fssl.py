@@ -25,7 +25,9 @@ from jointsparse.solvers.regression.subspace_equality import solve_equality
 from jointsparse.solvers.regression.subspace_norms import NORMS
 from jointsparse.solvers.regression.subspace_reweighted import solve_reweighted
 from jointsparse.solvers.solution import Rounding, Solution, proven
+from jointsparse.workspace import Slot
 
+TARGETS: Slot[tuple[Any, tuple[SubspaceProblem, float]]] = Slot("targets")  # and their classes
 AUTO_MU = 10.0  # times the μ below which nothing is selected
 AUTO_COMPONENTS = 2  # of graphs that do not say how many
 GRAPHS = ("auto", "lda", "lpp", "pca")
@@ -386,15 +388,15 @@ class FSSL(ComponentsMethod):
         """
         self.graph_ = self._chosen_graph(moments)
         of_graph = (self.n_neighbors, self.weights) if self.graph_ == "lpp" else ()
-        problem: tuple[SubspaceProblem, float] | None
-        key = f"targets, {(self.graph_, self.n_components, *of_graph)}"
+        variant = (self.graph_, self.n_components, *of_graph)
         labels = moments.labels if self.graph_ == "lda" else None
-        known, problem = moments.cache.get(key, (None, None))
-        if problem is None or (labels is not None and not np.array_equal(known, labels)):
+        known = moments.workspace.found(TARGETS, variant)
+        if known is None or (labels is not None and not np.array_equal(known[0], labels)):
             problem = self._new_problem(moments, gram, scale)
             # A copy: the caller may change his classes, and these are compared with them.
-            moments.cache[key] = (None if labels is None else labels.copy(), problem)
-        return problem
+            known = None if labels is None else labels.copy(), problem
+            moments.workspace.keep(TARGETS, known, variant)
+        return known[1]
 
     def _new_problem(
         self, moments: Moments, gram: Gram, scale: float

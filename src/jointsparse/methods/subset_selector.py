@@ -213,7 +213,7 @@ class SubsetSelector(Selector):
         moments = super().moments_of(X, y, sample_weight=sample_weight, batch=batch)
         if self._outcomes():
             y = rows_for(y, sample_weight)
-            moments.near_one.cache[OUTCOMES] = centred_outcomes(y, moments.n_samples)
+            moments.near_one.workspace.keep(OUTCOMES, centred_outcomes(y, moments.n_samples))
         return moments
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
@@ -225,7 +225,7 @@ class SubsetSelector(Selector):
         self.__dict__.pop("_size", None)
         wanted = wanted_features(self.n_features_to_select, moments.n_features)
         if wanted.auto:
-            outcomes = moments.near_one.cache.get(OUTCOMES)
+            outcomes = moments.near_one.workspace.found(OUTCOMES)
             _, wanted = self._how_many(wanted, moments, outcomes)
         self.__dict__.pop("_state", None)
         if wanted.count == 0:
@@ -276,7 +276,7 @@ class SubsetSelector(Selector):
         if self._outcomes():
             if y is None or rows is None:
                 raise ValueError("the outcomes of the samples are not at hand")
-            moments.near_one.cache[OUTCOMES] = centred_outcomes(y[rows], moments.n_samples)
+            moments.near_one.workspace.keep(OUTCOMES, centred_outcomes(y[rows], moments.n_samples))
         size = self.__dict__.get("_size")
         most = min(moments.n_samples - 2, int(np.count_nonzero(moments.variances)))
         most = min(most, self.__dict__.get("_most_picks", most))
@@ -298,7 +298,7 @@ class SubsetSelector(Selector):
         del self._found
         self.feature_scores_ = model.scores
         self._take(choice)
-        self._remember(moments, None, moments.near_one.cache.get(OUTCOMES))
+        self._remember(moments, None, moments.near_one.workspace.found(OUTCOMES))
         message = self._remark(choice, wanted, moments)
         if message:
             self._warn(message)

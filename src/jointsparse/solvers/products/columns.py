@@ -17,6 +17,7 @@ from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
+from jointsparse.workspace import Slot
 
 
 class Columns:
@@ -145,12 +146,12 @@ def root_of_scatter(scatter: Array) -> Array:
     return np.asarray(root * deviations)
 
 
+COLUMNS: Slot[Columns] = Slot("columns")
+
+
 def feature_columns(moments: Moments) -> Columns:
     """Return the features through whichever is smaller: the samples or the scatter matrix."""
-    if "columns" not in moments.cache:
-        moments.cache["columns"] = _columns(moments)
-    cached: Columns = moments.cache["columns"]
-    return cached
+    return moments.workspace.kept(COLUMNS, lambda: _columns(moments))
 
 
 def _columns(moments: Moments) -> Columns:
