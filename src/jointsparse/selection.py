@@ -13,7 +13,8 @@ component all score high. The rules here build a *set*, one feature after the ot
 
 Features that share nothing with the others (:func:`~jointsparse.feature_significance`) are left for
 last by the first two: each of them is a direction of its own, which no set of others replaces and
-which stands in for nothing.
+which stands in for nothing. One in twenty of those that seem to share something does not. Where the
+number is left to "auto", those come first of which not one does, in 95 of 100 tables.
 """
 
 from __future__ import annotations
@@ -187,6 +188,8 @@ class Rule:
     significant : ndarray of bool of shape (n_features,) or None
         Features that share something with others; the rest come after them, but not by "norm" and
         "variance".
+    first : ndarray of bool of shape (n_features,) or None
+        Of these, the ones to pick from before any other.
     noise : ndarray of shape (n_features,) or None
         What of the sum of squares of each feature says nothing about new samples, as a share of the
         total variance: noise, and what hangs on single samples (:mod:`jointsparse.noise`).
@@ -200,9 +203,16 @@ class Rule:
     target: Target | None = None
     weigh: bool = False
     significant: NDArray[np.bool_] | None = None
+    first: NDArray[np.bool_] | None = None
     noise: FloatArray | None = None
     target_share: float = np.inf
     tol: float = DETERMINED
+
+    def tiers(self, eligible: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+        """Return whom to pick from: first, where these are used up, and so on; the last is all."""
+        masks = [self.first, self.significant]
+        wanted = [mask & eligible for mask in masks if mask is not None]
+        return [*(mask for mask in wanted if mask.any()), eligible]
 
     def limits(self, scores: FloatArray, r2: float) -> dict[str, Any]:
         """Return what the greedy kernel is to be told."""
@@ -254,9 +264,7 @@ def choose_features(
     r2 = np.inf if wanted.r2 is None else wanted.r2
     path = None
     if rule.name not in IN_ORDER and count > 0:
-        tiers = [eligible]
-        if rule.significant is not None and (rule.significant & eligible).any():
-            tiers.insert(0, rule.significant & eligible)
+        tiers = rule.tiers(eligible)
         limits = rule.limits(scores, r2)
         path = pick_in_tiers(columns, count, tiers, rule.target, limits)
         if rule.name == "swap":

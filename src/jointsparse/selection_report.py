@@ -33,7 +33,7 @@ from jointsparse.solvers.picking.held_out import RCOND
 from jointsparse.solvers.picking.stand_ins import found_again
 from jointsparse.solvers.products.columns import Columns, feature_columns
 from jointsparse.trials import N_RANDOM, Curve, Cut, Trials, Worth
-from jointsparse.verdict import rows_of, verdict_of
+from jointsparse.verdict import UNRELATED, rows_of, verdict_of
 
 N_STAND_INS = 3
 
@@ -186,6 +186,17 @@ class SelectionReport:
         return own, pca, float(np.mean(random)), float(np.std(random, ddof=1))
 
     @property
+    def of_related(self) -> tuple[float, float, float] | None:
+        """Where most features are unrelated, the share of the others: of the set, of random sets.
+
+        That of the random sets as mean and spread; None where the verdict is about all features.
+        """
+        if self.worth is None or not self.n_patterns or self.worth.ceiling >= UNRELATED:
+            return None
+        random = self.worth.random_significant
+        return self.worth.r2_significant, float(np.mean(random)), float(np.std(random, ddof=1))
+
+    @property
     def beaten_by(self) -> int:
         """How many of the twenty random sets predict as much in new samples."""
         if self.worth is None:
@@ -250,7 +261,7 @@ def selection_report(
     if cut is not None and cut.picked and 0 < kept.size < moments.n_features:
         trials = Trials(moments, cut)
         worth = trials.worth(kept.size)
-        curve = trials.curve() if cut.repeated else None
+        curve = trials.curve(kept.size) if cut.repeated else None
     return SelectionReport(
         n_kept=kept.size,
         n_features=moments.n_features,

@@ -155,11 +155,14 @@ def test_equal_features_are_found_in_groups():
     data = RNG.standard_normal((20, 9))
     data[:, 6] = data[:, 1]
     data[:, 8] = data[:, 1]
-    data[:, 3] = data[:, 2]
+    data[:, 3] = 1.0 - data[:, 2]  # opposite
     data[:, [0, 5]] = 1.0  # constant: left out
     for found in (Gram(np.cov(data.T)), SampleGram(data - data.mean(axis=0))):
         groups = equal_features(found)
-        assert sorted(sorted(group.tolist()) for group in groups) == [[1, 6, 8], [2, 3]]
+        assert sorted(sorted(group.features.tolist()) for group in groups) == [[1, 6, 8], [2, 3]]
+        for features, signs in groups:
+            centred = signs * (data - data.mean(axis=0))[:, features]
+            np.testing.assert_allclose(centred - centred[:, [0]], 0, atol=1e-14)
     assert equal_features(Gram(np.diag([1.0, 2.0, 3.0]))) == []
 
 

@@ -116,14 +116,15 @@ def test_targets_without_noise_and_dependent_features_end():
 
 def test_equal_features_are_found_and_share():
     X, Y = problem(8)
-    X = np.column_stack([X, X[:, 2], np.zeros(len(X)), X[:, [2, 5]], np.zeros(len(X))])
-    groups = sorted(sorted(group.tolist()) for group in equal_features(Gram(X.T @ X)))
+    X = np.column_stack([X, -X[:, 2], np.zeros(len(X)), X[:, [2, 5]], np.zeros(len(X))])
+    groups = sorted(sorted(group.features.tolist()) for group in equal_features(Gram(X.T @ X)))
     assert groups == [[2, 12, 14], [5, 15]]
     fit, lam = solve(X / np.linalg.norm(X), Y, 0.1)
     before = objective(X / np.linalg.norm(X), Y, fit.coefficients, lam)
     shared = share_equally(fit.coefficients, equal_features(Gram(X.T @ X)))
     assert objective(X / np.linalg.norm(X), Y, shared, lam) <= before * (1 + 1e-12)
     np.testing.assert_array_equal(shared[2], shared[14])
+    np.testing.assert_array_equal(shared[2], -shared[12])
 
 
 def block(seed, p=5, k=3):

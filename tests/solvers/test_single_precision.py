@@ -78,7 +78,7 @@ def test_equal_features_are_found_in_blocks():
     X = planted(20, 9000)
     X[:, 8000] = X[:, 30]
     X[:, [100, 5000]] = X[:, [7]]
-    groups = sorted(sorted(group.tolist()) for group in equal_features(SampleGram(X)))
+    groups = sorted(sorted(group.features.tolist()) for group in equal_features(SampleGram(X)))
     assert groups == [[7, 100, 5000], [30, 8000]]
 
 

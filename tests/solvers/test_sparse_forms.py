@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
+from jointsparse import SPCAFS
+from jointsparse.methods import spcafs
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.operators.views import Reweighted
@@ -12,7 +15,7 @@ from jointsparse.solvers.eigen import inverse_root
 from jointsparse.solvers.eigen.block_krylov import widened
 from jointsparse.solvers.eigen.inverse_root import inverse_root_times
 from jointsparse.solvers.graph import sparse_form
-from jointsparse.solvers.graph.quadratic_forms import DenseForm
+from jointsparse.solvers.graph.quadratic_forms import DenseForm, ScatterForm
 from jointsparse.solvers.graph.smoothness import solve_smoothness
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
 from jointsparse.solvers.products import gram as gram_module
@@ -132,6 +135,54 @@ def test_tied_eigenvalues_are_all_found():
     whole = DenseForm(-dense.T @ dense / np.sum(dense**2)).lowest(weights, 2, np.eye(9)[:, :2])
     np.testing.assert_allclose(space.leverages, whole.leverages, atol=1e-8)
     assert space.leverages.sum() == pytest.approx(2)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 9])
+def test_combinations_of_equal_features_that_are_zero_are_eigenvectors_too(seed, monkeypatch):
+    monkeypatch.setattr(spcafs, "DENSE_UP_TO", 0)
+    rng = np.random.default_rng(seed)
+    X = np.outer(rng.standard_normal(17), rng.standard_normal(30))
+    X = (X + 0.1 * rng.standard_normal((17, 30)))[:, rng.integers(0, 12, 30)]
+    model = SPCAFS(n_components=2, n_features_to_select=5)
+    expected = clone(model).fit(X)
+    found = clone(model).fit(sp.csr_array(X))
+    np.testing.assert_allclose(found.feature_scores_, expected.feature_scores_, atol=1e-9)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+
+
+def test_eigenvalues_that_hardly_differ_next_to_a_large_one_are_told_apart():
+    rng = np.random.default_rng(4)
+    R = rng.standard_normal((30, 60))
+    R[0] *= 1e3  # the others are 1e-6 of it
+    R -= R.mean(axis=0)
+    R /= np.linalg.norm(R)
+    form = SparseScatterForm(SampleGram(SparseSamples(sp.csr_array(R), np.zeros(60))))
+    weights = 1e-5 * rng.uniform(1, 2, 60)
+    dense = DenseForm(-R.T @ R)
+    start = rng.standard_normal((60, 4))
+    found, expected = form.lowest(weights, 4, start), dense.lowest(weights, 4, start)
+    np.testing.assert_allclose(found.leverages, expected.leverages, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e-7])
+def test_principal_spaces_next_to_a_large_eigenvalue(size):
+    # Those of 1e-10 and of 1e-14 tie; the latter are zero, and no part of the space.
+    rng = np.random.default_rng(5)
+    rows, _ = np.linalg.qr(rng.standard_normal((40, 30)))
+    sizes = np.concatenate([[1.0], np.full(20, size), np.zeros(9)])
+    left, _ = np.linalg.qr(rng.standard_normal((30, 30)))
+    R = (left * sizes) @ rows.T
+    dense = ScatterForm(R)
+    form = SparseScatterForm(SampleGram(SparseSamples(sp.csr_array(R), np.zeros(40))))
+    if size < 1e-6:
+        for one in (dense, form):
+            np.testing.assert_allclose(one.first(1).leverages, rows[:, 0] ** 2, atol=1e-9)
+        return
+    whole = rows[:, 0] ** 2 + np.sum(rows[:, 1:21] ** 2, axis=1) * 4 / 20
+    for one in (dense, form):
+        found = one.first(5)
+        np.testing.assert_allclose(found.leverages, whole, atol=1e-5)
+        assert found.leverages.sum() == pytest.approx(5, abs=1e-5)
 
 
 def test_a_basis_that_grows_too_wide_shrinks(monkeypatch):

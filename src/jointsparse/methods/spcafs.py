@@ -22,7 +22,12 @@ from jointsparse.methods.selector import Selector, check_stopping
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import projection_target
-from jointsparse.solvers.graph.quadratic_forms import DenseForm, QuadraticForm, ScatterForm
+from jointsparse.solvers.graph.quadratic_forms import (
+    DENSE_UP_TO,
+    DenseForm,
+    QuadraticForm,
+    ScatterForm,
+)
 from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
 from jointsparse.solvers.picking.row_targets import Target
@@ -210,12 +215,13 @@ def _form(
 ) -> tuple[QuadraticForm, int, Callable[[int], FloatArray], IntArray | None]:
     """Return -S of trace 1, its rank, its eigenvalues and twins.
 
-    It is seen through the samples where they are fewer than the features; the eigenvalues come from
-    a function of how many are needed.
+    It is seen through the samples where they are fewer than the features, and through products
+    with them where they are sparse and an array of them would be large; the eigenvalues come from a
+    function of how many are needed.
     """
     total = moments.total_variance
     wide = moments.has_samples and int(varies.sum()) > moments.n_samples
-    if wide and sp.issparse(moments.data):
+    if wide and sp.issparse(moments.data) and int(varies.sum()) > DENSE_UP_TO:
         samples = sparse_samples(moments, 1.0, varies)
         gram = SampleGram(samples)
         form = SparseScatterForm(gram)

@@ -26,10 +26,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.arrays import FloatArray
 from jointsparse.operators.dense import operator_of
 from jointsparse.projections import polar
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
+from jointsparse.solvers.products.gram import (
+    EqualFeatures,
+    Gram,
+    SampleGram,
+    equal_features,
+)
 from jointsparse.solvers.regression.group import (
     emptying_penalty,
     group_regression,
@@ -305,7 +310,7 @@ class _Progress:
 
 
 def _alternated(
-    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[IntArray]
+    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[EqualFeatures]
 ) -> _Point:
     """Return the next Q and P, and set the weights that belong to them."""
     Q, image = _projection(loss, point, penalty, accuracy, equal)
@@ -353,7 +358,7 @@ def _better_start(
     start: FloatArray,
     before: tuple[FloatArray, FloatArray],
     penalty: float,
-    equal: list[IntArray],
+    equal: list[EqualFeatures],
 ) -> tuple[FloatArray, FloatArray]:
     """Return P̄ and Q: of the first answer to ``start``, or of the run before.
 
@@ -378,7 +383,7 @@ def _better_start(
 
 
 def _projection(
-    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[IntArray]
+    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[EqualFeatures]
 ) -> tuple[FloatArray, FloatArray]:
     """Return the best Q for P̄, and S Q."""
     wanted = loss.scale * point.P

@@ -27,7 +27,12 @@ from jointsparse.graphs.laplacian import degrees, laplacian, rows_to_csr, symmet
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.solvers.eigen.block_krylov import largest_pairs, widened
 from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, form_of
-from jointsparse.solvers.graph.reweighted_eigen import NEGLIGIBLE, reweighted_passes, row_norms_sum
+from jointsparse.solvers.graph.reweighted_eigen import (
+    NEGLIGIBLE,
+    reweighted_passes,
+    row_norms_sum,
+    with_accurate_rows,
+)
 from jointsparse.solvers.solution import Solution, Trace
 
 FIXED = 5  # iterations with the first candidates
@@ -218,9 +223,9 @@ class _Projection:
         twins: IntArray | None,
     ) -> None:
         self.penalty, self.power, self.tol = penalty, power, tol
-        form = form_of(data, laplacian(graph), count)
+        self.form = form_of(data, laplacian(graph), count)
         # All of them as published: where they end decides on the next graph, and so on the path.
-        self.passes = reweighted_passes(form, count, penalty, power, twins, plain=PASSES)
+        self.passes = reweighted_passes(self.form, count, penalty, power, twins, plain=PASSES)
         for number in range(1, PASSES + 1):
             self.at = next(self.passes)
             # The first space of wide data is known by its leverages only.
@@ -238,7 +243,8 @@ class _Projection:
     @property
     def objective(self) -> float:
         """tr(WᵀXᵀLXW) + g Σ‖w_j‖^q."""
-        return self.space.energy + self.penalty * row_norms_sum(self.space, self.power)
+        accurate = self.space._replace(vectors=with_accurate_rows(self.form, self.at))
+        return accurate.energy + self.penalty * row_norms_sum(accurate, self.power)
 
     def settled(self) -> Subspace:
         """Return the space where it is stationary: the last one no longer decides on a graph."""
@@ -246,4 +252,4 @@ class _Projection:
             if self.at.measure <= self.tol:
                 break
             self.at = next(self.passes)
-        return self.space
+        return self.space._replace(vectors=with_accurate_rows(self.form, self.at))

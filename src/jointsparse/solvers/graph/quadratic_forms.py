@@ -55,13 +55,20 @@ class Subspace(NamedTuple):
 
 
 class QuadraticForm(Protocol):
-    """A symmetric matrix A, known through its lowest eigenspaces."""
+    """A symmetric matrix A, semidefinite, known through its lowest eigenspaces."""
+
+    @property
+    def size(self) -> float:
+        """No eigenvalue of A is larger, up to sign."""
 
     def first(self, count: int) -> Subspace:
         """Return the lowest eigenspace of A."""
 
     def lowest(self, weights: FloatArray, count: int, start: FloatArray) -> Subspace:
         """Return the lowest eigenspace of A + diag(weights), looked for from ``start``."""
+
+    def product(self, block: FloatArray) -> FloatArray:
+        """Return A times a block of vectors."""
 
 
 class DenseForm:
@@ -92,8 +99,17 @@ class DenseForm:
             values, vectors = eigh(shifted)
         return self._subspace(vectors, shares(values, count, later_tie(values, count)))
 
+    @property
+    def size(self) -> float:
+        """No eigenvalue of A is larger, up to sign."""
+        return abs(float(np.trace(self.matrix)))
+
+    def product(self, block: FloatArray) -> FloatArray:
+        """Return A times a block of vectors."""
+        return self.matrix @ block
+
     def _subspace(self, vectors: FloatArray, share: FloatArray) -> Subspace:
-        return subspace_of(vectors, share, lambda V: np.sum(V * (self.matrix @ V), axis=0))
+        return subspace_of(vectors, share, lambda V: np.sum(V * self.product(V), axis=0))
 
 
 class _WideForm:
@@ -130,7 +146,7 @@ class _WideForm:
         while True:
             width = min(count + guards, n)
             pairs = lowest_pairs(
-                self._product,
+                self.product,
                 lambda shift: self._inverse(weights - shift),
                 weights,
                 widened(start, width),
@@ -185,7 +201,8 @@ class _WideForm:
     def _system(self, scaled: FloatArray) -> FloatArray:
         return np.asarray(add_to_diagonal(self.sign * (scaled @ self.rows.T), 1.0))
 
-    def _product(self, block: FloatArray) -> FloatArray:
+    def product(self, block: FloatArray) -> FloatArray:
+        """Return A times a block of vectors."""
         return self.sign * (self.rows.T @ (self.rows @ block))
 
     def _energies(self, vectors: FloatArray) -> FloatArray:
@@ -239,12 +256,12 @@ class ScatterForm(_WideForm):
         super().__init__(data, -1.0, float(self.values[-1]))
 
     def first(self, count: int) -> Subspace:
-        """Return the principal subspace."""
-        values = -self.values[::-1]
-        share = shares(values, count, TIE * abs(float(values[0])))
-        kept = values < -RANK * self.values[-1]
-        kept[max(count + GUARDS, np.count_nonzero(share)) :] = False
-        vectors = self.rows.T @ (self.vectors[:, ::-1][:, kept] / np.sqrt(-values[kept]))
+        """Return the principal subspace, of no more dimensions than the rank."""
+        rank = int(np.count_nonzero(self.values > RANK * self.size))
+        values = -self.values[::-1][:rank]  # what is zero ties with none of them
+        share = shares(values, count, TIE * self.size)
+        kept = slice(max(count + GUARDS, np.count_nonzero(share)))
+        vectors = self.rows.T @ (self.vectors[:, ::-1][:, :rank][:, kept] / np.sqrt(-values[kept]))
         return subspace_of(vectors, share[kept], self._energies)
 
 

@@ -119,3 +119,27 @@ def discoveries(pvalues: FloatArray, fdr: float) -> NDArray[np.bool_]:
     if below.size:
         rejected[order[: below[-1] + 1]] = True
     return rejected
+
+
+def beyond_doubt(pvalues: FloatArray, level: float) -> NDArray[np.bool_]:
+    """Return which hypotheses to reject if not one rejection may be false: Holm's rule.
+
+    Parameters
+    ----------
+    pvalues : ndarray
+        One for each hypothesis.
+    level : float
+        Probability with which any rejection is false, at most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.solvers.picking.feature_test import beyond_doubt
+    >>> beyond_doubt(np.array([0.001, 0.8, 0.03, 0.02]), 0.05).tolist()
+    [True, False, False, False]
+    """
+    order = np.argsort(pvalues, kind="stable")
+    above = pvalues[order] > level / np.arange(pvalues.size, 0, -1)
+    rejected = np.zeros(pvalues.size, dtype=bool)
+    rejected[order[: int(np.argmax(above)) if above.any() else pvalues.size]] = True
+    return rejected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -360,13 +360,23 @@ def centred_in_double(moments: Moments) -> FloatArray:
     return centred
 
 
-def equal_features(gram: Gram) -> list[IntArray]:
-    """Return the groups of features that are equal to rounding (constant ones are left out).
+class EqualFeatures(NamedTuple):
+    """Features that are equal but for the sign: ``signs * columns`` are all the same."""
 
-    They are found by two random combinations of the columns of S: equal features agree in both.
+    features: IntArray
+    signs: FloatArray
+
+
+def equal_features(gram: Gram) -> list[EqualFeatures]:
+    """Return the groups of features that are equal to rounding, or opposite; no constant ones.
+
+    They are found by two random combinations of the columns of S: equal features agree in both,
+    opposite ones (a column of yes and no, and its complement) in both but for the same sign.
     """
     probes = np.random.default_rng(0).standard_normal((gram.diagonal.size, 2))
     images = gram.apply(probes)
+    signs = np.where(images[:, 0] < 0, -1.0, 1.0)
+    images = signs[:, None] * images
     order = np.argsort(images[:, 0], kind="stable")
     close = np.abs(np.diff(images[order], axis=0)) <= 1e-10 * np.max(np.abs(images), axis=0)
     joined = np.all(close, axis=1) & (gram.diagonal[order[1:]] > 0)
@@ -374,7 +384,8 @@ def equal_features(gram: Gram) -> list[IntArray]:
     if pairs.size == 0:
         return []
     runs = np.split(pairs, np.flatnonzero(np.diff(pairs) > 1) + 1)
-    return [order[run[0] : run[-1] + 2] for run in runs]
+    groups = [order[run[0] : run[-1] + 2] for run in runs]
+    return [EqualFeatures(group, signs[group]) for group in groups]
 
 
 def _descending(values: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.solvers.products.gram import Gram
+from jointsparse.solvers.products.gram import EqualFeatures, Gram
 from jointsparse.solvers.regression.group_curvature import Curvature, curvature_of
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual
@@ -176,13 +176,14 @@ def emptying_penalty(correlation: FloatArray) -> float:
     return 2 * float(np.max(_lengths(correlation)))
 
 
-def share_equally(coefficients: FloatArray, groups: list[IntArray]) -> FloatArray:
-    """Give equal features equal rows: their mean, which is never worse.
+def share_equally(coefficients: FloatArray, groups: list[EqualFeatures]) -> FloatArray:
+    """Give equal features equal rows, and opposite ones opposite rows: the mean, never worse.
 
     Any division of their sum in the same direction is as good, so rounding would choose one.
     """
-    for group in groups:
-        coefficients[group] = coefficients[group].mean(axis=0)
+    for features, signs in groups:
+        mean = (signs @ coefficients[features]) / signs.size
+        coefficients[features] = np.outer(signs, mean)
     return coefficients
 
 
