@@ -240,7 +240,7 @@ class JSPCA(ComponentsMethod):
             self._state = (solution.loadings, solution.state) if self.warm_start else None
             solution = _in_units_of_data(solution, loss, gram.trace)
             loadings = self._rotated(solution, gram)
-        return replace(solution, loadings=_unit_columns(loadings), state=loss.gram)
+        return replace(solution.with_state(loss.gram), loadings=_unit_columns(loadings))
 
     def _remark(self, solution: Solution) -> str:
         return "" if np.any(solution.loadings) else "every loading is zero; lower alpha"

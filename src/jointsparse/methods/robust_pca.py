@@ -262,7 +262,7 @@ class RobustPCA(ComponentsMethod):
             self._warn("the low-rank part is empty; raise alpha")
         elif self.n_components is not None and loadings.shape[1] < self.n_components:
             self._warn(f"the low-rank part has only {counted(loadings.shape[1], 'component')}")
-        return replace(solution, loadings=loadings, state=None)
+        return replace(solution.with_state(None), loadings=loadings)
 
     def _axes(
         self, scores: FloatArray, basis: FloatArray, moments: Moments

@@ -42,7 +42,9 @@ PARTIAL_SHARE = 0.2  # of the smaller side: with more directions the dense way i
 PARTIAL_FROM = 150  # smaller sides than this are always decomposed densely
 
 
-def solve_pursuit(X: FloatArray, penalty: float, *, tol: float, max_iter: int) -> Solution:
+def solve_pursuit(
+    X: FloatArray, penalty: float, *, tol: float, max_iter: int
+) -> Solution[tuple[FloatArray, FloatArray]]:
     """Split a matrix into low rank plus sparse.
 
     Parameters

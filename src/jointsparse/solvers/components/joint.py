@@ -209,7 +209,7 @@ def solve_joint(
     tol: float,
     max_iter: int,
     warm: tuple[FloatArray, FloatArray] | None = None,
-) -> Solution:
+) -> Solution[FloatArray]:
     """Alternate between Q, P and the weights until they are optimal for each other.
 
     Parameters
