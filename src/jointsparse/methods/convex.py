@@ -75,12 +75,6 @@ class ConvexSelector(Selector):
         """F with Q = slope · FᵀF, where Q is the slope of the loss at Ω = 0."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
-    def _needs_samples(self) -> bool:
-        return self._loss != "squared"
-
-    def _takes_passes(self) -> bool:
-        return self._needs_samples() and self.solver == "exact" and self._on_cone
-
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 

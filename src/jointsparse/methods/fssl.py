@@ -15,6 +15,7 @@ from jointsparse.linalg import double
 from jointsparse.methods.classes import class_labels
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.preparing import rows_for
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.methods.wide_samples import samples_for_graph
@@ -276,8 +277,8 @@ class FSSL(ComponentsMethod):
         """
         return super().fit_moments(moments if y is None else self.with_classes(moments, y))
 
-    def _needs_samples(self) -> bool:
-        return self.graph != "pca"
+    def _needs(self) -> Needs:
+        return Needs(samples=self.graph != "pca")
 
     def _keep_order(self) -> bool:
         return True

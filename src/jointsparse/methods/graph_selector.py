@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
 from jointsparse.linalg import columns_near_one
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
@@ -42,8 +43,8 @@ class GraphSelector(Selector):
     _rewards_duplicates = False
     _scale_free = False
 
-    def _needs_samples(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _takes_sparse(self) -> bool:
         """Whether ``_solve_samples`` leaves sparse samples (:class:`SparseSamples`) as they are."""

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.components import ComponentsMethod, check_count
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.solvers.products.gram import Gram, centred_in_double
@@ -230,8 +231,8 @@ class RobustPCA(ComponentsMethod):
         # A regression of X on the scores would let the errors back in.
         return self.components_
 
-    def _needs_samples(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _sparse_gram(self) -> bool:
         return False

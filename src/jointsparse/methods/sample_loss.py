@@ -9,6 +9,7 @@ from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
 from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.passes import median_of, root_of_slope, samples_of
 from jointsparse.methods.wide_samples import advised_by_few, strongest, wide_data
 from jointsparse.moments import Moments
@@ -30,8 +31,9 @@ class SampleLossSelector(ConvexSelector):
     _free_mean = False
     psd: bool
 
-    def _takes_products(self) -> bool:
-        return self.solver == "exact" and self.psd and not self._free_mean
+    def _needs(self) -> Needs:
+        exact = self.solver == "exact" and self.psd
+        return Needs(samples=True, passes=exact, products=exact and not self._free_mean)
 
     def _slope_data(self, moments: Moments) -> Array:
         elsewhere = samples_of(moments)

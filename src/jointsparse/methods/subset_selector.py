@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.methods.choosing import Model
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.preparing import rows_for
 from jointsparse.methods.selector import Selector, check_stopping
 from jointsparse.methods.set_certificate import SetCertificate, relative_gap, search_limits
@@ -185,8 +186,8 @@ class SubsetSelector(Selector):
     def _outcomes(self) -> bool:
         return isinstance(self.target, str) and self.target == "outcomes"
 
-    def _needs_samples(self) -> bool:
-        return self._outcomes()
+    def _needs(self) -> Needs:
+        return Needs(samples=self._outcomes())
 
     def _dense_bytes(self, n_samples: int, n_features: int) -> int:
         # Centred and unit columns, their images and rounds of copies of them.
