@@ -15,7 +15,7 @@ HEAD = """# Side by side
 
 Written by `python -m benchmarks`; do not edit. {about}
 
-Every competitor ran on the same data in the same run, in a process of its own, on one thread, in
+Every tool ran on the same data in the same run, in a process of its own, on one thread, in
 turn with the others; the first run of each does not count, unless it took longer than 5 seconds
 (then it is the only one). Times are seconds of the processor: compare the ratios, not the seconds.
 *Time* is that of the other tool over that of jointsparse: above 1 jointsparse is faster. *Quality*
@@ -197,7 +197,7 @@ def slope_table(task, outcomes):
     lines = [
         f"## {task.title}: exponents",
         "",
-        "| competitor | time ~ size^ | memory ~ size^ | sizes |",
+        "| tool | time ~ size^ | memory ~ size^ | sizes |",
         "|---|---|---|---|",
     ]
     for name, (time, memory, count) in slopes(outcomes, task.sizes).items():
@@ -213,7 +213,7 @@ def details(task, outcomes):
     if task.notes:
         lines += [task.notes, ""]
     lines += [
-        f"| problem | competitor | seconds | memory, MB | {' | '.join(names)} | status |",
+        f"| problem | tool | seconds | memory, MB | {' | '.join(names)} | status |",
         "|---" * (5 + len(names)) + "|",
     ]
     for problem, rows in outcomes.items():

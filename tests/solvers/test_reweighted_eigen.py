@@ -4,10 +4,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jointsparse.solvers.products.sparse_gram import SparseGram
 
 from jointsparse.graphs.laplacian import affinity, laplacian, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.eigen.block_krylov import largest_pairs, widened
 from jointsparse.solvers.eigen.ties import shares
 from jointsparse.solvers.graph import adaptive as adaptive_graph
@@ -22,6 +22,7 @@ from jointsparse.solvers.graph.quadratic_forms import (
 )
 from jointsparse.solvers.graph.reweighted_eigen import _Extrapolation, scores_of, solve_reweighted
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
+from jointsparse.solvers.products.gram import SampleGram
 
 seeds = st.integers(0, 10_000)
 
@@ -240,7 +241,7 @@ def test_rows_of_features_that_are_out_are_as_small_as_they_are():
     X = np.column_stack([strong, 0.1 * both[:, 2:] @ rng.standard_normal((8, 24))])
     X /= np.linalg.norm(X)
     g = penalty(-X.T @ X, 2, 0.5, 1.0)
-    products = SparseScatterForm(SparseGram(sp.csr_array(X), np.zeros(30)))
+    products = SparseScatterForm(SampleGram(SparseSamples(sp.csr_array(X), np.zeros(30))))
     for form in (ScatterForm(X), DenseForm(-X.T @ X), products):
         found = solve_reweighted(form, 2, penalty=g, power=0.5, tol=1e-6)
         lengths = np.linalg.norm(found.loadings, axis=1)
@@ -248,3 +249,14 @@ def test_rows_of_features_that_are_out_are_as_small_as_they_are():
         energy = -np.sum((X @ found.loadings) ** 2)
         value = energy + g * np.sum(lengths[:6] ** 0.5)
         assert found.objective == pytest.approx(value, rel=1e-10)
+
+
+def test_a_penalty_that_outweighs_the_data_leaves_loadings_as_they_are():
+    # All weights are far above A: none of them is far above the eigenvalues.
+    X = wide(2, n=10, p=20)
+    for form in (ScatterForm(X), DenseForm(-X.T @ X)):
+        for g in (1e3, 1e9, 1e15):
+            found = solve_reweighted(form, 3, penalty=g * np.sum(X**2), tol=1e-6)
+            W = np.asarray(found.loadings)
+            np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-8)
+            assert np.isfinite(found.objective)

@@ -382,3 +382,24 @@ def test_single_precision_is_not_asked_for_more_than_it_has(monkeypatch):
         model = WideModel(data, 0.3, 0.3, free_mean=False)
         model.solve([1.0], 1 / model.norms, 1e-9, 50)
     assert asked == [1e-9, 1e-7]
+
+
+@pytest.mark.parametrize("free_mean", [False, True])
+def test_samples_that_are_reproduced_to_rounding_are_certified(free_mean):
+    # Ω = I costs λp, 1e-8 of the distances, and residuals are as small.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 12)) @ rng.standard_normal((12, 38))
+    X = X[:, rng.integers(0, 38, 38)]
+    X -= X.mean(axis=0)
+    lam = 1e-8 * float(np.linalg.norm(X, axis=1).sum()) / 38
+    solution = solve_samples_on_cone(
+        X, lam, 0.0, spectrum=lambda: Spectrum.of(X.T @ X), free_mean=free_mean, tol=1e-4
+    )
+    assert solution.converged
+    omega = solution.loadings @ solution.loadings.T
+    lost = X @ (np.eye(38) - omega)
+    if free_mean:
+        lost = lost - np.median(lost, axis=0)  # whatever its best mean is, it is next to nothing
+    penalty = lam * np.linalg.norm(omega, axis=1).sum()
+    assert np.linalg.norm(lost, axis=1).sum() <= penalty
+    assert penalty <= solution.objective * (1 + 1e-9) <= 1.01 * lam * 38

@@ -22,9 +22,7 @@ from jointsparse.cli.start import retold, stopped
 if TYPE_CHECKING:
     from jointsparse.experiments import Experiment, Outcome, Store
 
-HELP = (
-    "Run published tables and figures again, and print them beside what comes out, with a verdict."
-)
+HELP = "Run the tables and figures of the papers again: what was published, and what comes out."
 SECONDS_BETWEEN_LINES = 30.0  # where there is no terminal to draw a bar on
 STYLES = {"reproduced": "green", "close": "yellow", "not reproduced": "red", "not testable": "dim"}
 

@@ -14,12 +14,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import is_device_array, like, to_host
 from jointsparse.operators.sparse import SparseSamples
 
+DENSE_ENTRIES = 2**24  # of weights made dense at a time, for samples on a device: 128 MB
 
-def combined(weights: Any, data: FloatArray | SparseSamples) -> FloatArray:
-    """Return WX for samples of either kind."""
+
+def combined(weights: Any, data: Array | SparseSamples) -> FloatArray:
+    """Return WX for samples of any kind."""
+    if is_device_array(data):
+        step = max(1, DENSE_ENTRIES // data.shape[0])
+        parts = [_dense(weights[k : k + step]) for k in range(0, weights.shape[0], step)]
+        return np.concatenate([to_host(like(part, data) @ data) for part in parts])
     if not isinstance(data, SparseSamples):
         return np.asarray(weights @ data)
     sums = np.asarray(weights.sum(axis=1)).ravel()
@@ -28,9 +35,15 @@ def combined(weights: Any, data: FloatArray | SparseSamples) -> FloatArray:
     return np.asarray(product - np.outer(sums, data.mean))
 
 
-def times(data: FloatArray | SparseSamples, columns: FloatArray) -> FloatArray:
-    """Return XA for samples of either kind."""
-    return data.times(columns) if isinstance(data, SparseSamples) else np.asarray(data @ columns)
+def times(data: Array | SparseSamples, columns: FloatArray) -> FloatArray:
+    """Return XA for samples of any kind."""
+    if isinstance(data, SparseSamples):
+        return data.times(columns)
+    return to_host(data @ like(columns, data))
+
+
+def _dense(weights: Any) -> FloatArray:
+    return np.asarray(weights.toarray()) if sp.issparse(weights) else np.ascontiguousarray(weights)
 
 
 def inner_products(data: SparseSamples, one: IntArray, other: IntArray) -> FloatArray:

@@ -117,8 +117,6 @@ class DictionarySPCA(ComponentsMethod):
 
     n_components: int
 
-    _on_host = "the components"
-
     def __init__(
         self,
         *,
@@ -153,11 +151,11 @@ class DictionarySPCA(ComponentsMethod):
             rank = gram.leading(int(self.n_components))[0].size
             root = SparseRoot(gram)
         else:
-            values, vectors = gram.leading()
+            values, vectors = gram.principal()
             rank = values.size
-            scaled = np.sqrt(values)[:, None] * vectors.T
-            scaled[:, moments.variances == 0] = 0.0  # rounding of the eigenvectors
-            root = DenseRoot(scaled)
+            varies = moments.variances > 0  # elsewhere eigenvectors are rounding
+            scaled = gram.here(np.sqrt(values))[:, None] * vectors.T
+            root = DenseRoot(scaled * gram.here(varies.astype(np.float64)))
         count = min(int(self.n_components), rank)
         if count < self.n_components:
             self._warn(f"the data have rank {count}: no more components are fitted")

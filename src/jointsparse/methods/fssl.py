@@ -28,7 +28,8 @@ from jointsparse.solvers.regression.subspace_reweighted import solve_reweighted
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.workspace import Slot
 
-TARGETS: Slot[tuple[Any, tuple[SubspaceProblem, float]]] = Slot("targets")  # and their classes
+Targeted = tuple[SubspaceProblem, float]  # data and targets of length 1, and their length
+TARGETS: Slot[tuple[Any, Targeted]] = Slot("targets")  # and their classes
 AUTO_MU = 10.0  # times the μ below which nothing is selected
 AUTO_COMPONENTS = 2  # of graphs that do not say how many
 GRAPHS = ("auto", "lda", "lpp", "pca")
@@ -177,7 +178,9 @@ class FSSL(ComponentsMethod):
     coefficients_: FloatArray
     _state: FloatArray | None = None  # A of the last fit, of data and targets of length 1
 
-    _on_host = "the components"
+    @property
+    def _on_host(self) -> str:  # type: ignore[override]
+        return "" if self._sparse_gram() else "the components"
 
     def __init__(
         self,
@@ -381,15 +384,14 @@ class FSSL(ComponentsMethod):
             )
         return graph
 
-    def _problem(self, moments: Moments, gram: Gram, scale: float) -> tuple[SubspaceProblem, float]:
+    def _problem(self, moments: Moments, gram: Gram, scale: float) -> Targeted:
         """Return data and targets of length 1, and the length of the targets.
 
         They stay with the moments: the points of a path have the same targets. Those of other
         classes are others.
         """
         self.graph_ = self._chosen_graph(moments)
-        of_graph = (self.n_neighbors, self.weights) if self.graph_ == "lpp" else ()
-        variant = (self.graph_, self.n_components, *of_graph)
+        variant = (self.graph_, self.n_components, self.n_neighbors, self.weights)
         labels = moments.labels if self.graph_ == "lda" else None
         known = moments.workspace.found(TARGETS, variant)
         if known is None or (labels is not None and not np.array_equal(known[0], labels)):
@@ -399,9 +401,7 @@ class FSSL(ComponentsMethod):
             moments.workspace.keep(TARGETS, known, variant)
         return known[1]
 
-    def _new_problem(
-        self, moments: Moments, gram: Gram, scale: float
-    ) -> tuple[SubspaceProblem, float]:
+    def _new_problem(self, moments: Moments, gram: Gram, scale: float) -> Targeted:
         if self.graph_ == "pca":
             count = self.n_components or AUTO_COMPONENTS
             values, vectors = gram.leading(count)

@@ -81,6 +81,8 @@ class LaplacianScore(GraphSelector):
     ['petal length (cm)', 'petal width (cm)']
     """
 
+    _on_host = ""
+
     def __init__(
         self,
         *,

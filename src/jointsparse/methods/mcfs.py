@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray
+from jointsparse.device import is_device_array
 from jointsparse.graphs.sparse_samples import combined
 from jointsparse.graphs.targets import neighbour_targets
 from jointsparse.methods.graph_selector import (
@@ -18,6 +19,7 @@ from jointsparse.methods.graph_selector import (
 )
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.operators.sparse import SparseSamples
+from jointsparse.solvers.products.device_gram import DeviceGram, DeviceSampleGram
 from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace
 from jointsparse.solvers.solution import Rounding, Solution, proven
@@ -115,6 +117,8 @@ class MCFS(GraphSelector):
     [1, 4]
     """
 
+    _on_host = ""
+
     def __init__(
         self,
         *,
@@ -180,8 +184,11 @@ class MCFS(GraphSelector):
         return replace(solution, loadings=loadings), np.max(np.abs(loadings), axis=1)
 
 
-def _gram(data: FloatArray | SparseSamples) -> Gram:
+def _gram(data: Any) -> Gram:
     """Return the scatter matrix, through the samples where that is less."""
     if isinstance(data, SparseSamples):
         return SampleGram(data)
+    if is_device_array(data):
+        wide = data.shape[1] > data.shape[0]
+        return DeviceSampleGram(data) if wide else DeviceGram(data.T @ data)
     return Gram(data.T @ data) if data.shape[1] <= data.shape[0] else SampleGram(data)

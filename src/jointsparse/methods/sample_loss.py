@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
-from jointsparse.linalg import array_namespace, double
+from jointsparse.linalg import array_namespace
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.methods.needs import Needs
 from jointsparse.methods.passes import median_of, root_of_slope, samples_of
@@ -15,6 +15,7 @@ from jointsparse.methods.wide_samples import advised_by_few, strongest, wide_dat
 from jointsparse.moments import Moments
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.model import nonempty_lam
+from jointsparse.solvers.products.gram import double_where_held
 from jointsparse.solvers.samples.cone import emptying_data
 from jointsparse.solvers.samples.exact import reweighting_pays
 from jointsparse.solvers.samples.wide import squared_rows
@@ -39,13 +40,13 @@ class SampleLossSelector(ConvexSelector):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return root_of_slope(elsewhere, moments, free_mean=self._free_mean)
-        return emptying_data(dense_samples(moments), free_mean=self._free_mean)
+        return emptying_data(double_where_held(moments), free_mean=self._free_mean)
 
     def _data(self, moments: Moments) -> Array | Samples:
         """Return the samples for the solver on the cone."""
         wide = wide_data(moments) if moments.is_wide else None
         if self._free_mean and (wide is None or wide.is_array):
-            return dense_samples(moments)  # without η single precision is not enough
+            return double_where_held(moments)  # without η single precision is not enough
         return moments.native.centred_data if wide is None else wide
 
     # Of more features than samples nothing is asked that needs a second copy of them.
@@ -99,8 +100,3 @@ class SampleLossSelector(ConvexSelector):
                 return samples + 4 * square
             return 0 if eta else 16 * samples  # without η the factor has as many columns as samples
         return 2 * samples + 10 * square
-
-
-def dense_samples(moments: Moments) -> Array:
-    """Return the centred samples as an array in double precision."""
-    return double(moments.native.centred_data)

@@ -9,16 +9,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.device import is_device_array
-from jointsparse.linalg import array_namespace
 from jointsparse.moments import Moments
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples, live_columns
-from jointsparse.solvers.products.gram import centred_in_double
+from jointsparse.solvers.products.device_gram import centred_in_double_there
+from jointsparse.solvers.products.gram import centred_in_double, centred_where_held
 from jointsparse.workspace import Slot
 
 LARGEST_COPY = 2**25  # entries of a centred copy of the data; beyond, they are centred on the way
-SMALL = 2**15  # entries, up to which solvers for samples convert all of them to double precision
 MOST_ADVISED = 5000  # features that advice on an empty model looks at: those of largest variance
 
 
@@ -49,17 +48,8 @@ def _wide_data(moments: Moments) -> Samples:
     if sp.issparse(data):
         return live_columns(data, moments.mean, moments.variances)
     if moments.n_samples * moments.n_features <= LARGEST_COPY:
-        return DenseSamples(_centred_copy(moments))
+        return DenseSamples(centred_where_held(moments))
     return DenseSamples(data if is_device_array(data) else np.asarray(data), moments.native.mean)
-
-
-def _centred_copy(moments: Moments) -> Any:
-    """Return the centred samples where they are, in double precision if they are small."""
-    if moments.n_samples * moments.n_features > SMALL:
-        return moments.native.centred_data
-    if is_device_array(moments.data):
-        return moments.native.centred_as(array_namespace(moments.data).float64)
-    return centred_in_double(moments)
 
 
 def sparse_samples(
@@ -72,8 +62,10 @@ def sparse_samples(
     return samples if features is None else samples.columns(features)
 
 
-def samples_for_graph(moments: Moments, unit: float = 1.0) -> NDArray[np.float64] | SparseSamples:
-    """Return centred samples divided by a unit: an array, or sparse ones as they are."""
+def samples_for_graph(moments: Moments, unit: float = 1.0) -> Any:
+    """Return centred samples divided by a unit: an array where they are, or sparse ones so."""
     if sp.issparse(moments.data):
         return sparse_samples(moments, unit)
+    if is_device_array(moments.data):
+        return centred_in_double_there(moments) / unit
     return np.asarray(centred_in_double(moments) / unit)

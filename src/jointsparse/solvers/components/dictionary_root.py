@@ -7,7 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from jointsparse.arrays import FloatArray
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import like, to_host
+from jointsparse.linalg import column_products
 from jointsparse.solvers.products.gram import SampleGram
 
 
@@ -37,31 +39,31 @@ class Root(Protocol):
 
 
 class DenseRoot:
-    """R = diag(σ)Vᵀ as an array, the largest σ first."""
+    """R = diag(σ)Vᵀ as an array, the largest σ first; products are made where it is."""
 
-    def __init__(self, root: FloatArray) -> None:
+    def __init__(self, root: Array) -> None:
         self.root = root
 
     @cached_property
     def squares(self) -> FloatArray:
         """Squared lengths of the columns."""
-        return np.asarray(np.einsum("ij,ij->j", self.root, self.root))
+        return to_host(column_products(self.root, self.root))
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
         """Return YᵀR."""
-        return codes @ self.root
+        return to_host(like(codes, self.root) @ self.root)
 
     def to_codes(self, atoms: FloatArray) -> FloatArray:
         """Return DᵀRᵀ."""
-        return atoms @ self.root.T
+        return to_host(like(atoms, self.root) @ self.root.T)
 
     def column(self, feature: int) -> FloatArray:
         """Return one column."""
-        return self.root[:, feature]
+        return to_host(self.root[:, feature])
 
     def principal(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return unit vectors, and the first rows."""
-        return np.eye(count, self.root.shape[0]), self.root[:count]
+        return np.eye(count, self.root.shape[0]), to_host(self.root[:count, :])
 
 
 class SparseRoot:

@@ -13,7 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import to_host
 from jointsparse.projections import polar
 from jointsparse.solvers.products.gram import Gram, SampleGram
 
@@ -118,7 +119,7 @@ class SampleSpace:
         self.image = gram.image(start)
         self.frame = self.rows.T @ self.image / self.sigma  # a
         self.kept: IntArray | None = None
-        self.part = np.empty((0, 0))  # X for the features kept
+        self.part: Array = np.empty((0, 0))  # X for the features kept
         self.known = self.image  # X A when they were chosen
         self.reach = -1.0  # δ
 
@@ -126,7 +127,7 @@ class SampleSpace:
         """Return S A and B, both for the features that can have loadings now."""
         moved = float(np.max(np.linalg.norm(self.image - self.known, axis=0)))
         if self.kept is not None and moved <= self.reach:
-            return self.part.T @ self.image, B
+            return self._with_part(self.image, transposed=True), B
         B = self.all_rows(B)
         C = self.pull()
         self.kept = None
@@ -148,6 +149,11 @@ class SampleSpace:
         self.part = self.gram.sample_columns(self.kept)
         return C[self.kept], B[self.kept]
 
+    def _with_part(self, matrix: FloatArray, *, transposed: bool = False) -> FloatArray:
+        """Return the product of X, or of its transpose, for the features kept; made where X is."""
+        part = self.part.T if transposed else self.part
+        return to_host(part @ self.gram.here(matrix))
+
     def place(self, frame: FloatArray) -> None:
         """Set A = V frame."""
         self.frame = frame
@@ -159,7 +165,7 @@ class SampleSpace:
         self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
     ) -> tuple[float, float]:
         """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
-        scores = self.gram.image(B) if self.kept is None else self.part @ B
+        scores = self.gram.image(B) if self.kept is None else self._with_part(B)
         frame = self.frame.copy()
         frame[:, alive] = polar(self.sigma * (self.rows.T @ scores[:, alive]))
         self.turned = self.turned | alive

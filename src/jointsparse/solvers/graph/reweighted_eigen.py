@@ -26,7 +26,7 @@ from jointsparse.solvers.solution import Solution, Trace
 
 SMOOTHING = 1e-10  # ε; at rounding level the weights would exceed what an eigensolver can resolve
 PLAIN = 30  # passes as published before the first extrapolation
-OUT = 10.0  # times the size of A: features with a larger weight are out
+OUT = 10.0  # times the size of A and of the eigenvalues: features with a larger weight are out
 NEGLIGIBLE = 1e-8  # ‖w_j‖² that smoothing leaves of a row that is zero
 
 
@@ -168,17 +168,18 @@ def with_accurate_rows(form: QuadraticForm, at: Pass) -> FloatArray:
 
     An eigensolver leaves 1e-16 of the longest row in all others, and the penalty of a row grows
     with a power of its length below 1: to the power ½, that is 1e-8. From (A + diag(w))v = θv
-    follows v_j = -(Av)_j / (w_j - θ), to the relative rounding of Av where w_j is far above A.
+    follows v_j = -(Av)_j / (w_j - θ), to the relative rounding of Av where w_j is far above A, θ.
     """
     vectors = at.space.vectors
     if at.weights is None or vectors.shape[1] == 0:
         return vectors
-    heavy = at.weights > OUT * form.size
     image = form.product(vectors)
     theta = np.sum(vectors * (image + at.weights[:, None] * vectors), axis=0)
     theta /= np.sum(vectors**2, axis=0)
-    found = -image / (at.weights[:, None] - theta)
-    return np.where(heavy[:, None], found, vectors)
+    out = at.weights > OUT * (form.size + float(np.max(np.abs(theta))))
+    found = vectors.copy()
+    found[out] = -image[out] / (at.weights[out, None] - theta)
+    return found
 
 
 def row_norms_sum(space: Subspace, power: float) -> float:

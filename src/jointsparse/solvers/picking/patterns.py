@@ -288,6 +288,10 @@ def _eigenpairs(
     if scale is not None:  # the spectrum that solvers ask for, too
         spectrum: Spectrum = moments.native.spectrum
         ascending, vectors = spectrum.values * (spectrum.trace * scale**2), spectrum.vectors
+    elif is_device_array(moments.data) and not (view.by_rows or view.weighted):
+        # Features of equal length: the correlations, which the greedy rule decomposes, too.
+        _, values, vectors = moments.native.correlation_spectrum
+        ascending = values * moments.n_samples
     else:
         matrix = view.matrix() / total
         ascending, vectors = eigh((matrix + matrix.T) / 2)

@@ -11,12 +11,13 @@ from scipy.linalg.lapack import dpstrf
 
 from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, like
-from jointsparse.linalg import array_namespace, eigh, positive_part
+from jointsparse.linalg import array_namespace, correlation_spectrum, eigh
 from jointsparse.moments import Moments
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
+from jointsparse.solvers.products.gram import centred_where_held
 from jointsparse.workspace import Slot
 
 
@@ -65,7 +66,8 @@ class Columns:
     def project(self, vectors: Array) -> Array:
         """Return vectors @ X for a few vectors (k × m) in rows."""
         scaled = vectors * self.scale
-        if self.samples.is_array and not self.single:
+        few_at_once = self.samples.is_array and not is_device_array(self.squares)
+        if few_at_once and not self.single:
             # One by one: a product of a thin matrix is slower than two of vectors.
             parts = [scaled[k : k + 1, :].T for k in range(scaled.shape[0])]
             return self.xp.stack([self.samples.transposed_times(part)[:, 0] for part in parts])
@@ -130,12 +132,7 @@ def root_of_scatter(scatter: Array) -> Array:
     eigenvectors of that matrix.
     """
     if is_device_array(scatter):
-        xp = array_namespace(scatter)
-        lengths = xp.sqrt(positive_part(xp.linalg.diagonal(scatter)))
-        inverse = xp.where(lengths > 0, 1 / xp.where(lengths > 0, lengths, 1.0), 0.0)
-        values, axes = eigh(scatter * inverse[:, None] * inverse)
-        large = values > NEGLIGIBLE
-        return (axes[:, large] * xp.sqrt(values[large])).T * lengths
+        return root_of_correlations(*correlation_spectrum(scatter))
     deviations = np.sqrt(np.clip(np.diagonal(scatter), 0.0, None))
     inverse = np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0)
     correlation = scatter * inverse[:, None] * inverse
@@ -144,6 +141,19 @@ def root_of_scatter(scatter: Array) -> Array:
     root = np.zeros((rank, size))
     root[:, pivots - 1] = np.triu(factor)[:rank]
     return np.asarray(root * deviations)
+
+
+def root_of_correlations(lengths: Array, values: Array, axes: Array) -> Array:
+    """Return a root of the scatter matrix, given lengths and eigenpairs of the correlations."""
+    xp = array_namespace(values)
+    large = values > NEGLIGIBLE
+    return (axes[:, large] * xp.sqrt(values[large])).T * lengths
+
+
+def _root_of(moments: Moments) -> Array:
+    if is_device_array(moments.data):
+        return root_of_correlations(*moments.native.correlation_spectrum)
+    return root_of_scatter(moments.native.scatter)
 
 
 COLUMNS: Slot[Columns] = Slot("columns")
@@ -159,9 +169,9 @@ def _columns(moments: Moments) -> Columns:
     if moments.near_one is not moments:
         return feature_columns(moments.near_one)
     if not moments.is_wide:
-        return Columns(root_of_scatter(moments.native.scatter))
+        return Columns(_root_of(moments))
     if isinstance(data, Samples):
         return Columns(data, squares)
     if sp.issparse(data):
         return Columns(SparseSamples(data.astype(np.float64), moments.mean), squares)
-    return Columns(moments.native.centred_data)
+    return Columns(centred_where_held(moments))

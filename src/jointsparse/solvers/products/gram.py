@@ -11,10 +11,11 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import LinearOperator, cg
 
-from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.device import to_host
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import (
     Spectrum,
+    array_namespace,
     by_cholesky,
     double,
     lowest_eigenpairs,
@@ -28,6 +29,7 @@ from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
 from jointsparse.workspace import Slot
 
 MANY = 8  # times so many eigenvectors is more than all: then all are computed
+SMALL = 2**15  # entries of samples that are converted to double precision at no cost
 NOTHING = 1e-12  # of the largest eigenvalue: below, one is rounding
 MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
 ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
@@ -44,6 +46,10 @@ class Gram:
     def __init__(self, scatter: FloatArray) -> None:
         self.trace = float(np.trace(scatter))
         self.scatter = scatter / self.trace
+
+    def here(self, array: Array) -> Array:
+        """Return an array where the matrix is: on the host."""
+        return array
 
     @property
     def of_array(self) -> bool:
@@ -63,6 +69,11 @@ class Gram:
     def apply(self, matrix: FloatArray) -> FloatArray:
         """Return S @ matrix."""
         return self.scatter @ matrix
+
+    def apply_both(self, one: Array, other: Array) -> tuple[Array, Array]:
+        """Return S @ one and S @ other, in one pass over S."""
+        images = self.apply(array_namespace(one).concat([one, other], axis=1))
+        return images[:, : one.shape[1]], images[:, one.shape[1] :]
 
     def columns(self, features: IntArray) -> FloatArray:
         """Return S[:, features]."""
@@ -98,6 +109,10 @@ class Gram:
         """
         values, vectors = self._spectrum if count is None else self._few(max(count, 1))
         return values, vectors[:, :count].copy()
+
+    def principal(self) -> tuple[FloatArray, Array]:
+        """Return all eigenvalues above rounding, largest first, and eigenvectors where S is."""
+        return self.leading()
 
     def rank(self, found: int) -> int:
         """Return the rank, given how many eigenvalues above rounding were found."""
@@ -145,6 +160,8 @@ class SampleGram(Gram):
     """
 
     samples: Samples
+    # Some matrices with X @ matrix, for a caller that knows them.
+    known_images: tuple[tuple[Array, Array], ...] = ()
 
     def __init__(
         self,
@@ -181,15 +198,24 @@ class SampleGram(Gram):
     def apply(self, matrix: FloatArray) -> FloatArray:
         """Return S @ matrix."""
         thin = matrix.reshape(len(matrix), -1)
-        image = self.samples.transposed_times(self.weights * self._image(thin))
+        image = self.samples.transposed_times(self.weights * self.plain_image(thin))
         return np.asarray(image.reshape(matrix.shape))
 
     def image(self, matrix: FloatArray) -> FloatArray:
         """Return √w X matrix."""
-        return np.asarray(self.roots * self._image(matrix))
+        return np.asarray(self.roots * self.plain_image(matrix))
 
-    def _image(self, matrix: FloatArray) -> FloatArray:
-        """Return X matrix; of an array, rows of zeros cost nothing."""
+    def apply_both(self, one: Array, other: Array) -> tuple[Array, Array]:
+        """Return S @ one and S @ other, in one pass over X for the two products with Xᵀ."""
+        rows = np.concatenate([self.plain_image(one), self.plain_image(other)], axis=1)
+        images = np.asarray(self.samples.transposed_times(self.weights * rows))
+        return images[:, : one.shape[1]], images[:, one.shape[1] :]
+
+    def plain_image(self, matrix: FloatArray) -> FloatArray:
+        """Return X matrix, without weights; of an array, rows of zeros cost nothing."""
+        for known, image in self.known_images:
+            if known is matrix:
+                return image
         if self.of_array:
             used = np.flatnonzero(matrix.any(axis=1))
             if used.size <= FEW * matrix.shape[0]:
@@ -338,6 +364,10 @@ def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
         if sparse:
             data = moments.data.astype(np.float64)
             return SampleGram(live_columns(data, moments.mean, moments.variances))
+        if is_device_array(moments.data):
+            from jointsparse.solvers.products.device_gram import device_gram  # which builds on this
+
+            return device_gram(moments, wide=wide, in_double=in_double)
         if in_double:
             return SampleGram(centred_in_double(moments))
         return SampleGram(moments.centred_data) if wide else Gram(moments.scatter)
@@ -358,6 +388,23 @@ def centred_in_double(moments: Moments) -> FloatArray:
     centred: FloatArray = double(dense) - moments.mean
     centred[:, moments.variances == 0] = 0.0
     return centred
+
+
+def double_where_held(moments: Moments) -> Array:
+    """Return the centred samples in double precision, tensors on their device."""
+    if is_device_array(moments.data):
+        return moments.native.centred_as(array_namespace(moments.data).float64)
+    return centred_in_double(moments)
+
+
+def centred_where_held(moments: Moments) -> Array:
+    """Return the centred samples where they are held, in double precision if they are small.
+
+    Single precision saves memory where there is much to save; elsewhere it only costs digits.
+    """
+    if moments.n_samples * moments.n_features > SMALL:
+        return moments.native.centred_data
+    return double_where_held(moments)
 
 
 class EqualFeatures(NamedTuple):

@@ -19,6 +19,8 @@ from scipy.linalg import svd
 from scipy.optimize import brentq
 
 from jointsparse.arrays import FloatArray
+from jointsparse.device import to_host
+from jointsparse.linalg import array_namespace
 from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
 from jointsparse.solvers.regression.group import certified, group_regression, share_equally
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, norm_of
@@ -50,9 +52,7 @@ class SubspaceProblem:
     def row_space(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """V, σ of the thin X = U diag(σ) Vᵀ, and UᵀY: all that A can have to do with Y."""
         if isinstance(self.gram, SampleGram) and self.gram.of_array and self.targets is not None:
-            data = self.gram.sample_columns(slice(None))
-            data -= data.mean(axis=0)  # what rounding to single precision left
-            U, sigma, Vt = svd(data, full_matrices=False, check_finite=False)
+            U, sigma, Vt = _thin_svd(self.gram)
             rank = int(np.count_nonzero(sigma > SINGULAR * sigma[0]))
             V, sigma, coordinates = Vt[:rank].T, sigma[:rank], U[:, :rank].T @ self.targets
         else:
@@ -66,6 +66,16 @@ class SubspaceProblem:
     def missed(self) -> float:
         """‖Y - XA‖_F for the least squares A: what no linear function of X explains."""
         return float(np.sqrt(max(1 - np.sum(self.row_space[2] ** 2), 0.0)))
+
+
+def _thin_svd(gram: SampleGram) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return U, σ and Vᵀ of the samples, computed where they are."""
+    data = gram.sample_columns(slice(None))
+    data = data - data.mean(axis=0)  # what rounding to single precision left
+    if isinstance(data, np.ndarray):
+        return svd(data, full_matrices=False, check_finite=False)
+    U, sigma, Vt = array_namespace(data).linalg.svd(data, full_matrices=False)
+    return to_host(U), to_host(sigma), to_host(Vt)
 
 
 def emptying(problem: SubspaceProblem, norm: str) -> float:
