@@ -1,4 +1,4 @@
-"""The samples in pictures: maps against SciPy's Procrustes analysis, orders, what is missing."""
+"""The samples in pictures: maps and who tells them, orders, what is missing."""
 
 import base64
 import dataclasses
@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from PIL import Image
-from scipy.spatial import procrustes
+from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import scale
 
 from jointsparse import GreedySelector, Report
 from jointsparse.report.findings import Sizes
 from jointsparse.report.look import look_at
 from jointsparse.report.payload import packed_json
 from jointsparse.report.sections import how_many_words, look_view, sizes_chart
+from jointsparse.solvers.picking.held_out import RIDGES
 
 
 @pytest.fixture(scope="module")
@@ -27,23 +30,51 @@ def samples():
     return rng.standard_normal((50, 3)) @ rng.standard_normal((3, 12)) + 0.4 * rng.random((50, 12))
 
 
-def test_maps_are_principal_components_and_their_likeness_is_procrustes(samples):
+def told(positions, columns):
+    """Positions of each third of the samples by the ridge that is best, by GCV, in the others."""
+    found = np.empty_like(positions)
+    for part in np.array_split(np.random.default_rng(0).permutation(len(columns)), 3):
+        train = np.setdiff1d(np.arange(len(columns)), part)
+        lengths = np.sqrt(((columns[train] - columns[train].mean(axis=0)) ** 2).sum(axis=0))
+        unit = columns / lengths
+        centred = unit[train] - unit[train].mean(axis=0)
+        largest = np.linalg.norm(centred, 2) ** 2
+        scores = []
+        for ridge in largest * RIDGES:
+            model = Ridge(alpha=ridge).fit(unit[train], positions[train])
+            hat = centred @ np.linalg.solve(
+                centred.T @ centred + ridge * np.eye(columns.shape[1]), centred.T
+            )
+            left = np.sum((positions[train] - model.predict(unit[train])) ** 2)
+            scores.append((left / (train.size - 1 - np.trace(hat)) ** 2, model))
+        found[part] = min(scores, key=lambda pair: pair[0])[1].predict(unit[part])
+    return found
+
+
+def test_maps_are_principal_components_and_what_the_kept_features_tell_of_them(samples):
     kept = np.array([3, 0, 7, 5])
     look = look_at(samples, kept)
     everything = PCA(2).fit_transform(samples)
-    own = PCA(2).fit_transform(samples[:, kept])
     assert np.allclose(np.abs(look.everything), np.abs(everything), atol=1e-8)
-    first, second, disparity = procrustes(everything, own)
-    assert look.alike == pytest.approx(1 - disparity, abs=1e-9)
-    # Turned to lie as the first map does: what is left is what Procrustes leaves.
-    scaled = look.kept / np.linalg.norm(look.kept) * np.sqrt(look.alike)
-    left = np.sum((look.everything / np.linalg.norm(look.everything) - scaled) ** 2)
-    assert left == pytest.approx(np.sum((first - second) ** 2), abs=1e-9)
+    expected = told(look.everything, samples[:, kept])
+    np.testing.assert_allclose(look.kept, expected, atol=1e-8)
+    missed = np.sum((look.everything - expected) ** 2) / np.sum(everything**2)
+    assert look.alike == pytest.approx(1 - missed, abs=1e-9)
     assert 0 <= look.random <= 1
 
 
-def test_all_features_draw_the_same_map(samples):
-    assert look_at(samples, np.arange(12)).alike == pytest.approx(1.0)
+def test_all_features_tell_the_map_and_noise_does_not(samples):
+    assert look_at(samples, np.arange(12)).alike > 0.99
+    mixed = np.column_stack([samples, np.random.default_rng(1).standard_normal((50, 3))])
+    assert look_at(mixed, np.array([12, 13, 14])).alike < 0.1
+
+
+def test_features_that_do_not_repeat_each_other_tell_more_than_random_ones():
+    # Nor do their own principal components draw the map that shared patterns make.
+    X = scale(load_breast_cancer().data)
+    model = GreedySelector(n_features_to_select=10).fit(X)
+    look = look_at(X, np.argsort(model.ranking_)[:10])
+    assert look.alike > look.random
 
 
 def test_correlations_and_values_are_those_of_the_table(samples):

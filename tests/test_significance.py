@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
 import jointsparse.significance as module
-from jointsparse import Moments, feature_significance
+from jointsparse import SPCAPSD, Moments, feature_significance
 from jointsparse.significance import leverages, noise_edge
 from jointsparse.solvers.picking import patterns as patterns_module
 
@@ -327,12 +327,25 @@ def test_unequal_samples_are_weighted_and_no_others():
     rng = np.random.default_rng(0)
     weighted = feature_significance(unequal_samples(rng)[0])
     assert weighted.weighted
+    assert weighted.sample_weights.shape == (100,)
+    assert weighted.sample_weights.mean() == pytest.approx(1.0)
     assert weighted.sample_heterogeneity > 0.5
     assert "weighted by its own noise level" in str(weighted)
     for X in (structured(), lognormal(rng, (100, 100)), gaussian(rng, (50, 500))):
         plain = feature_significance(X)
         assert not plain.weighted
+        assert (plain.sample_weights == 1).all()
         assert plain.sample_heterogeneity < 0.2
+
+
+@pytest.mark.parametrize("family", ["unequal samples", "unequal noise"])
+def test_the_weights_of_the_test_mend_the_scores_of_a_model(family):
+    X, signal = PLANTED[family](np.random.default_rng([0, 7]))
+    model = SPCAPSD(scale="standard", n_features_to_select=5)
+    as_they_are = model.fit(X).feature_scores_
+    weights = feature_significance(X).sample_weights
+    assert roc_auc_score(signal, as_they_are) < 0.95
+    assert roc_auc_score(signal, model.fit(X, sample_weight=weights).feature_scores_) > 0.99
 
 
 def test_samples_that_no_weights_make_alike_are_told():

@@ -1,12 +1,30 @@
 """Steps are counted, told to who follows, and the time left follows from those that are done."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from jointsparse import GreedySelector, Moments
+from jointsparse import (
+    SPCAPSD,
+    GreedySelector,
+    Moments,
+    choose_parameters,
+    regularization_path,
+    stability_selection,
+)
 from jointsparse import steps as module
+from jointsparse.cli.progress import _DOING
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.steps import Step, follow_steps, steps
+
+# Of the package but for where steps are defined, which has examples of its own.
+SOURCES = "".join(
+    path.read_text("utf-8")
+    for path in Path(module.__file__).parent.rglob("*.py")
+    if path.name != "steps.py"
+)
 
 
 def test_the_time_left_is_that_of_the_steps_before():
@@ -67,3 +85,62 @@ def test_halves_of_samples_that_are_not_at_hand_are_counted():
     with follow_steps(seen.append):
         GreedySelector(n_features_to_select="auto").fit_moments(moments)
     assert [step.total for step in seen if step.what == "parts left out"] == [2, 2, 2]
+
+
+def related(n=60, p=10):
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((n, p)) + rng.standard_normal((n, 1))
+
+
+def counts(seen, what):
+    return [(step.done, step.total) for step in seen if step.what == what]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("count", [3, "auto"])
+def test_a_search_for_penalties_counts_all_its_fits(n_jobs, count):
+    grid = {"alpha": [0.2, 0.02], "eta": [0.3, 0.03]}
+    seen = []
+    with follow_steps(seen.append):
+        choose_parameters(
+            SPCAPSD(n_features_to_select=count), related(), param_grid=grid, n_jobs=n_jobs
+        )
+    # Four points, on all samples and without each of three parts; what "auto" tries within is not
+    # told, but for the last fit.
+    assert counts(seen, "penalties") == [(done, 16) for done in range(17)]
+    assert [step.what for step in seen[:17]] == ["penalties"] * 17
+    assert {step.what for step in seen[17:]} == (
+        set() if count == 3 else {"parts left out", "sizes"}
+    )
+
+
+def test_a_search_by_clusters_counts_its_sets():
+    seen = []
+    with follow_steps(seen.append):
+        choose_parameters(
+            SPCAPSD(n_features_to_select=3),
+            related(),
+            param_grid={"eta": [0.3, 0.03]},
+            n_clusters=2,
+            criterion="agreement",
+            n_repeats=1,
+        )
+    assert counts(seen, "penalties") == [(0, 2), (1, 2), (2, 2)]
+    done = counts(seen, "sets")
+    assert done == [(number, len(done) - 1) for number in range(len(done))]
+    assert len(done) >= 2
+
+
+def test_paths_and_subsamples_are_counted():
+    seen = []
+    with follow_steps(seen.append):
+        regularization_path(SPCAPSD(), related(), n_points=3)
+        stability_selection(GreedySelector(n_features_to_select="auto"), related(), n_subsamples=4)
+    assert counts(seen, "penalties") == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert counts(seen, "subsamples") == [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]
+    assert {step.what for step in seen} == {"penalties", "subsamples"}
+
+
+def test_whatever_is_counted_has_a_word_on_the_terminal():
+    told = set(re.findall(r'(?:steps|counting)\(\s*"([a-z ]+)"', SOURCES))
+    assert told == set(_DOING)

@@ -109,10 +109,7 @@ def choose_allowed(
 
 def _tiers(eligible: NDArray[np.bool_], rule: Rule, rules: Rules) -> list[NDArray[np.bool_]]:
     """Return whom to pick from: features that share something with others, then all."""
-    tiers = [eligible]
-    if rule.significant is not None and (rule.significant & eligible).any():
-        tiers.insert(0, rule.significant & eligible)
-    tiers = [_with_groups(tier, rules) for tier in tiers]
+    tiers = [_with_groups(tier, rules) for tier in rule.tiers(eligible)]
     for tier in tiers:
         tier[list(rules.include)] = True
     return tiers

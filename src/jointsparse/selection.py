@@ -13,7 +13,8 @@ component all score high. The rules here build a *set*, one feature after the ot
 
 Features that share nothing with the others (:func:`~jointsparse.feature_significance`) are left for
 last by the first two: each of them is a direction of its own, which no set of others replaces and
-which stands in for nothing.
+which stands in for nothing. One in twenty of those that seem to share something does not. Where the
+number is left to "auto", those come first of which not one does, in 95 of 100 tables.
 """
 
 from __future__ import annotations
@@ -36,8 +37,6 @@ from jointsparse.solvers.eigen.inverse_root import inverse_root_times
 from jointsparse.solvers.picking.greedy import DETERMINED, TIE, GreedyPath, select_greedily
 from jointsparse.solvers.picking.row_targets import Projection, Target, row_axes, row_products
 from jointsparse.solvers.products.columns import Columns, feature_columns
-from jointsparse.solvers.products.remote_columns import RemoteColumns
-from jointsparse.solvers.products.sparse_columns import SparseColumns
 from jointsparse.solvers.subset.picks import exchange_picks
 from jointsparse.solvers.subset.rules import Rules
 from jointsparse.text import counted
@@ -163,7 +162,7 @@ def by_score(scores: FloatArray, variances: FloatArray) -> IntArray:
 
 def tied_steps(values: FloatArray) -> IntArray:
     """Return steps counted from the lowest value; what rounding may have told apart is one."""
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)  # of equal values the order does not matter: they are one step
     ascending = values[order]
     sizes = np.maximum(np.abs(ascending[1:]), np.abs(ascending[:-1]))
     steps = np.zeros(values.size, dtype=np.int64)
@@ -189,6 +188,8 @@ class Rule:
     significant : ndarray of bool of shape (n_features,) or None
         Features that share something with others; the rest come after them, but not by "norm" and
         "variance".
+    first : ndarray of bool of shape (n_features,) or None
+        Of these, the ones to pick from before any other.
     noise : ndarray of shape (n_features,) or None
         What of the sum of squares of each feature says nothing about new samples, as a share of the
         total variance: noise, and what hangs on single samples (:mod:`jointsparse.noise`).
@@ -202,9 +203,19 @@ class Rule:
     target: Target | None = None
     weigh: bool = False
     significant: NDArray[np.bool_] | None = None
+    first: NDArray[np.bool_] | None = None
     noise: FloatArray | None = None
     target_share: float = np.inf
     tol: float = DETERMINED
+
+    def tiers(self, eligible: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+        """Return whom to pick from: first, where these are used up, and so on; the last is all."""
+        masks = [self.first, self.significant]
+        wanted = [*(mask & eligible for mask in masks if mask is not None), eligible]
+        sizes = [int(mask.sum()) for mask in wanted]
+        # Each holds the one before it, so that those of one size are the same.
+        smaller = [k for k in range(len(wanted) - 1) if 0 < sizes[k] < sizes[k + 1]]
+        return [*(wanted[k] for k in smaller), eligible]
 
     def limits(self, scores: FloatArray, r2: float) -> dict[str, Any]:
         """Return what the greedy kernel is to be told."""
@@ -256,9 +267,7 @@ def choose_features(
     r2 = np.inf if wanted.r2 is None else wanted.r2
     path = None
     if rule.name not in IN_ORDER and count > 0:
-        tiers = [eligible]
-        if rule.significant is not None and (rule.significant & eligible).any():
-            tiers.insert(0, rule.significant & eligible)
+        tiers = rule.tiers(eligible)
         limits = rule.limits(scores, r2)
         path = pick_in_tiers(columns, count, tiers, rule.target, limits)
         if rule.name == "swap":
@@ -291,10 +300,16 @@ def pick_in_tiers(
         most = min(count, int(tier.sum()))
         if path is None:
             path = _in_rounds(columns, most, tier, target, limits, given=given)
-        elif path.picks.size < most and _reached(path) < limits["r2"]:
+        elif path.picks.size < most and not _enough(path, limits):
             path = _in_rounds(columns, most, tier, target, limits, given=path.picks)
     assert path is not None
     return replace(path, exhausted=path.exhausted and path.picks.size < count)
+
+
+def _enough(path: GreedyPath, limits: dict[str, Any]) -> bool:
+    """Whether as much is accounted for, of the variance or of the target, as was asked for."""
+    share = limits.get("target_share", np.inf)
+    return _reached(path) >= limits["r2"] or float(path.gains.sum()) >= share
 
 
 def _reached(path: GreedyPath) -> float:
@@ -340,7 +355,7 @@ def exchanged(
 def _check_exchange(columns: Columns) -> None:
     """Refuse exchanges among more features than fit in memory."""
     needed = EXCHANGE_MATRICES * 8 * columns.n_rows * columns.n_features
-    if isinstance(columns, RemoteColumns) or needed > available_memory():
+    if columns.samples.is_elsewhere or needed > available_memory():
         raise ValueError(
             f"rule='swap' needs {counted(columns.n_features, 'feature')} in memory at once, "
             f"{size_in_words(needed)}: use rule='greedy'"
@@ -437,10 +452,10 @@ def whitened_target(loadings: Array, moments: Moments) -> Target:
 
     Directions with an eigenvalue below 1e-6 of the largest are left out.
     """
-    if moments.has_samples and moments.n_features > moments.n_samples:
+    if moments.is_wide:
         # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
         columns = feature_columns(moments)
-        if isinstance(columns, SparseColumns) and columns.many_rows:
+        if columns.many_rows:
             image = columns.times(double(loadings))
             return inverse_root_times(columns.squared, image, smallest=SMALL_EIGENVALUE)
         values, axes = row_axes(columns, SMALL_EIGENVALUE)

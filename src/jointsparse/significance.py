@@ -66,6 +66,9 @@ class FeatureSignificance:
         makes them alike.
     weighted : bool
         Whether they were.
+    sample_weights : ndarray of shape (n_samples,)
+        These weights, of mean 1; all 1 where samples were not weighted. They belong to this test: a
+        method takes samples as they are unless ``fit(X, sample_weight=...)`` is given them.
     """
 
     shares: FloatArray
@@ -79,6 +82,7 @@ class FeatureSignificance:
     assumes_equal_samples: bool
     sample_heterogeneity: float
     weighted: bool
+    sample_weights: FloatArray
 
     def __str__(self) -> str:
         total, found = self.significant.size, int(self.significant.sum())
@@ -104,7 +108,8 @@ class FeatureSignificance:
             lines.append("The samples are assumed to be equally noisy: only their sums are known.")
         if self.weighted:
             lines.append(
-                "Some samples are noisier than others; each is weighted by its own noise level."
+                "Some samples are noisier than others; each is weighted by its own noise level "
+                "here (sample_weights)."
             )
         elif self.sample_heterogeneity > DIFFERENT:
             lines.append(
@@ -180,6 +185,7 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
         assumes_equal_samples=not moments.has_samples,
         sample_heterogeneity=table.plain.spread,
         weighted=table.edge is not table.plain,
+        sample_weights=table.weights.copy(),
     )
 
 
@@ -263,6 +269,7 @@ class _Table:
     shares: FloatArray
     pvalues: FloatArray
     leverages: FloatArray
+    weights: FloatArray
 
 
 def _table(moments: Moments) -> _Table:
@@ -276,19 +283,20 @@ def _table(moments: Moments) -> _Table:
 def _tested(moments: Moments) -> _Table:
     patterns, plain = _edge(moments, standardised=True)
     leverages = patterns.leverages
-    edge, levels = plain, plain.first_levels
+    edge, levels, weights = plain, plain.first_levels, np.ones(moments.n_samples)
     # With their patterns in it: a loud sample that was taken for a pattern would look quiet.
     while plain.spread > DIFFERENT and edge.levels.max() > ALIKE:
         levels = np.maximum(levels, QUIETEST * float(np.median(levels)))
         found, better = _edge(moments, standardised=True, levels=levels)
         if better.levels.std() > LESS * edge.levels.std():
             break  # they differ in some features, not in a level that all features have
-        patterns, edge = found, better
+        patterns, edge, weights = found, better, 1 / levels
         levels = levels * edge.levels
         levels = levels / levels.mean()
     shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
     values = patterns.values[: edge.n_patterns].copy()
-    return _Table(plain, edge, values, shares, pvalues, leverages)
+    weights = weights / weights.mean()
+    return _Table(plain, edge, values, shares, pvalues, leverages, weights)
 
 
 def _edge(

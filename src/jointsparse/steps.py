@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import Lock
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -47,7 +48,10 @@ def follow_steps(callback: Follower) -> Iterator[None]:
 
     Counted are the parts of the samples that are left out one by one, while the features are
     selected on the others ("parts left out"); the numbers of features that are tried to find how
-    many to keep ("sizes"); and the random sets that a selection is compared with ("random sets").
+    many to keep ("sizes"); the random sets that a selection is compared with ("random sets"); the
+    fits of a search for penalties, or along a path of them ("penalties"); the sets of features that
+    such a search clusters ("sets"); and the fits to random parts of the samples that tell how
+    stable a selection is ("subsamples").
 
     Parameters
     ----------
@@ -84,3 +88,46 @@ def steps(what: str, items: Sequence[Item]) -> Iterator[Item]:
         yield item
     if follower is not None:
         follower(Step(what, len(items), len(items), time.monotonic() - started))
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Count what is done in no particular order, by several threads; call what is given after each.
+
+    Steps within such a step are not told: who follows wants to know how far the whole is.
+
+    Parameters
+    ----------
+    what : str
+        What is counted.
+    total : int
+        How many there are.
+
+    Examples
+    --------
+    >>> from jointsparse.steps import counting, follow_steps
+    >>> seen = []
+    >>> with follow_steps(seen.append), counting("penalties", 2) as one_done:
+    ...     one_done()
+    ...     one_done()
+    >>> [(step.done, step.total) for step in seen]
+    [(0, 2), (1, 2), (2, 2)]
+    """
+    follower, started, lock, done = _follower.get(), time.monotonic(), Lock(), 0
+
+    def tell() -> None:
+        if follower is not None:
+            follower(Step(what, done, total, time.monotonic() - started))
+
+    def one_done() -> None:
+        nonlocal done
+        with lock:
+            done += 1
+            tell()
+
+    token = _follower.set(None)
+    try:
+        tell()
+        yield one_done
+    finally:
+        _follower.reset(token)

@@ -1,11 +1,18 @@
 """Features as part of patterns that were found without them."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control, kstest
 
 from jointsparse import Moments
-from jointsparse.solvers.picking.feature_test import discoveries, leave_one_out, shares_and_pvalues
+from jointsparse.solvers.picking.feature_test import (
+    beyond_doubt,
+    discoveries,
+    leave_one_out,
+    shares_and_pvalues,
+)
 from jointsparse.solvers.picking.patterns import patterns_of
 
 
@@ -99,3 +106,21 @@ def test_discoveries_are_those_of_benjamini_and_hochberg(fdr):
         expected = false_discovery_control(pvalues) <= fdr
         np.testing.assert_array_equal(discoveries(pvalues, fdr), expected)
     assert not discoveries(np.ones(4), fdr).any()
+
+
+@pytest.mark.parametrize("level", [0.05, 0.5])
+def test_what_is_beyond_doubt_is_what_the_closed_test_rejects(level):
+    # Holm's rule is the closed test of Bonferroni's: all sets that hold a hypothesis are rejected.
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5):
+        pvalues = rng.random(size) ** 3
+        subsets = [
+            np.array(one) for k in range(1, size + 1) for one in combinations(range(size), k)
+        ]
+        expected = [
+            all(pvalues[some].min() <= level / some.size for some in subsets if j in some)
+            for j in range(size)
+        ]
+        assert beyond_doubt(pvalues, level).tolist() == expected
+    assert beyond_doubt(np.zeros(3), level).all()
+    assert not beyond_doubt(np.ones(3), level).any()

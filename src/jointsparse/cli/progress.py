@@ -72,6 +72,9 @@ _DOING = {
     "parts left out": "selecting again",
     "sizes": "trying sizes",
     "random sets": "beside chance",
+    "penalties": "trying penalties",
+    "sets": "clustering",
+    "subsamples": "selecting on parts",
 }
 
 
@@ -84,7 +87,7 @@ def _told(step: Step) -> str:
 class _BarProgress(_ProgressHandler):
     """A bar on a terminal; it fills as the gap falls, on a logarithmic scale, towards ``tol``.
 
-    While a selection is repeated and judged it fills with the steps instead.
+    While a fit is one of several it fills with the steps instead.
     """
 
     def __init__(self, console: Console, tol: float | None) -> None:

@@ -33,7 +33,8 @@ from jointsparse.selection import (
     choose_features,
     wanted_features,
 )
-from jointsparse.significance import feature_significance
+from jointsparse.significance import FDR, feature_significance
+from jointsparse.solvers.picking.feature_test import beyond_doubt
 from jointsparse.solvers.picking.greedy import DETERMINED
 from jointsparse.solvers.picking.patterns import EQUAL
 from jointsparse.solvers.picking.row_targets import Target
@@ -42,6 +43,7 @@ from jointsparse.solvers.subset.rules import Rules
 from jointsparse.trials import COVERED, Cut, Picked, Trials, choose_count
 
 AUTO_R2 = 0.9  # share of this table's variance that "auto" wants where no sample can be held out
+MOST_BEYOND = 100  # picks beyond the number asked for, for the curve of other numbers
 KEEP_SOME = "Give n_features_to_select a number to keep some all the same"
 
 
@@ -120,10 +122,15 @@ class ChoosesFeatures(SelectionWorth):
         self.feature_pvalues_ = found.pvalues
         self.significant_ = found.significant
 
-    def _rule(self, model: Model, moments: Moments) -> Rule:
-        """Return how the set is made from the model."""
+    def _rule(self, model: Model, moments: Moments, wanted: Wanted) -> Rule:
+        """Return how the set is made from the model.
+
+        One in twenty of the significant features may be noise. Whoever asks for a number takes the
+        best; where that is open, noise has no place, and what is beyond doubt comes first.
+        """
+        first = self._beyond_doubt(moments) if wanted.auto else None
         if self.rule not in BY_GAIN:
-            return Rule(self.rule, significant=self.significant_)
+            return Rule(self.rule, significant=self.significant_, first=first)
         if not (model.knows_noise or model.weigh):
             return Rule(self.rule, target=model.target, tol=model.tol)
         noise = noise_of(moments)
@@ -132,9 +139,15 @@ class ChoosesFeatures(SelectionWorth):
             target=noise.target if model.weigh else model.target,
             weigh=model.weigh,
             significant=self.significant_,
+            first=first,
             noise=NOISE_WEIGHT * noise.squares + noise.hanging,
             tol=model.tol,
         )
+
+    def _beyond_doubt(self, moments: Moments) -> NDArray[np.bool_]:
+        found, live = np.zeros(moments.n_features, dtype=bool), moments.variances > 0
+        found[live] = beyond_doubt(self.feature_pvalues_[live], FDR)
+        return found
 
     def _make_set(self, model: Model, moments: Moments, y: Any = None) -> Choice:
         """Keep features, and say so where it is not what was asked for."""
@@ -144,7 +157,7 @@ class ChoosesFeatures(SelectionWorth):
         self.feature_scores_ = model.scores
         cut, exact = self._how_many(wanted, moments, y)
         needed = not exact.support and exact.count != 0
-        rule = self._rule(model, moments) if needed else Rule(self.rule)
+        rule = self._rule(model, moments, wanted) if needed else Rule(self.rule)
         only = self.significant_ if wanted.auto else None
         choice = self._choose(moments, model.scores, exact, rule, only)
         self.ranking_ = choice.ranking
@@ -214,13 +227,17 @@ class ChoosesFeatures(SelectionWorth):
         model = trial._model_of(moments, rows, y)
         wanted = self._check_wanted(moments.n_features)
         enough = TRIAL_SHARE if wanted.count is None else np.inf  # a number is what is judged
-        rule = replace(trial._rule(model, moments), target_share=enough)
+        rule = replace(trial._rule(model, moments, wanted), target_share=enough)
         among = (moments.variances if rule.name == "variance" else model.scores) > 0
         if rule.name not in IN_ORDER:
             among = among & trial.significant_
         among = among & rules.allowed
         most = wanted.count or self.__dict__.get("_most_picks", moments.n_features)
-        count = min(int(among.sum()), moments.n_samples - 2, most)
+        if wanted.count and rule.name != "swap" and self.constraints is None:
+            most += min(wanted.count, MOST_BEYOND)  # the first picks stay what they are
+        count = min(moments.n_samples - 2, most)
+        if wanted.count is None:  # a number is filled up with others, here as on all samples
+            count = min(count, int(among.sum()))
         if count <= len(rules.include):
             return none
         if rule.name == "swap" and not self._swapped_size:

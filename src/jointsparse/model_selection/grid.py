@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
@@ -123,7 +124,7 @@ def check_rows(moments: Moments, who: str) -> None:
     """Refuse data of which no parts can be taken to select on."""
     if not moments.has_samples:
         raise ValueError(f"{who} needs the samples, not only their moments")
-    if hasattr(moments.data, "transposed_times"):  # in a file or on a cluster
+    if moments.elsewhere:  # in a file or on a cluster
         raise ValueError(f"{who} selects on parts of the samples: they must be in memory")
 
 
@@ -149,3 +150,24 @@ def walk(estimator: Any, moments: Moments, line: Sequence[Parameters]) -> Iterat
             int(np.count_nonzero(scores)),
             effective_rank(model),
         )
+
+
+def walk_all(
+    estimator: Any,
+    moments: Moments,
+    lines: Sequence[Sequence[Parameters]],
+    *,
+    n_jobs: int | None,
+    one_done: Callable[[], None],
+) -> list[Fit]:
+    """Fit the points of all lines, by several threads; something is called after each fit."""
+
+    def fits_of(line: Sequence[Parameters]) -> list[Fit]:
+        found = []
+        for fit in walk(estimator, moments, line):
+            found.append(fit)
+            one_done()
+        return found
+
+    walks = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(fits_of)(line) for line in lines)
+    return [fit for found in walks for fit in found]

@@ -12,14 +12,13 @@ is predicted in new samples, as in :mod:`jointsparse.trials`. All points have th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from jointsparse.arrays import IntArray
-from jointsparse.model_selection.grid import Parameters, walk
+from jointsparse.model_selection.grid import Parameters, walk_all
 from jointsparse.moments import Moments
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.picking.held_out import Judged, cross_validation_folds
@@ -35,6 +34,7 @@ def held_out_scores(
     *,
     seed: int,
     n_jobs: int | None,
+    one_done: Callable[[], None],
 ) -> list[Score]:
     """Return R² and its standard error for each point of a grid, line by line.
 
@@ -50,6 +50,8 @@ def held_out_scores(
         Seed of the parts.
     n_jobs : int or None
         Threads.
+    one_done : callable
+        Called after each fit.
     """
     rows = np.random.default_rng(seed).permutation(moments.n_samples)[:MOST_ROWS]
     parts = cut_into_parts(rows)
@@ -57,7 +59,7 @@ def held_out_scores(
     for part in parts:
         training = without_part(moments, rows, part)[0]
         inside.append(feature_significance(training).significant)
-        kept.append(_kept_on(estimator, training, lines, n_jobs))
+        kept.append(_kept_on(estimator, training, lines, n_jobs, one_done))
     judged: list[list[Judged]] = []
     for fold, sets in zip(cross_validation_folds(moments, parts, inside), kept, strict=True):
         # Neighbouring points often keep the same features; each set is judged once.
@@ -72,19 +74,17 @@ def _kept_on(
     training: Moments,
     lines: Sequence[Sequence[Parameters]],
     n_jobs: int | None,
+    one_done: Callable[[], None],
 ) -> list[IntArray]:
     """Return what each point keeps on some of the samples."""
     try:
-        walks = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(lambda line: [fit.kept for fit in walk(estimator, training, line)])(line)
-            for line in lines
-        )
+        fits = walk_all(estimator, training, lines, n_jobs=n_jobs, one_done=one_done)
     except ValueError as error:
         raise ValueError(
             "criterion='held-out' fits every point to parts of the samples, and "
             f"{type(estimator).__name__} refuses one: {error}"
         ) from error
-    return [features for line in walks for features in line]
+    return [fit.kept for fit in fits]
 
 
 def _different(sets: Sequence[IntArray]) -> list[IntArray]:

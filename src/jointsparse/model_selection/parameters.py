@@ -23,12 +23,13 @@ from jointsparse.model_selection.grid import (
     check_selector,
     fit_to,
     lines_of,
-    walk,
+    walk_all,
 )
 from jointsparse.model_selection.nested import Score, held_out_scores
 from jointsparse.moments import Moments
 from jointsparse.selection import is_number
-from jointsparse.trials import FEWEST_SAMPLES
+from jointsparse.steps import counting
+from jointsparse.trials import FEWEST_SAMPLES, N_FOLDS
 
 CRITERIA = ("held-out", "agreement", "silhouette", "rank", "rank+agreement")
 SHORTLIST = 9  # one in so many points is near enough in rank
@@ -237,13 +238,12 @@ def choose_parameters(
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     rows = _rows(moments.n_samples, max_samples, seed)
     _check_samples(criterion, moments, n_clusters, rows.size)
-    with warnings.catch_warnings():
+    nested = criterion == "held-out" or (criterion == "auto" and n_clusters is None)
+    n_fits = sum(map(len, lines)) * (1 + N_FOLDS if nested else 1)
+    with warnings.catch_warnings(), counting("penalties", n_fits) as one_done:
         # Points that are empty or stop early are part of a search; the last fit warns.
         warnings.simplefilter("ignore")
-        walks = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(lambda line: list(walk(estimator, moments, line)))(line) for line in lines
-        )
-        fits = [fit for line in walks for fit in line]
+        fits = walk_all(estimator, moments, lines, n_jobs=n_jobs, one_done=one_done)
         if not any(fit.kept.size for fit in fits):
             raise ValueError(
                 f"all {len(fits)} points of the grid leave the model empty: give smaller penalties"
@@ -251,9 +251,13 @@ def choose_parameters(
         chosen = _criterion_for(criterion, n_clusters, fits, estimator)
         values = _by_rank(fits, n_clusters)
         if chosen == "held-out":
-            found = held_out_scores(estimator, moments, lines, seed=seed, n_jobs=n_jobs)
+            found = held_out_scores(
+                estimator, moments, lines, seed=seed, n_jobs=n_jobs, one_done=one_done
+            )
             values = [s if fit.kept.size else None for fit, s in zip(fits, found, strict=True)]
-        elif chosen != "rank":
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if chosen not in ("held-out", "rank"):
             shortlist = _shortlist(fits, values if chosen == "rank+agreement" else None)
             kind = KINDS[chosen.removeprefix("rank+")]
             judge = kind(moments, n_clusters, n_repeats=n_repeats, rows=rows, seed=seed)
@@ -363,9 +367,16 @@ def _shortlist(fits: list[Fit], nearness: Values | None) -> list[Fit | None]:
 def _judged(shortlist: list[Fit | None], judge: Criterion, n_jobs: int | None) -> Values:
     # Neighbouring points often keep the same features; each set is judged once.
     sets = {fit.kept.tobytes(): fit.kept for fit in shortlist if fit is not None}
-    results = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(judge.values)(kept) for kept in sets.values()
-    )
+    with counting("sets", len(sets)) as one_done:
+
+        def values(kept: NDArray[np.int64]) -> NDArray[np.float64]:
+            found = judge.values(kept)
+            one_done()
+            return found
+
+        results = Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(values)(kept) for kept in sets.values()
+        )
     found = dict(zip(sets, map(_mean_and_error, results), strict=True))
     return [None if fit is None else found[fit.kept.tobytes()] for fit in shortlist]
 

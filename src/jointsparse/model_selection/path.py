@@ -12,6 +12,7 @@ from sklearn.base import clone
 from jointsparse.metrics.loadings import explained_variance
 from jointsparse.moments import Moments
 from jointsparse.solvers.solution import Solution
+from jointsparse.steps import steps
 
 
 class PathMethod(Protocol):
@@ -178,7 +179,7 @@ def regularization_path(
     largest, following = model.emptying_penalty(moments)
     model.set_params(**following)
     scores, solutions, counts, variances = [], [], [], []
-    for alpha in chosen:
+    for alpha in steps("penalties", chosen.tolist()):
         model.set_penalty(float(alpha * largest))
         found, solution = model.solution(moments)
         scores.append(found)

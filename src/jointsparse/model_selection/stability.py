@@ -30,6 +30,7 @@ from jointsparse.selection import is_number
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.picking.stand_ins import found_again, groups_of_stand_ins
 from jointsparse.solvers.products.columns import feature_columns
+from jointsparse.steps import counting
 
 LISTED = 15  # features that are printed
 
@@ -209,9 +210,7 @@ def stability_selection(
     pairs = complementary_pairs(moments.n_samples, int(n_subsamples) // 2, share, random_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of subsamples; the estimator warns on all samples
-        supports = Parallel(n_jobs=n_jobs, prefer="threads")(
-            delayed(support_on)(estimator, moments, rows) for pair in pairs for rows in pair
-        )
+        supports = _supports(estimator, moments, [rows for pair in pairs for rows in pair], n_jobs)
     kept = np.array(supports)
     columns, groups = feature_columns(moments), stand_in_groups(moments)
     again = found_again(columns, np.arange(kept.shape[1]), [np.flatnonzero(row) for row in kept])
@@ -225,6 +224,22 @@ def stability_selection(
         float(threshold),
         moments.feature_names,
     )
+
+
+def _supports(
+    estimator: Any, moments: Moments, parts: list[NDArray[np.int64]], n_jobs: int | None
+) -> list[NDArray[np.bool_]]:
+    with counting("subsamples", len(parts)) as one_done:
+
+        def support(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+            found = support_on(estimator, moments, rows)
+            one_done()
+            return found
+
+        found: list[NDArray[np.bool_]] = Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(support)(rows) for rows in parts
+        )
+    return found
 
 
 def complementary_pairs(

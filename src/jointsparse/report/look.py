@@ -1,13 +1,15 @@
 r"""A look at the samples: their values in the kept features, and where they lie.
 
-Two maps of the samples stand side by side: the first two principal components of all features,
-:math:`A`, and of the kept features alone, :math:`B` (both centred, one row for each sample). How
-alike they are is the share of the first that the second reproduces once it is turned and stretched,
+Two maps of the samples stand side by side: the first two principal components :math:`A` of all
+features (centred, one row for each sample), and where the kept features say that the samples lie,
+:math:`\hat A`. Each third of the samples is placed by a ridge regression of A on the kept features
+in the other two. How alike the maps are is the share of the first that the second tells,
 
-.. math:: \max_{R^TR=I,\,c} 1 - \frac{\|A - cBR\|^2}{\|A\|^2}
-          = \frac{(\sum_i \sigma_i(A^TB))^2}{\|A\|^2\|B\|^2},
+.. math:: \max\Bigl(0,\; 1 - \frac{\|A - \hat A\|^2}{\|A\|^2}\Bigr) .
 
-1 for the same map and near 0 for unrelated ones.
+Principal components *of the kept features* would be the wrong second map: kept features do not
+repeat each other, so that a pattern which many features share, and which makes the first map, has
+no more weight among them than any other. Random features do repeat each other, and draw the map.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import to_host
+from jointsparse.solvers.picking.held_out import choose_ridge
 from jointsparse.text import cut_middle, visible
+from jointsparse.trials import cut_into_parts
 
 MOST_SAMPLES = 300  # in the pictures: more would be narrower than a point
 FEWEST_SAMPLES = 20  # of a very wide table
@@ -68,7 +72,7 @@ class Look:
     correlations : ndarray of shape (n_columns, n_columns)
         Between the kept features in the heat map, best first.
     everything, kept : ndarray of shape (n_shown, 2)
-        The samples on the map of all features, and on that of the kept ones, turned to lie alike.
+        The samples on the map of all features, and where the kept ones say that they lie.
     alike : float
         How alike the two maps are, from 0 to 1.
     random, random_spread : float
@@ -129,10 +133,11 @@ def look_at(
     arranged = _similar_beside(correlations)
     scaled = _standardised(_dense(values, rows, first), columns)
     order = _leaves(scaled)
-    everything, own, alike = _maps(values, rows, kept)
+    everything = _map_of(values, rows)
+    own = _placed(everything, _dense(values, rows, kept))
     random = [
-        _likeness(everything, _first_two(_dense(values, rows, _random_set(rng, values, kept.size))))
-        for _ in range(N_RANDOM)
+        _likeness(everything, _placed(everything, _dense(values, rows, chosen)))
+        for chosen in (_random_set(rng, values, kept.size) for _ in range(N_RANDOM))
     ]
     shown, classes = _classes(labels, rows)
     names = [str(row + 1) for row in rows] if sample_names is None else list(sample_names)
@@ -150,7 +155,7 @@ def look_at(
         correlations=correlations,
         everything=everything,
         kept=own,
-        alike=alike,
+        alike=_likeness(everything, own),
         random=float(np.mean(random)),
         random_spread=float(np.std(random, ddof=1)),
         distributions=[_spread(column) for column in _dense(units, measured, first).T],
@@ -213,37 +218,45 @@ def _leaves(scaled: FloatArray) -> IntArray:
     return np.asarray(leaves_list(tree))
 
 
-def _maps(values: Any, rows: IntArray, kept: IntArray) -> tuple[FloatArray, FloatArray, float]:
-    """Return the map of all features, that of the kept ones turned onto it, and their likeness."""
+def _map_of(values: Any, rows: IntArray) -> FloatArray:
+    """Return the first two principal components, from the inner products of samples."""
     part = values[rows]
     if not hasattr(part, "toarray"):
         part = _filled(np.asarray(to_host(part), dtype=np.float64))
     inner = part @ part.T
-    inner = inner.toarray() if hasattr(inner, "toarray") else inner
-    everything = _map_of_inner(np.asarray(inner, dtype=np.float64))
-    own = _first_two(_dense(values, rows, kept))
-    u, _, vt = np.linalg.svd(own.T @ everything)
-    return everything, own @ (u @ vt), _likeness(everything, own)
-
-
-def _first_two(columns: FloatArray) -> FloatArray:
-    return _map_of_inner(columns @ columns.T)
-
-
-def _map_of_inner(inner: FloatArray) -> FloatArray:
-    """Return the first two principal components from the inner products of samples."""
+    inner = np.asarray(inner.toarray() if hasattr(inner, "toarray") else inner, dtype=np.float64)
     centred = inner - inner.mean(axis=0)
     centred -= centred.mean(axis=1, keepdims=True)
     squares, axes = np.linalg.eigh((centred + centred.T) / 2)
     return np.asarray(axes[:, :-3:-1] * np.sqrt(np.maximum(squares[:-3:-1], 0.0)))
 
 
-def _likeness(one: FloatArray, other: FloatArray) -> float:
-    sizes = np.sum(one**2) * np.sum(other**2)
-    if sizes <= 0:
-        return 0.0
-    aligned = np.linalg.svd(one.T @ other, compute_uv=False).sum()
-    return float(min(aligned**2 / sizes, 1.0))
+def _placed(positions: FloatArray, columns: FloatArray) -> FloatArray:
+    """Return where some features say that samples lie, each told without the sample itself."""
+    found = np.empty_like(positions)
+    for part in cut_into_parts(np.random.default_rng(0).permutation(len(positions))):
+        others = np.setdiff1d(np.arange(len(positions)), part)
+        centre, means = positions[others].mean(axis=0), columns[others].mean(axis=0)
+        weights = _ridge(columns[others] - means, positions[others] - centre)
+        found[part] = centre + (columns[part] - means) @ weights
+    return found
+
+
+def _ridge(regressors: FloatArray, outcomes: FloatArray) -> FloatArray:
+    lengths = np.linalg.norm(regressors, axis=0)
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    left, values, right = np.linalg.svd(regressors * scale, full_matrices=False)
+    image = left.T @ outcomes
+    seen, total = np.sum(image**2, axis=1), float(np.sum(outcomes**2))
+    added = choose_ridge(values**2, seen, total, len(outcomes))
+    return np.asarray(
+        scale[:, None] * (right.T @ ((values / (values**2 + added))[:, None] * image))
+    )
+
+
+def _likeness(positions: FloatArray, told: FloatArray) -> float:
+    total = float(np.sum(positions**2))
+    return max(1 - float(np.sum((positions - told) ** 2)) / total, 0.0) if total > 0 else 0.0
 
 
 def _classes(labels: Any, rows: IntArray) -> tuple[list[str] | None, list[str]]:

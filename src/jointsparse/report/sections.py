@@ -125,6 +125,7 @@ def sizes_chart(found: Findings) -> dict[str, Any] | None:
     return {
         "chart": chart,
         "band": " ".join([*there, *reversed(back)]),
+        "further": bool(known.sizes[-1] > n_kept),
         "chosen": (x(float(n_kept)), y(max(worth.own, 0.0))) if inside else None,
         "random": (
             x(float(n_kept)),
@@ -170,7 +171,7 @@ def look_view(found: Findings) -> dict[str, Any] | None:
         "correlations": _correlation_cells(look, names) if len(names) > 1 else None,
         "maps": [
             (f"All {counted(len(found.features), 'feature')}", _dots(look.everything)),
-            (f"Only the {counted(int(kept.size), 'kept feature')}", _dots(look.kept)),
+            (f"As told by the {counted(int(kept.size), 'kept feature')}", _dots(look.kept)),
         ],
         "kinds": _kinds(look),
         "alike": short_percent(look.alike),
