@@ -39,9 +39,13 @@ JUDGES = ("ridge", "least squares")
 UNITS = ("training half", "all samples")
 # Least squares on nearly as many features as samples explodes, whatever the features are.
 MOST_REGRESSORS = 0.45
+MORE_CUTS = tuple(range(2, 12))  # for the default now and before, whose difference is small
 NOISE_DRAWS, PATTERN_DRAWS, PLANTED_DRAWS = 20, 200, 20
+TESTED_DRAWS = 300  # the mean of twenty shares of false features is good to a point only
 OURS = ("jointsparse", "jointsparse, GreedySelector")
+NOW_AND_BEFORE = ("jointsparse", "jointsparse, before")
 MOST_KEPT = 0.6  # share of the features of a small table that are kept at most
+LOWER = 0.9  # of the noise edge: what scores would be if less were shrunk
 RARE = 0.3  # share of a feature's squares in one sample from which it hangs on that sample
 FIRST_SEED = 5000  # no draw that the tests, or the design, have looked at
 
@@ -66,16 +70,16 @@ def standardised(X):
 
 def halves(problem):
     """Return the halves of a dataset."""
-    return halves_of(capped(problem.dataset)[0])
+    return halves_of(capped(problem.dataset)[0], problem.params.get("cuts", CUTS))
 
 
-def halves_of(whole):
+def halves_of(whole, cuts=CUTS):
     """Every cut's two halves of the samples, in their own units, and the judge of each.
 
     Features that are constant in one of the halves have no unit there and are left out.
     """
     data = {"_folds": {units: {} for units in UNITS}}
-    for cut in CUTS:
+    for cut in cuts:
         order = np.random.default_rng(cut).permutation(len(whole))
         one, other = np.sort(order[: len(whole) // 2]), np.sort(order[len(whole) // 2 :])
         X = whole[:, (whole[one].std(axis=0) > 0) & (whole[other].std(axis=0) > 0)]
@@ -152,14 +156,14 @@ def clusters(data, params, result):
 CLUSTERS = Task("evidence", "picks", "K-means on kept features", lambda quick: [], whole, clusters)
 
 
-def by_tools(task, dataset, params, environments, *, limit, slow=False, ours=False):
+def by_tools(task, dataset, params, environments, *, limit, slow=False, only=None):
     """Return {tool: status, version and quality} of one piece; the slow tool by itself."""
     solvers = [
         solver
         for solver in all_solvers()
         if task.name in solver.tasks
         and (solver.environment == SLOW) == slow
-        and (solver.name in OURS or not ours)
+        and (only is None or solver.name in only)
     ]
     problem = Problem("evidence", task.name, str(dataset), dataset, params)
     outcomes = measure(task, problem, solvers, environments, repeats=0, limit=limit)
@@ -171,7 +175,15 @@ def by_tools(task, dataset, params, environments, *, limit, slow=False, ours=Fal
 
 def worth_pieces(environments, *, ours=False):
     params = {"h": max(SIZES), "sizes": list(SIZES)}
-    limits = {"limit": 180, "ours": ours}
+    limits = {"limit": 180, "only": OURS if ours else None}
+    for name in NAMES:
+        yield name, lambda name=name: by_tools(WORTH, name, params, environments, **limits)
+
+
+def cuts_pieces(environments):
+    """The default now and before, on ten other cuts."""
+    params = {"h": max(SIZES), "sizes": list(SIZES), "cuts": list(MORE_CUTS)}
+    limits = {"limit": 600, "only": NOW_AND_BEFORE}
     for name in NAMES:
         yield name, lambda name=name: by_tools(WORTH, name, params, environments, **limits)
 
@@ -234,9 +246,51 @@ def swaps_pieces(_):
         yield name, lambda name=name: of(name)
 
 
+def rules_pieces(_):
+    """Our own rules and targets: in the other half, by clusters, and what two halves agree on."""
+    from jointsparse import SPCAPSD, GreedySelector
+
+    def rules(n_clusters):
+        return {
+            "GreedySelector()": GreedySelector(),
+            "SPCAPSD()": SPCAPSD(),
+            "SPCAPSD(n_clusters=c)": SPCAPSD(n_clusters=n_clusters),
+            "GreedySelector(target='clusters', n_clusters=c)": GreedySelector(
+                target="clusters", n_clusters=n_clusters
+            ),
+            "SPCAPSD(rule='norm')": SPCAPSD(rule="norm"),
+            "SPCAPSD(rule='norm', eta=0.1, alpha=0.2)": SPCAPSD(rule="norm", eta=0.1, alpha=0.2),
+        }
+
+    def order(selector, X):
+        selector.set_params(n_features_to_select=max(SIZES))
+        return np.argsort(quiet_fit(selector, X).ranking_)[: max(SIZES)]
+
+    def of(name):
+        X, y = capped(name)
+        data, found = halves_of(X), {}
+        for rule, selector in rules(np.unique(y).size).items():
+            orders = {
+                key.replace("X", "order"): order(selector, data[key])
+                for key in data
+                if key.startswith("X")
+            }
+            both = [(orders[f"order{cut}1"], orders[f"order{cut}2"]) for cut in CUTS]
+            kept = {"X": standardised(X), "_y": y}
+            picks = clusters(kept, {"sizes": [10, 50]}, {"order": order(selector, kept["X"])})
+            found[rule] = {
+                "quality": worth(data, {"sizes": SIZES}, orders) | picks,
+                "agree": float(np.mean([np.isin(a, b).mean() for a, b in both])),
+            }
+        return found
+
+    for name in NAMES:
+        yield name, lambda name=name: of(name)
+
+
 def clusters_pieces(environments, *, ours=False):
     params = {"h": 50, "sizes": [10, 50]}
-    limits = {"limit": 90, "ours": ours}
+    limits = {"limit": 90, "only": OURS if ours else None}
     for name in NAMES:
         yield name, lambda name=name: by_tools(CLUSTERS, name, params, environments, **limits)
 
@@ -352,6 +406,53 @@ def noise_pieces(_):
             yield f"{kind}/{shape[0]}x{shape[1]}", lambda k=kind, s=shape: alarms(k, s)
 
 
+def score_at(moments, share):
+    """Return the scores ‖ω_j‖ of SPCA-PSD at λ = 0 and η at a share of the noise edge."""
+    from jointsparse.significance import noise_edge
+
+    spectrum = moments.thin_spectrum
+    values = spectrum.values * spectrum.trace
+    kept = values > share * noise_edge(moments).edge
+    shrunk = 1 - share * noise_edge(moments).edge / values[kept]
+    return np.sqrt((spectrum.vectors[:, kept] ** 2) @ shrunk**2)
+
+
+def tested_pieces(_):
+    """The test of features alone, and the model's scores in closed form, in many tables."""
+    from sklearn.metrics import roc_auc_score
+    from test_significance import PLANTED
+
+    from jointsparse import Moments, feature_significance
+
+    def tested(family):
+        rows = []
+        for seed in range(FIRST_SEED, FIRST_SEED + TESTED_DRAWS):
+            X, signal = PLANTED[family](np.random.default_rng([seed, 8]))
+            moments = Moments.from_data(standardised(X))
+            found = feature_significance(moments)
+            chosen = found.significant
+            weighted = moments
+            if found.weighted:
+                weighted = Moments.from_data(X, sample_weight=found.sample_weights).standardised()
+            rows.append(
+                {
+                    "shares": float(roc_auc_score(signal, found.shares)),
+                    "scores": float(roc_auc_score(signal, score_at(moments, 1.0))),
+                    "scores, lower": float(roc_auc_score(signal, score_at(moments, LOWER))),
+                    "scores, weighted": float(roc_auc_score(signal, score_at(weighted, 1.0))),
+                    "fdp": float((chosen & ~signal).sum() / max(1, chosen.sum())),
+                    "power": float(chosen[signal].mean()),
+                }
+            )
+        return {
+            name: [float(np.mean(column)), float(np.std(column, ddof=1) / TESTED_DRAWS**0.5)]
+            for name, column in ((name, [row[name] for row in rows]) for name in rows[0])
+        }
+
+    for family in PLANTED:
+        yield family, lambda family=family: tested(family)
+
+
 def planted_pieces(_):
     from sklearn.metrics import roc_auc_score
     from test_significance import PLANTED
@@ -363,13 +464,10 @@ def planted_pieces(_):
         for seed in range(FIRST_SEED, FIRST_SEED + PLANTED_DRAWS):
             X, signal = PLANTED[family](np.random.default_rng([seed, 7]))
             model = quiet_fit(SPCAPSD(), standardised(X))
-            chosen, kept = model.significant_, model.support_
+            kept = model.support_
             rows.append(
                 {
-                    "auc of shares": float(roc_auc_score(signal, model.feature_shares_)),
                     "auc of scores": float(roc_auc_score(signal, model.feature_scores_)),
-                    "fdp": float((chosen & ~signal).sum() / max(1, chosen.sum())),
-                    "power": float(chosen[signal].mean()),
                     "kept": int(kept.sum()),
                     "kept_signal": int((kept & signal).sum()),
                     "verdict": model.selection_report_.verdict,
@@ -417,11 +515,14 @@ def auto_pieces(_):
 
 SECTIONS = {
     "worth": worth_pieces,
+    "cuts": cuts_pieces,
     "exchange": exchange_pieces,
     "swaps": swaps_pieces,
+    "rules": rules_pieces,
     "extremes": extremes_pieces,
     "others": others_pieces,
     "noise": noise_pieces,
+    "tested": tested_pieces,
     "planted": planted_pieces,
     "auto": auto_pieces,
     "clusters": clusters_pieces,

@@ -1,5 +1,7 @@
 import copy
 import pickle
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 
-from jointsparse import SPCAPSD, GreedySelector, Moments
+from jointsparse import SPCAPSD, GreedySelector, Moments, feature_significance
 from jointsparse.methods import worth
 from jointsparse.selection_report import selection_report
 from jointsparse.solvers.picking.held_out import choose_ridge
@@ -68,6 +70,42 @@ def test_a_set_of_copies_is_no_better_than_chance():
     report = published.selection_report_
     assert report.beaten_by > 5
     assert report.verdict.startswith("No better than random features: 3 features predict ")
+
+
+def unrelated(**changes):
+    """A report about a table with a factor in 12 of 200 features; parts of its worth replaced."""
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((300, 200))
+    Z[:, :12] += rng.standard_normal((300, 1))
+    report = GreedySelector(n_features_to_select=3).fit(Z).selection_report_
+    return replace(report, worth=replace(report.worth, **changes))
+
+
+def test_where_most_features_are_unrelated_chance_is_judged_among_the_others():
+    report = unrelated()
+    assert report.mostly_unrelated
+    related = f"{report.n_significant} of 200 are not. Of the other {report.n_significant - 3} of"
+    assert report.verdict.startswith(f"Most features are unrelated to the others; {related} these")
+    # Ahead of all random sets by what it predicts of all features, but not of those that matter.
+    lucky = np.linspace(0.0, 2 * report.worth.r2_significant, 20)
+    chance = unrelated(r2=1.0, random_significant=lucky)
+    assert chance.beaten_by == 10
+    assert chance.verdict.startswith(
+        f"No better than random features: of the other {report.n_significant - 3} that share "
+        "something with others, the 3 kept predict "
+    )
+
+
+def test_kept_features_that_share_nothing_are_not_counted_among_those_that_do():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((300, 200))
+    Z[:, :12] += rng.standard_normal((300, 1))
+    Z[:, 50] *= 9  # the largest variance, of noise
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = SPCAPSD(n_features_to_select=4, rule="variance").fit(Z).selection_report_
+    significant = feature_significance(Z).significant
+    assert report.n_kept_significant == significant[report.kept].sum() < 4
 
 
 def test_without_samples_the_figures_are_of_the_matrix():

@@ -72,6 +72,16 @@ def test_auto_keeps_no_noise_that_only_seems_to_share_something(selector, family
     assert not (selector.support_ & ~signal).any()
 
 
+def test_a_number_is_judged_as_that_many_where_fewer_have_a_score():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 40))
+    X[:, :6] += 5 * rng.standard_normal((90, 1))
+    with pytest.warns(UserWarning, match="have a nonzero score; the other"):
+        selector = SPCAPSD(n_features_to_select=12, alpha=0.5, eta=0.5).fit(X)
+    cut = selector._cut(Moments.from_data(X))
+    assert min(picked.order.size for picked in cut.picked) >= 12  # more are for the curve
+
+
 def test_a_count_keeps_that_many_of_noise_with_the_same_verdict():
     with pytest.warns(UserWarning, match="the 5 kept are no better than random features"):
         selector = SPCAPSD(n_features_to_select=5).fit(noise())

@@ -81,8 +81,8 @@ class SelectionReport:
         Independent patterns in the table: directions above the noise.
     more_patterns : bool
         Whether counting stopped before the noise was reached: then there are more.
-    n_significant : int
-        Features that share something with others.
+    n_significant, n_kept_significant : int
+        Features that share something with others, and how many of these are kept.
     worth : Worth or None
         What is predicted in new samples; None where nothing was kept or could be held out.
     why_not : str
@@ -119,6 +119,7 @@ class SelectionReport:
     n_patterns: int
     more_patterns: bool
     n_significant: int
+    n_kept_significant: int
     worth: Worth | None
     why_not: str
     r2: float
@@ -198,10 +199,23 @@ class SelectionReport:
 
     @property
     def beaten_by(self) -> int:
-        """How many of the twenty random sets predict as much in new samples."""
-        if self.worth is None:
+        """How many of the twenty random sets predict as much in new samples.
+
+        Where most features are unrelated to the others, of those that are not: that is what the
+        verdict tells, and what all others predict of the rest is next to nothing.
+        """
+        worth = self.worth
+        if worth is None:
             return 0
-        return int(np.count_nonzero(self.worth.random >= self.worth.r2 - 1e-9))
+        own, random = worth.r2, worth.random
+        if self.mostly_unrelated:
+            own, random = worth.r2_significant, worth.random_significant
+        return int(np.count_nonzero(random >= own - 1e-9))
+
+    @property
+    def mostly_unrelated(self) -> bool:
+        """Whether all other features together predict less than a tenth of the dropped ones."""
+        return self.worth is not None and self.worth.ceiling < UNRELATED
 
     @property
     def verdict(self) -> str:
@@ -268,6 +282,7 @@ def selection_report(
         n_patterns=found.n_significant,
         more_patterns=found.limited,
         n_significant=int(found.significant.sum()),
+        n_kept_significant=int(found.significant[kept].sum()),
         worth=worth,
         why_not=_why_not_held_out(moments, kept, cut),
         r2=own,

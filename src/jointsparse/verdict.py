@@ -44,14 +44,14 @@ def verdict_of(report: SelectionReport) -> str:
         )
     if report.beaten_by > LUCKY:
         how = "No" if report.beaten_by > ORDINARY else "Little"
-        return f"{how} better than random features: {_evidence(report)}."
-    if worth.ceiling < UNRELATED:
-        others = report.n_significant - report.n_kept
+        what = f"of the other {_few_related(report)}"
+        if not report.mostly_unrelated:
+            what = _evidence(report)
+        return f"{how} better than random features: {what}."
+    if report.mostly_unrelated:
         return (
             f"Most features are unrelated to the others; {report.n_significant} of "
-            f"{report.n_features} are not. Of the other {others} of these, the {report.n_kept} "
-            f"kept predict {percent(worth.r2_significant)} in new samples; "
-            f"{_random(report.n_kept, worth.random_significant)}."
+            f"{report.n_features} are not. Of the other {_few_related(report)}."
         )
     if worth.coverage >= COVERED and worth.r2_significant >= GOOD:
         return f"Good stand-ins for the rest: {_evidence(report)}."
@@ -93,6 +93,18 @@ def _evidence(report: SelectionReport) -> str:
     return (
         f"{counted(report.n_kept, 'feature')} {verb} {percent(report.worth.r2)} of the other "
         f"{others} in new samples; {_random(report.n_kept, report.worth.random)}"
+    )
+
+
+def _few_related(report: SelectionReport) -> str:
+    assert report.worth is not None
+    others = report.n_significant - report.n_kept_significant
+    verb = "predicts" if report.n_kept == 1 else "predict"
+    which = "that share something with others" if report.beaten_by > LUCKY else "of these"
+    return (
+        f"{others} {which}, the {report.n_kept} kept {verb} "
+        f"{percent(report.worth.r2_significant)} in new samples; "
+        f"{_random(report.n_kept, report.worth.random_significant)}"
     )
 
 

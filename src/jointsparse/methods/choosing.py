@@ -235,7 +235,9 @@ class ChoosesFeatures(SelectionWorth):
         most = wanted.count or self.__dict__.get("_most_picks", moments.n_features)
         if wanted.count and rule.name != "swap" and self.constraints is None:
             most += min(wanted.count, MOST_BEYOND)  # the first picks stay what they are
-        count = min(int(among.sum()), moments.n_samples - 2, most)
+        count = min(moments.n_samples - 2, most)
+        if wanted.count is None:  # a number is filled up with others, here as on all samples
+            count = min(count, int(among.sum()))
         if count <= len(rules.include):
             return none
         if rule.name == "swap" and not self._swapped_size:

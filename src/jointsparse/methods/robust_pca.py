@@ -13,7 +13,7 @@ from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.solvers.products.gram import Gram, centred_in_double
-from jointsparse.solvers.pursuit import solve_pursuit
+from jointsparse.solvers.pursuit import earlier_steps, solve_pursuit
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.text import counted
 
@@ -237,7 +237,9 @@ class RobustPCA(ComponentsMethod):
         return False
 
     def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        return 10 * 8 * n_samples * n_features  # the two parts, multipliers, what is left
+        size = n_samples * n_features
+        steps = 2 * earlier_steps(size) + 4  # that are combined, and what combining them takes
+        return (10 + steps) * 8 * size  # the two parts, multipliers, what is left
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)

@@ -151,11 +151,9 @@ class Report:
             _take_shape(fitted, image_shape)
         worth = fitted.worth()
         features = fitted.features(worth)
-        notes = [*notes]
         clusters = None if y is None else fitted.clusters(y)
-        if isinstance(clusters, str):
-            notes.append(clusters)
-            clusters = None
+        if isinstance(clusters, str):  # why there are none
+            notes, clusters = [*notes, clusters], None
         return cls(
             Findings(
                 title=visible(title or f"Which features matter{': ' if data else ''}{data}"),

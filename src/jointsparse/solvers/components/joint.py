@@ -172,7 +172,8 @@ class SampleLoss:
             fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
             sums = ArraySamples(self.samples).weighted_pass(fit)
             norms = self.shrink * sums.norms
-            self.gram = self._as_matrix(0.5 / self.shrink * sums.scatter)
+            scatter: Array = sums.scatter
+            self.gram = self._as_matrix(0.5 / self.shrink * scatter)
         self.trace = self.gram.trace * self.shrink**2
         return norms
 

@@ -88,7 +88,7 @@ def _scores_there(data: Array, graph: sp.csr_array, degree: FloatArray) -> Float
         apart = gathered(data, upper.row[part]) - gathered(data, upper.col[part])
         rough = rough + weights[part] @ apart**2
     squares = total + float(degree.sum()) * mean**2
-    return _ratio(*(to_host(found) for found in (rough, total, squares)), degree.size)
+    return _ratio(to_host(rough), to_host(total), to_host(squares), degree.size)
 
 
 def _sparse_scores(part: sp.csc_array, graph: sp.csr_array, degree: FloatArray) -> FloatArray:
