@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, installed or not
 
-from benchmarks import report
+from benchmarks import history, report
 from benchmarks.common import ROOT, has_data
 from benchmarks.competitors import all_solvers
 from benchmarks.environments import Environments, default_folder
@@ -43,7 +43,10 @@ def arguments(words):
         "--minutes", type=float, default=None, help="begin no further problem after so many"
     )
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
-    parser.add_argument("--store", type=Path, default=None, help="the SQLite file")
+    parser.add_argument("--database", type=Path, default=None, help="the SQLite file")
+    parser.add_argument(
+        "--store", action="store_true", help="keep the results for the history of versions"
+    )
     parser.add_argument("--output", type=Path, default=None, help="folder for RESULTS.md")
     parser.add_argument("--note", default="", help="what a reader of RESULTS.md must know")
     parser.add_argument("--tables-only", action="store_true", help="measure nothing more")
@@ -102,7 +105,7 @@ def main(words=None):
     make = not options.no_install and site is None
     environments = Environments(options.environments, make=make, site=site)
     name = "quick.sqlite" if options.quick else "results.sqlite"
-    path = options.store or default_folder() / name
+    path = options.database or default_folder() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     store = Store(path, description(sys.executable, quick=options.quick), fresh=options.fresh)
     if not has_data() and not options.quick:
@@ -132,6 +135,9 @@ def main(words=None):
     for _, bar in bars:
         word = {True: "ok", False: "MISSED", None: "not measured"}[bar.met]
         print(f"{bar.promise}: {bar.found} {word}")
+    if options.store:
+        print(history.keep(target.with_suffix(".json")))
+        print(history.write_page())
     if options.figures:
         from benchmarks.figures import draw
 

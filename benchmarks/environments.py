@@ -25,6 +25,7 @@ PACKAGES = {
     "old": ("skfeature-chappers", "ITMO-FS", "numpy<2", "scipy<1.12", "scikit-learn<1.4"),
     "components": ("sparsepca", "abess"),
     "fastcan": ("fastcan>=0.6",),
+    "scanpy": ("scanpy>=1.11",),
     "css": ("numpy<2", "scipy", "tqdm", "cython", "setuptools", "wheel"),
 }
 # Not on an index; the first is compiled with the NumPy and Cython of its environment. (What an

@@ -100,7 +100,7 @@ def worth_table(found, units):
             theirs, ours, count = common_means(found, tool, metric)
             words = "–" if count == 0 else percent(theirs)
             if 0 < count < len(found[OURS][metric]):
-                words += f" (ours {percent(ours)}, {count} table{'s' * (count > 1)})"
+                words += f" (jointsparse {percent(ours)}, {count} table{'s' * (count > 1)})"
             cells.append(words)
         rows.append(cells)
     heads = [f"{in_words(metric)} ({len(found[OURS][metric])})" for metric in metrics]
@@ -132,7 +132,7 @@ def ahead_in_the_mean(found, units):
         theirs, ours, count = common_means(found, tool, metric)
         if count and theirs > ours:
             words.append(
-                f"{in_words(metric)}: {NAMES[tool]} {percent(theirs)}, ours {percent(ours)}"
+                f"{in_words(metric)}: {NAMES[tool]} {percent(theirs)}, jointsparse {percent(ours)}"
             )
     if not words:
         return "In the mean no other tool is ahead, under either judge."
@@ -144,7 +144,7 @@ def losses(found, units):
         [in_words(metric), name, NAMES[tool], percent(theirs), percent(ours)]
         for metric, name, tool, theirs, ours in behind(found, units)
     ]
-    head = ["judge, h", "table", "tool", "its R², %", "ours, %"]
+    head = ["judge, h", "table", "tool", "its R², %", "jointsparse, %"]
     return grid(head, rows) if rows else "none."
 
 
@@ -252,7 +252,7 @@ count alike. Selection and regression are the same.
 *Before* is the default of the version before the noise edge. Random features are the mean of
 twenty sets. CSS has four minutes of the processor for each count, and says no to sets larger than
 the samples determine. It takes minutes, and was measured on some tables only
-({", ".join(stored("exchange", folder))}): where it has fewer tables, our mean over
+({", ".join(stored("exchange", folder))}): where it has fewer tables, the mean of jointsparse over
 the same ones stands beside its own. Features of largest variance are those of the values as they
 came; all others see
 standardised ones. fastcan is given as many principal components as features are kept, at most half

@@ -51,7 +51,7 @@ def speed(measured):
         axes.plot(values, [place] * len(values), "o", color="C0", alpha=0.5)
         axes.plot(np.median(values), place, "|", color="black", markersize=14)
     axes.axvline(1, color="grey", linewidth=1)
-    axes.set(xscale="log", xlabel="time of the rival / time of jointsparse (log scale)")
+    axes.set(xscale="log", xlabel="time of the other tool / time of jointsparse (log scale)")
     axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     return figure
 

@@ -14,15 +14,14 @@ import sys
 import time
 import traceback
 import warnings
-from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks import gpu_goals
 from benchmarks.common import verdict
+from benchmarks.gpu_bill import Bill, Clock, planted
 from jointsparse import SPCAPSD, Moments, registry
 from jointsparse.device import to_host
 from jointsparse.linalg import HOST_EIGH
@@ -30,123 +29,6 @@ from jointsparse.linalg import HOST_EIGH
 warnings.simplefilter("ignore")
 
 PAGE = Path(__file__).with_suffix(".md")
-BILLED = {
-    "mm": "product",
-    "bmm": "product",
-    "mv": "product",
-    "_linalg_eigh": "eigh",
-    "linalg_cholesky_ex": "Cholesky",
-    "_linalg_svd": "SVD",
-    "linalg_qr": "QR",
-    "_linalg_solve_ex": "solve",
-}
-LONG = 3.0  # seconds: such a run is not repeated
-
-
-class Clock:
-    """Times on one device."""
-
-    def __init__(self, device):
-        self.device = device
-
-    def synchronise(self):
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
-    def once(self, function):
-        self.synchronise()
-        start = time.perf_counter()
-        result = function()
-        self.synchronise()
-        return time.perf_counter() - start, result
-
-    def best(self, function, repeats=5):
-        """Return the shortest time after a warm-up, and the result."""
-        shortest, result = self.once(function)
-        if shortest < LONG:
-            shortest = np.inf
-        for _ in range(repeats if np.isinf(shortest) else 1):
-            seconds, result = self.once(function)
-            shortest = min(shortest, seconds)
-            if seconds > LONG:
-                break
-        return shortest, result
-
-
-class Bill(TorchDispatchMode):
-    """Counts the products and factorisations of PyTorch, and the eigendecompositions of NumPy."""
-
-    def __init__(self):
-        super().__init__()
-        self.counts, self.synchronisations = Counter(), 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func._schema.name.split("::")[1]
-        if name in BILLED:
-            shapes = tuple(
-                (tuple(a.shape), tuple(a.stride()), a.dtype)
-                for a in args
-                if isinstance(a, torch.Tensor)
-            )
-            self.counts[name, shapes] += 1
-        away = name == "_to_copy" and str((kwargs or {}).get("device")) == "cpu"
-        self.synchronisations += away or name in ("_local_scalar_dense", "nonzero")
-        return func(*args, **(kwargs or {}))
-
-    @contextmanager
-    def open(self):
-        original = np.linalg.eigh
-
-        def counted(matrix):
-            self.counts["host", (matrix.shape, None, matrix.dtype)] += 1
-            return original(matrix)
-
-        np.linalg.eigh = counted
-        try:
-            with self:
-                yield self
-        finally:
-            np.linalg.eigh = original
-
-    def items(self, clock):
-        """Return (what, count, seconds for one) of everything, the dearest first."""
-        lines = [(*_one(key, clock), count) for key, count in self.counts.items()]
-        lines = [(what, count, seconds) for what, seconds, count in lines]
-        return sorted(lines, key=lambda line: -line[1] * line[2])
-
-
-def _one(key, clock):
-    """Time one operation of a bill by itself."""
-    name, shapes = key
-    if name == "host":
-        size = shapes[0][0]
-        matrix = np.random.default_rng(0).standard_normal((size, size))
-        return f"eigh {size} on the host", clock.best(lambda: np.linalg.eigh(matrix + matrix.T))[0]
-    arrays = [_like(*shape, clock.device) for shape in shapes]
-    what = " by ".join("×".join(map(str, shape[0])) for shape in shapes)
-    operation = getattr(torch.ops.aten, name)
-    if name in ("mm", "bmm", "mv"):
-        return f"product {what}", clock.best(lambda: operation(*arrays[:2]), 3)[0]
-    square = arrays[0]
-    if name in ("_linalg_eigh", "linalg_cholesky_ex"):
-        square = square @ square.mT + square.shape[-1] * torch.eye(
-            square.shape[-1], dtype=square.dtype, device=square.device
-        )
-    call = {
-        "_linalg_eigh": lambda: torch.linalg.eigh(square),
-        "linalg_cholesky_ex": lambda: torch.linalg.cholesky(square),
-        "_linalg_svd": lambda: torch.linalg.svd(square, full_matrices=False),
-        "linalg_qr": lambda: torch.linalg.qr(square),
-        "_linalg_solve_ex": lambda: torch.linalg.solve(square, arrays[1]),
-    }[name]
-    return f"{BILLED[name]} {'×'.join(map(str, shapes[0][0]))}", clock.best(call, 3)[0]
-
-
-def _like(shape, stride, dtype, device):
-    """Return random numbers of a shape, in the same order of memory."""
-    if len(shape) == 2 and stride[0] < stride[1]:
-        return torch.randn(shape[::-1], dtype=dtype, device=device).T
-    return torch.randn(shape, dtype=dtype, device=device)
 
 
 class Page:
@@ -237,16 +119,6 @@ def made_up(size):
         page.table(FIT_HEADER, rows)
 
     return section
-
-
-def planted(n, p, n_signal, rank, dtype, device):
-    """Noise, and a signal of low rank on some features that carries half of the variance."""
-    generator = torch.Generator(device=device).manual_seed(0)
-    options = {"generator": generator, "dtype": dtype, "device": device}
-    X = torch.randn((n, p), **options)
-    signal = torch.randn((n, rank), **options) @ torch.randn((rank, n_signal), **options)
-    X[:, :n_signal] += signal * (p / (n_signal * rank)) ** 0.5
-    return X
 
 
 def scatter(page, clock, quick):
@@ -378,6 +250,7 @@ def agreement(page, clock, quick):
 
 
 SECTIONS = {
+    "goals": ("Every method, with its goal", gpu_goals.section),
     "primitives": ("What the device can do", primitives),
     "pie": ("PIE", named("pie")),
     "isolet": ("isolet", named("isolet")),
@@ -402,8 +275,12 @@ def main():
     parser.add_argument("sections", nargs="*", help=f"of: {', '.join(SECTIONS)}; all by default")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument("--stored", action="store_true", help="show the goals as last measured")
     parser.add_argument("--output", type=Path, default=PAGE, help="where the page goes")
     options = parser.parse_args()
+    if options.stored:
+        gpu_goals.show(Page(), gpu_goals.load())
+        return
     unknown = [name for name in options.sections if name not in SECTIONS]
     if unknown:
         parser.error(f"unknown sections: {', '.join(unknown)}")

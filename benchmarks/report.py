@@ -1,4 +1,10 @@
-"""The table of results: what was found beside every rival, and where we are slower or worse."""
+"""The table of results beside every other tool, and where jointsparse is slower or worse.
+
+RESULTS.md is for people; RESULTS.json, beside it, has the same numbers for pages and tests that
+quote one of them, and for the history.
+"""
+
+import json
 
 import numpy as np
 
@@ -9,12 +15,13 @@ HEAD = """# Side by side
 
 Written by `python -m benchmarks`; do not edit. {about}
 
-Every competitor ran on the same data in the same run, in a process of its own, on one thread, in
+Every tool ran on the same data in the same run, in a process of its own, on one thread, in
 turn with the others; the first run of each does not count, unless it took longer than 5 seconds
 (then it is the only one). Times are seconds of the processor: compare the ratios, not the seconds.
-*Time* is theirs over ours: above 1 we are faster. *Quality* is ours compared with theirs in the
-measure named with the task: + says that ours is better. *Memory* is what a run added at its peak,
-theirs over ours. Ranges are over the problems, whose number stands in front.
+*Time* is that of the other tool over that of jointsparse: above 1 jointsparse is faster. *Quality*
+compares the two in the measure named with the task: + says that jointsparse is better. *Memory* is
+what a run added at its peak, as a ratio like the times. Ranges are over the problems, whose number
+stands in front.
 """
 CONTEXT = ("PCA, h components (no subset)", "scikit-learn PCA (not sparse)", "bare Python")
 
@@ -42,7 +49,32 @@ def write(path, store, tasks, note=""):
     parts += [left, "<!-- end -->"]
     parts += ["## Problem by problem", *(details(task, rows) for task, rows in measured)]
     path.write_text("\n\n".join(part.rstrip() for part in parts if part) + "\n", encoding="utf-8")
+    numbers = {"about": about, "promises": promises(bars), "tasks": dict(map(numbers_of, measured))}
+    text = json.dumps(numbers, indent=1, ensure_ascii=False)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     return bars
+
+
+def promises(bars):
+    """Return the bars as plain values."""
+    return [{"promise": bar.promise, "found": bar.found, "met": bar.met} for _, bar in bars]
+
+
+def numbers_of(task_and_outcomes):
+    """Return a task's title and {problem: {competitor: median seconds, memory, quality}}."""
+    task, outcomes = task_and_outcomes
+    return task.title, {
+        problem: {
+            o.competitor: {
+                "seconds": o.median if o.seconds else None,
+                "memory": o.memory,
+                "quality": o.quality,
+                "status": o.status,
+            }
+            for o in rows
+        }
+        for problem, rows in outcomes.items()
+    }
 
 
 def missing(measured, *, quick):
@@ -72,9 +104,9 @@ def bar_table(bars, incomplete=()):
 def summary(measured):
     """One row for every task and rival."""
     lines = [
-        "## Every task, every rival",
+        "## Every task, every tool",
         "",
-        "| task | rival | problems | time | quality | memory | |",
+        "| task | tool | problems | time | quality | memory | |",
         "|---|---|---|---|---|---|---|",
     ]
     for task, outcomes in measured:
@@ -125,7 +157,7 @@ def verdicts(task, times, leads, rival):
     if worse:
         words.append(f"**worse** on {worse} of {len(leads)}")
     if rival in CONTEXT:
-        words.append("for scale, not a rival")
+        words.append("for scale")
     return words
 
 
@@ -165,7 +197,7 @@ def slope_table(task, outcomes):
     lines = [
         f"## {task.title}: exponents",
         "",
-        "| competitor | time ~ size^ | memory ~ size^ | sizes |",
+        "| tool | time ~ size^ | memory ~ size^ | sizes |",
         "|---|---|---|---|",
     ]
     for name, (time, memory, count) in slopes(outcomes, task.sizes).items():
@@ -181,7 +213,7 @@ def details(task, outcomes):
     if task.notes:
         lines += [task.notes, ""]
     lines += [
-        f"| problem | competitor | seconds | memory, MB | {' | '.join(names)} | status |",
+        f"| problem | tool | seconds | memory, MB | {' | '.join(names)} | status |",
         "|---" * (5 + len(names)) + "|",
     ]
     for problem, rows in outcomes.items():

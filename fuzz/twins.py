@@ -13,11 +13,15 @@ Three questions, the next one only where the one before is answered by no:
    Samples in single precision stay so in the memory of methods that look at each of them, which
    costs units of 6e-8 in place of 1e-16: ``SINGLE_ROUNDING``.
 2. *The same limit?* Samples that are not in memory have solvers of their own, and two solvers that
-   stop at the same tolerance stop at different points. Where both prove how far they may be from
-   the optimum, the objectives may differ by the two gaps and no more. Both are solved again to
-   ``TIGHT``; the scores there may differ by ``GROWTH`` times the root of the gaps, since near an
-   optimum the objective grows with the square of the distance. Other kept features are a tie only
-   where the twin, solved to tolerances between the two, does not agree with itself about them.
+   stop at the same tolerance stop at different points. Both are solved again, to tolerances far
+   below; the answers there have to be the same, as follows. Where both prove that they reached
+   their tolerance, the objectives may differ by the two gaps and no more, before and at ``TIGHT``;
+   the scores there may differ by ``GROWTH`` times the root of the gaps, since near an optimum the
+   objective grows with the square of the distance. Where nothing is proved (there are many
+   stationary points), both have to converge at ``STATIONARY``, and scores, components and
+   objectives there may differ by rounding and that tolerance, which is one of loadings. Other kept
+   features, or another ranking, are a tie only where the twin, solved to tolerances between the
+   two, does not agree with itself about them.
 3. *Does the twin have a tie?* The twin is fitted again, to numbers changed by their own rounding:
 
    .. math:: x_{ij}\,(1 + 2u\,\xi_{ij}) + \max(n, p)\,u\,|x_{ij} - \mu_j|\,\zeta_{ij},
@@ -53,6 +57,7 @@ from jointsparse.sources.in_memory import ArraySource
 ROUNDING = 1e-8
 SINGLE_ROUNDING = 3e-5
 TIGHT = 1e-6  # relative gap of a solver when only its limit counts
+STATIONARY = 1e-7  # tolerance of a solver without gaps then: SPCA cannot tell B to more digits
 TIGHT_LIMIT = 5000  # iterations for that
 GROWTH = 10.0
 SAMPLED = 10.0  # the largest difference among some twins is not the largest there is
@@ -75,6 +80,8 @@ class Answer:
         Where the method has any.
     gap : float or None
         Proved bound on how far the objective is from the optimum, as a share of it.
+    converged : bool
+        Whether the tolerance was reached.
     refused : str or None
         What a refusal was about; all else is empty then.
     words : str
@@ -87,6 +94,7 @@ class Answer:
     objective: float
     components: np.ndarray | None = None
     gap: float | None = None
+    converged: bool = True
     refused: str | None = None
     words: str = ""
 
@@ -101,6 +109,7 @@ class Answer:
             inner.objective_,
             getattr(inner, "components_", None),
             getattr(inner, "duality_gap_", None),
+            bool(inner.converged_),
         )
 
     @classmethod
@@ -209,9 +218,12 @@ def _compared(
     faults = list(differences(found, expected, rounding))
     if not faults:
         return SAME
-    if found.gap is not None and expected.gap is not None:
-        beyond = list(_beyond_the_gaps(found, expected))
-        outcome = "" if beyond else _limit(estimator, fit, lambda one: answer(one, view(values), y))
+    proved = found.gap is not None and expected.gap is not None
+    if not (found.refused or expected.refused) and (not proved or _both_converged(found, expected)):
+        beyond = list(_beyond_the_gaps(found, expected)) if proved else []
+        tight = TIGHT if proved else STATIONARY
+        go_on = partial(_limit, estimator, fit, lambda one: answer(one, view(values), y))
+        outcome = "" if beyond else go_on(tight, rounding)
         if outcome:
             return outcome
         faults += beyond
@@ -269,16 +281,21 @@ def _gaps(one: Answer, other: Answer) -> float:
     return sum((each.gap or 0.0) * abs(each.objective) for each in (one, other))
 
 
-def _limit(estimator: Any, fit: Fit, fit_twin: Fit) -> str:
+def _limit(estimator: Any, fit: Fit, fit_twin: Fit, tol: float, rounding: float) -> str:
     """Compare what the solvers find when they go on: "same limit", "tied", or "" for neither."""
     known = estimator.get_params()
     if "tol" not in known or "max_iter" not in known:
         return ""
-    limit = clone(estimator).set_params(tol=min(TIGHT, estimator.tol), max_iter=TIGHT_LIMIT)
+    limit = clone(estimator).set_params(tol=min(tol, estimator.tol), max_iter=TIGHT_LIMIT)
     there, twin = fit(limit), fit_twin(limit)
-    if list(_beyond_the_gaps(there, twin)):
-        return ""
-    near = ROUNDING + GROWTH * (_gaps(there, twin) / abs(twin.objective or 1.0)) ** 0.5
+    if there.gap is not None and twin.gap is not None:
+        if list(_beyond_the_gaps(there, twin)):
+            return ""
+        near = ROUNDING + GROWTH * (_gaps(there, twin) / abs(twin.objective or 1.0)) ** 0.5
+    else:
+        if not _both_converged(there, twin):
+            return ""
+        near = rounding + limit.tol
     if any(distance > near for distance in distances(there, twin).values()):
         return ""
     if np.array_equal(there.ranking, twin.ranking) and np.array_equal(there.support, twin.support):
@@ -286,6 +303,10 @@ def _limit(estimator: Any, fit: Fit, fit_twin: Fit) -> str:
     between = np.geomspace(estimator.tol, limit.tol, 4)
     sets = {tuple(fit_twin(clone(limit).set_params(tol=tol)).ranking) for tol in between}
     return TIED if len(sets) > 1 else ""
+
+
+def _both_converged(one: Answer, other: Answer) -> bool:
+    return one.converged and other.converged
 
 
 def _is_tied(

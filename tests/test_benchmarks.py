@@ -211,7 +211,7 @@ def test_quick_suite_with_a_fake_rival(tmp_path, environments, about):
 
 def test_command_writes_the_table(tmp_path):
     words = ["--quick", "--suite", "startup", "--no-install", "--repeats", "1"]
-    words += ["--environments", str(tmp_path / "none"), "--store", str(tmp_path / "q.sqlite")]
+    words += ["--environments", str(tmp_path / "none"), "--database", str(tmp_path / "q.sqlite")]
     main([*words, "--output", str(tmp_path), "--figures", str(tmp_path)])
     text = (tmp_path / "RESULTS-quick.md").read_text()
     assert "not installed" in text  # skmatter has no environment here: said, not left out

@@ -39,7 +39,7 @@ def test_a_program_without_a_set_of_that_size_has_no_value():
 def test_promises_are_missed_where_they_are():
     rows = [outcome(OURS, 0.7, 1.0), outcome(PROOF, 0.8, 0.2), outcome("rival", 0.75, 0.1)]
     met = {bar.promise: bar.met for bar in bars({"breast_cancer, k = 5": rows})}
-    assert met["Sets: no rival explains more at equal k"]
+    assert met["Sets: no other tool explains more at equal k"]
     assert met["Sets: breast_cancer, k = 5, proved within 0.3 s"]
     assert met["Sets: digits, k = 5, proved within 6 s"] is None
     rows[1:] = [outcome(PROOF, 0.7, 0.2), outcome("rival", 0.75, 0.1)]

@@ -227,10 +227,10 @@ def test_compare_prints_and_writes_what_it_found(tmp_path, folder):
     assert result.exit_code == 0
     assert "120 samples × 12 features · 3 kept by each method" in result.stdout
     words = ("greedy", "laplacian-score", "3 random features", "3 principal", "all features")
-    for word in (*words, "ACC", "predicted, %", "beyond the spread"):
+    for word in (*words, "ACC", "predicted, %", "clearly more than random"):
         assert word in result.stdout
     assert "xplained" not in result.stdout
-    assert result.stdout.count("predicted: share of the dropped features") == 1
+    assert result.stdout.count("predicted: what the kept features predict") == 1
     assert "1 of 2: greedy" in result.stderr
     assert figure.read_bytes().startswith(b"\x89PNG")
     with output.open(newline="") as stream:
@@ -255,7 +255,7 @@ def test_compare_of_noise_asks_for_a_number(tmp_path):
     )
     result = invoke(*asked, "--features", 3)
     assert result.exit_code == 0
-    assert "None of 2 methods predict more than random features" in result.stdout
+    assert "None of 2 methods predict clearly more than random features" in result.stdout
 
 
 def test_compare_as_a_page(tmp_path):

@@ -56,8 +56,8 @@ def test_the_best_allowed_set_is_found_and_proved(table, tmp_path):
     assert record["set"]["value"] == pytest.approx(best)
     assert record["set"]["proved"]
     assert record["set"]["bound"] == pytest.approx(best, abs=1e-8)
-    assert f"'{must}': kept because you asked for it" in record["notes"]
-    assert f"'{out}': left out because you asked for it" in record["notes"]
+    assert f"'{must}': kept because you asked for it" in record["constraints"]["words"]
+    assert f"'{out}': left out because you asked for it" in record["constraints"]["words"]
     assert model.exists()
     code = html.unescape(page.read_text("utf-8"))
     assert "from jointsparse import Constraints" in code
@@ -128,7 +128,7 @@ def test_every_method_keeps_to_every_option(table, files, method):
     assert held["without_cost"] == 1
     assert held["max_per_group"] == {"b": 1}
     assert held["prices"] == []
-    notes = " ".join(record["notes"])
+    notes = " ".join(held["words"])
     assert f"the kept features cost {spent} of the budget of 5" in notes
     assert "1 feature without a cost counts as free" in notes
     assert "of each group at most so many are kept: 1 of 'b'" in notes
@@ -158,11 +158,19 @@ def test_prices_are_those_of_enumeration_everywhere(table, files, tmp_path):
         assert price["at_least"] <= best - with_both + 1e-9
         assert price["at_most"] >= best - with_both - 1e-9
         assert price["at_most"] - price["at_least"] < 1e-6
-        assert price["words"] in record["notes"]
-        assert price["words"] in html.unescape(page.read_text("utf-8"))
+        assert price["words"] in record["constraints"]["words"]
+    how_sure = html.unescape(page.read_text("utf-8")).split(">How sure<")[1].split("</dl>")[0]
+    run, again = tmp_path / "run.json", tmp_path / "again.html"
+    run.write_text(json.dumps(record))
+    invoke("report", run, "--output", again)
+    for text in (how_sure, html.unescape(again.read_text("utf-8")).split(">How sure<")[1]):
+        assert "<dt>Constraints</dt>" in text.split("</dl>")[0]
+        for price in prices:
+            assert price["words"][1:] in text.split("</dl>")[0]
     assert "that keep to the constraints" in record["set"]["words"]
     plain = " ".join(invoke(*asked).split())
     assert prices[0]["words"] in plain
+    assert plain.index("constraints ") > plain.index("in new samples ")
 
 
 def test_compare_holds_all_methods_to_them(table, files, tmp_path):

@@ -45,7 +45,13 @@ def test_the_command_on_the_page_runs_and_makes_the_same_page(tmp_path):
 
 
 def selection(**report):
-    known = {"extremes_matter": False, "beaten_by": 0, "n_patterns": 3, "n_features": 30}
+    known = {
+        "extremes": None,
+        "extremes_matter": False,
+        "beaten_by": 0,
+        "n_patterns": 3,
+        "n_features": 30,
+    }
     return SimpleNamespace(
         report=SimpleNamespace(**{**known, **report}),
         kept=np.array([True, False]),
@@ -58,7 +64,15 @@ def selection(**report):
 @pytest.mark.parametrize(
     ("report", "options", "end"),
     [
-        ({"extremes_matter": True}, {}, "--transform rank"),
+        ({"extremes_matter": True}, {}, "--robust cells"),
+        ({"extremes_matter": True}, {"batch": "run"}, "--transform rank --batch run"),
+        ({"extremes_matter": True}, {"impute": "em"}, "--transform rank --missing em"),
+        ({"extremes_matter": True, "n_patterns": 0}, {}, "--robust cells"),
+        (
+            {"extremes_matter": True, "extremes": SimpleNamespace(columns=np.array([]))},
+            {"data": "t.csv", "label": ["who"]},
+            "select t.csv --label who --robust samples",
+        ),
         ({"beaten_by": 7}, {"features": "5", "seed": 3}, "select --seed 3"),
         ({"beaten_by": 7}, {}, "--report report.html"),
         ({}, {"features": "5"}, "--features 5 --report report.html"),

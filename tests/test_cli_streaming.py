@@ -152,7 +152,7 @@ def test_missing_values(big, tmp_path):
     )
     out = tmp_path / "filled.parquet"
     found = record(*options, "--impute", "mean", "--features", 8, "--output", out)
-    assert "imputed 2 missing values in 1 column by the mean" in found["notes"]
+    assert "filled 2 missing values in 1 column with the mean" in found["notes"]
     whole = record(path, "--label", "who", "--impute", "mean", "--features", 8)
     assert found["kept"] == whole["kept"]
     mean = np.nanmean(column.astype(float))

@@ -8,7 +8,15 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-LINKING = [*PAGES, *sorted((ROOT / "docs" / "reproduction").glob("*.md")), *ROOT.glob("*.md")]
+LINKING = [
+    *PAGES,
+    *(
+        page
+        for folder in ("reproduction", "tasks", "tutorials")
+        for page in sorted((ROOT / "docs" / folder).glob("*.md"))
+    ),
+    *ROOT.glob("*.md"),
+]
 MADE_BY_SPHINX = ("auto_examples/",)
 
 
@@ -23,7 +31,7 @@ def test_snippets_run(page):
         exec(compile(snippet, page.name, "exec"), {})
 
 
-@pytest.mark.parametrize("page", LINKING, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: f"{page.parent.name}-{page.stem}")
 def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     targets = [target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]

@@ -15,12 +15,12 @@ from sklearn.decomposition import PCA
 import jointsparse
 from jointsparse import FSSL, SPCA, SPCAPSD, Moments, SelectFeatures, linalg, open_source
 from jointsparse.graphs.laplacian import _cosines, median_distance
-from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.io import read_table
 from jointsparse.io.delimited import MOST_EMPTY_LINES
 from jointsparse.io.limits import MOST_TEXT_COLUMNS, check_text_width
 from jointsparse.model_selection import parameters, stability_selection
 from jointsparse.model_selection.comparison import _selector
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.report import comparison, payload, pictures, words
 from jointsparse.sources import as_source
 from jointsparse.sources.columnwise import fill_block

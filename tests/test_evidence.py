@@ -128,8 +128,8 @@ def test_the_page_says_where_others_are_ahead(tmp_path):
     words = evidence_page.page(tmp_path)
     assert "| **SPCAPSD()** | 40.0 | 40.0 |" in words
     assert "| CUR | 37.5 | 37.5 |" in words
-    assert "| CSS, exchange | 90.0 (ours 50.0, 1 table) | – |" in words
-    assert "ahead here: ridge, h = 10: CSS, exchange 90.0, ours 50.0." in words
+    assert "| CSS, exchange | 90.0 (jointsparse 50.0, 1 table) | – |" in words
+    assert "ahead here: ridge, h = 10: CSS, exchange 90.0, jointsparse 50.0." in words
     assert "| ridge, h = 10 | two | CUR | 35.0 | 30.0 |" in words
 
 

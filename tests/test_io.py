@@ -240,14 +240,14 @@ def test_missing_markers(tmp_path, marker):
     refused(path, "1 missing value in 1 column (a)", "impute='median'", "--missing median")
     table = read_table(path, impute="median")
     np.testing.assert_array_equal(table.values[:, 0], [1, 6, 6, 9])
-    assert table.notes == ["imputed 1 missing value in 1 column by the median"]
+    assert table.notes == ["filled 1 missing value in 1 column with the median"]
 
 
 def test_impute_mean_over_columns(tmp_path):
     path = csv_file(tmp_path, "a,b\n1,NA\n,2\n3,\n")
     table = read_table(path, impute="mean")
     np.testing.assert_array_equal(table.values, [[1, 2], [2, 2], [3, 2]])
-    assert table.notes == ["imputed 3 missing values in 2 columns by the mean"]
+    assert table.notes == ["filled 3 missing values in 2 columns with the mean"]
     with pytest.raises(TableError, match="'median' or 'mean', not 'mode'"):
         read_table(path, impute="mode")
 

@@ -4,6 +4,7 @@ import json
 import pickle
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,3 +153,22 @@ def test_damaged_and_missing_files(tmp_path, X):
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ModelError):
         load_model(path)
+
+
+BEFORE = Path(__file__).with_name("saved_by_0_1")  # one pipeline of every method, and what it gave
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", sorted(BEFORE.glob("*.skops")), ids=lambda path: path.stem)
+def test_models_that_version_0_1_saved_still_work(path):
+    known = np.load(BEFORE / "transformed.npz")
+    loaded = load_model(path)
+    assert path.stem in registry.methods()
+    np.testing.assert_allclose(loaded.transform(known["X"]), known[path.stem], rtol=1e-9, atol=1e-9)
+    assert loaded[-1].get_params().keys() == type(loaded[-1])().get_params().keys()
+    loaded.fit(known["X"])  # with its own parameters, and the defaults of those that are new
+
+
+def test_a_model_of_every_method_was_saved_before():
+    saved = {path.stem for path in BEFORE.glob("*.skops")}
+    assert len(saved) >= 16

@@ -39,7 +39,7 @@ from jointsparse import (
 )
 from jointsparse.io import TableError
 from jointsparse.metrics import clustering_scores
-from jointsparse.report.findings import gains_of, give_reasons
+from jointsparse.report.findings import gains_of, give_reasons, short_percent
 from jointsparse.report.payload import path_data, safe_json
 from jointsparse.report.pictures import Axis
 from jointsparse.report.sections import cards, groups
@@ -182,11 +182,37 @@ class TestContents:
         assert f"<dd>{found.n_patterns} or more independent patterns; 30 of 30 features" in shown
         always = int((found.found_again == 1).sum())
         assert f"{always} of the 8 kept features, or features nearly the same" in shown
-        assert "every one of 3 repeats" in shown
+        assert "in all 3 repeats, each without a third of the samples" in shown
         account, up = percent(found.r2, 0), percent(found.own_share, 0)
         assert f"The 8 kept features account for {account} of the variance" in shown
         assert f"and make up {up} of it." in shown
         assert "--prove on the command line and certify_set in Python do" in shown
+
+    def test_where_most_features_are_unrelated_the_numbers_of_the_verdict_are_shown(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((300, 400))
+        X[:, :24] += 2 * np.repeat(rng.standard_normal((300, 4)), 6, axis=1)
+        X /= X.std(axis=0)
+        model = GreedySelector(n_features_to_select=4).fit(X)
+        found = model.selection_report_
+        assert found.verdict.startswith("Most features are unrelated to the others")
+        shown = Report.from_estimator(model).html
+        others = found.n_significant - 4
+        own = short_percent(found.worth.r2_significant)
+        assert re.search(rf"of the {others} others that share something</th>.*{own}</td>", shown)
+        assert "the kept 4 features, of all 396 others" in shown
+        assert short_percent(found.worth.r2) != own
+
+    def test_a_warning_does_not_repeat_the_verdict(self):
+        X = np.random.default_rng(0).standard_normal((60, 30))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = GreedySelector().fit(X)
+        said = [str(warning.message) for warning in caught]
+        assert said
+        shown = Report.from_estimator(model, warnings=[*said, "a column was left out"]).html
+        assert shown.count('<p class="warning">') == 1
+        assert "a column was left out" in shown
 
     def test_the_kept_features_stand_first_in_order(self, cancer, fitted):
         shown = Report.from_estimator(fitted).html

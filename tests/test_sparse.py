@@ -9,9 +9,12 @@ import sparse_text
 from sklearn.base import clone
 
 from jointsparse import JSPCA, SPCA, GreedySelector, Moments, SelectFeatures
+from jointsparse.operators import sparse as sparse_operator
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.picking import greedy
-from jointsparse.solvers.products import sparse_columns, sparse_gram
-from jointsparse.solvers.products.gram import Gram, gram_of
+from jointsparse.solvers.products import columns as columns_module
+from jointsparse.solvers.products import gram as gram_module
+from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
 
 N, P = 60, 400
 
@@ -24,14 +27,14 @@ def text_like(seed=0):
 def never_dense(monkeypatch):
     sparse_text.refuse_dense(monkeypatch, N * P / 2)
     # Blocks of a few rows or columns; by default all of these few would be one block.
-    monkeypatch.setattr(sparse_columns, "PRODUCT_BLOCK", 32)
+    monkeypatch.setattr(sparse_operator, "PRODUCT_BLOCK", 32)
     monkeypatch.setattr(greedy, "BLOCK_ENTRIES", 10 * P)
 
 
 @pytest.fixture(params=[4096, 10], ids=["factorised", "iterative"])
 def sizes(request, monkeypatch):
     """Whether n × n matrices are decomposed, or only products are used."""
-    for module in (sparse_columns, sparse_gram):
+    for module in (columns_module, gram_module):
         monkeypatch.setattr(module, "LARGEST_GRAM", request.param)
 
 
@@ -103,7 +106,7 @@ def test_weights_of_samples():
     matrix = text_like()
     dense, weights = matrix.toarray(), rng.uniform(size=N)
     centred = dense - dense.mean(axis=0)
-    gram = sparse_gram.SparseGram(matrix, dense.mean(axis=0), weights)
+    gram = SampleGram(SparseSamples(matrix, dense.mean(axis=0)), weights)
     oracle = Gram((centred * weights[:, None]).T @ centred)
     some, right = np.array([3, 50, 7]), rng.standard_normal((P, 2))
     assert gram.trace == pytest.approx(oracle.trace)

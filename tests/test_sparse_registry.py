@@ -15,7 +15,7 @@ import sparse_text
 from jointsparse import CSPCA, FSSL, SPCAPSD, Moments, RobustPCA, registry
 from jointsparse.methods import from_source
 from jointsparse.selection import whitened_target
-from jointsparse.solvers.products import sparse_columns
+from jointsparse.solvers.products import columns as columns_module
 from jointsparse.solvers.samples import wide as samples_wide
 from jointsparse.solvers.wide import convex as convex_wide
 from jointsparse.solvers.wide import penalties as wide_penalties
@@ -161,6 +161,6 @@ def test_whitening_by_lanczos_is_that_by_eigenvectors(monkeypatch, never_dense):
     moments = Moments.from_data(text_like())
     loadings = np.random.default_rng(0).standard_normal((P, 3))
     expected = whitened_target(loadings, moments)
-    monkeypatch.setattr(sparse_columns, "LARGEST_GRAM", 10)
+    monkeypatch.setattr(columns_module, "LARGEST_GRAM", 10)
     found = whitened_target(loadings, Moments.from_data(text_like()))
     np.testing.assert_allclose(found, expected, atol=1e-9)

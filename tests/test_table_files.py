@@ -304,7 +304,7 @@ def test_missing_values_of_sparse_files_are_filled_in_blocks(tmp_path, monkeypat
     options = ("--features", 3, "--memory", "12kB", "--scale", "none")
     assert "missing value" in refused("select", path, *options)
     said = done("select", path, *options, "--impute", "mean", "--output", tmp_path / "out.csv")
-    assert "imputed 1 missing value in 1 column" in said
+    assert "filled 1 missing value in 1 column" in said
     matrix = sparse.csr_array(COUNTS)
     row, column = np.searchsorted(matrix.indptr, 5, side="right") - 1, matrix.indices[5]
     kept = pd.read_csv(tmp_path / "out.csv").drop(columns="cell")

@@ -1,6 +1,7 @@
 """The selection repeated in parts of the samples: what is judged, what is not seen, how many."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,7 +23,15 @@ from jointsparse import (
     trials,
 )
 from jointsparse.solvers.picking.held_out import cross_validation_folds
-from jointsparse.trials import Curve, Trials, choose_count, cut_and_pick, fixed_cut, sizes_up_to
+from jointsparse.trials import (
+    Curve,
+    Picked,
+    Trials,
+    choose_count,
+    cut_and_pick,
+    fixed_cut,
+    sizes_up_to,
+)
 
 
 def one_factor(seed=0, n=300, p=60, members=15):
@@ -70,7 +79,7 @@ def test_a_number_is_judged_as_that_many_where_fewer_have_a_score():
     with pytest.warns(UserWarning, match="have a nonzero score; the other"):
         selector = SPCAPSD(n_features_to_select=12, alpha=0.5, eta=0.5).fit(X)
     cut = selector._cut(Moments.from_data(X))
-    assert [picked.order.size for picked in cut.picked] == [12, 12, 12]
+    assert min(picked.order.size for picked in cut.picked) >= 12  # more are for the curve
 
 
 def test_a_count_keeps_that_many_of_noise_with_the_same_verdict():
@@ -287,7 +296,9 @@ def test_a_number_that_is_asked_for_is_the_number_that_is_judged():
     X = one_factor(members=40)
     selector = GreedySelector(n_features_to_select=25).fit(X)
     cut = selector._cut(Moments.from_data(X))
-    assert [picked.order.size for picked in cut.picked] == [25] * 3
+    assert all(picked.order.size >= 25 for picked in cut.picked)
+    as_many = replace(cut, picked=tuple(Picked(p.order[:25], p.significant) for p in cut.picked))
+    assert selector.selection_report_.worth.r2 == Trials(Moments.from_data(X), as_many).worth(25).r2
     open_count = GreedySelector(n_features_to_select="auto")._cut(Moments.from_data(X))
     assert all(picked.order.size != 25 for picked in open_count.picked)
 
@@ -300,6 +311,36 @@ def test_sizes_beyond_what_covers_the_predictable_are_not_judged():
     assert curve.coverage[-1] >= trials.COVERED
     assert (curve.coverage[:-1] < trials.COVERED).all()
     assert curve.sizes[-1] < max(order.size for order in trials_of.orders)
+
+
+@pytest.mark.parametrize("rule", ["greedy", "norm", "residual"])
+@pytest.mark.parametrize("k", [3, 8])
+def test_the_curve_goes_on_to_twice_the_number_that_is_kept(rule, k, monkeypatch):
+    """And what is said of the kept number is what is said without going on."""
+    import jointsparse.methods.choosing as choosing
+
+    X = one_factor(members=40)
+    selector = SPCAPSD(n_features_to_select=k, rule=rule)
+    further = selector.fit(X).selection_report_
+    monkeypatch.setattr(choosing, "MOST_BEYOND", 0)
+    short = selector.fit(X).selection_report_
+    assert short.curve.sizes[-1] == k
+    assert further.curve.sizes[-1] == 2 * k
+    assert {k, 2 * k} <= set(further.curve.sizes.tolist())
+    assert further.worth.r2 == short.worth.r2
+    assert further.worth.coverage == short.worth.coverage
+    np.testing.assert_array_equal(further.found_again, short.found_again)
+    np.testing.assert_array_equal(further.curve.r2[: short.curve.sizes.size], short.curve.r2)
+
+
+def test_the_curve_of_auto_goes_on_and_ends_before_nothing_is_left_to_predict():
+    X = one_factor(members=40)
+    report = GreedySelector().fit(X).selection_report_
+    assert report.n_kept < report.curve.sizes[-1] <= max(2 * report.n_kept, 40)
+    few = X[:, :6]
+    nearly_all = GreedySelector(n_features_to_select=5).fit(few).selection_report_
+    assert nearly_all.curve.sizes[-1] == 5  # of six: with all there is nothing to predict
+    assert nearly_all.curve.r2[-1] == nearly_all.worth.r2
 
 
 @pytest.mark.parametrize("make", [SPCAPSD, GreedySelector, SubsetSelector])

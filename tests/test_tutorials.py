@@ -1,11 +1,14 @@
-"""What the tutorials print is what their commands print."""
+"""What the tutorials and the tasks print is what their commands print."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "docs" / "tutorials"
+DOCS = Path(__file__).parents[1] / "docs"
+FOLDER, TASKS = DOCS / "tutorials", DOCS / "tasks"
+TIMED = re.compile(r" (?:greedy|spca-psd|laplacian-score|jspca) .*\d\.\d\d ")  # of compare: seconds
 
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the docs are not beside the tests")
 
@@ -18,21 +21,31 @@ def module():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["genes", "sensors", "spectra"])
-def test_a_tutorial_prints_what_its_commands_print(name):
+@pytest.mark.parametrize(
+    "name",
+    [f"tutorials/{name}" for name in ("genes", "sensors", "spectra")]
+    + [f"tasks/{path.stem}" for path in sorted(TASKS.glob("*.md")) if path.stem != "index"],
+)
+def test_a_page_prints_what_its_commands_print(name):
     # What a search against the clock proves, and the last digits of a residual, depend on the
     # machine.
     def lines(text):
         return [
-            line for line in text.split("\n") if not line.startswith(("the set  ", "the model"))
+            line
+            for line in text.split("\n")
+            if not line.startswith(("the set  ", "the model", "constraints  "))
+            and not TIMED.match(line)
         ]
 
-    assert lines(module().page(name)) == lines((FOLDER / f"{name}.md").read_text(encoding="utf-8"))
+    assert lines(module().page(name)) == lines((DOCS / f"{name}.md").read_text(encoding="utf-8"))
 
 
 def test_every_example_has_its_page():
     run = module()
-    assert {path.stem for path in FOLDER.glob("*.md")} == {"index", *run.EXAMPLES}
+    pages = {
+        f"{path.parent.name}/{path.stem}" for path in (*FOLDER.glob("*.md"), *TASKS.glob("*.md"))
+    }
+    assert pages == {"tutorials/index", "tasks/index", *run.EXAMPLES}
     made = run.made("```console\n$ jointsparse --version\nold\n```", FOLDER)
     assert "old" not in made
     assert made.startswith("```console\n$ jointsparse --version\n")

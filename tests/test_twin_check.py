@@ -78,6 +78,7 @@ class Largest(BaseEstimator):
         order = np.argsort(-self.feature_scores_, kind="stable")
         self.ranking_ = np.argsort(order) + 1
         self.objective_ = float(self.feature_scores_.sum())
+        self.converged_ = True
         return self
 
     def get_support(self):
@@ -120,6 +121,21 @@ def test_two_solvers_stop_within_their_gaps_and_meet():
     )
     found = verdict(estimator, lambda one: elsewhere(one.__class__(**one.get_params())), X)
     assert "their proved gaps add up to" in found
+
+
+def test_solvers_without_a_proof_meet_when_they_go_on():
+    X = table(n=30, p=9, seed=4)
+    estimator = SPCA(n_components=2, alpha=0.1)
+
+    def late(one, tol):
+        return answer(one.__class__(**one.get_params()).set_params(tol=max(one.tol, tol)), X)
+
+    # It stops earlier, by itself: as it goes on it comes to the same point.
+    assert verdict(estimator, lambda one: late(one, 0.1 if one.tol > 1e-6 else 0), X) == SAME_LIMIT
+    # It never gets there, or to another point.
+    assert "scores differ" in verdict(estimator, lambda one: late(one, 0.1), X)
+    stopped = SPCA(n_components=2, alpha=0.1, max_iter=1)
+    assert "scores differ" in verdict(estimator, lambda one: answer(stopped, X), X)
 
 
 def test_refusals_are_those_of_the_twin():

@@ -30,6 +30,33 @@ class FPS(CUR):
     name = "skmatter FPS"
 
 
+class CURByDefault:
+    """Its default number is half of the features."""
+
+    name = "skmatter CUR, default"
+    tasks = ("noise", "planted")
+    method = "CUR"
+
+    def set_objective(self, data, params):
+        self.parts = {key: data[key] for key in data if key.startswith("X")}
+
+    def run(self):
+        import skmatter.feature_selection as rivals
+
+        self.kept = {
+            key.replace("X", "kept"): getattr(rivals, self.method)().fit(X).get_support()
+            for key, X in self.parts.items()
+        }
+
+    def get_result(self):
+        return self.kept
+
+
+class FPSByDefault(CURByDefault):
+    name = "skmatter FPS, default"
+    method = "FPS"
+
+
 class Import:
     name = "skmatter"
     tasks = ("import",)
@@ -48,4 +75,4 @@ class Import:
         return {}
 
 
-SOLVERS = (CUR, FPS, Import)
+SOLVERS = (CUR, FPS, CURByDefault, FPSByDefault, Import)

@@ -228,7 +228,7 @@ TASKS = (
     Task(
         suite="components",
         name="fssl",
-        title="FSSL: ‖A‖₂,₁ + μ‖XA − Y‖² to our objective + 1e-6",
+        title="FSSL: ‖A‖₂,₁ + μ‖XA − Y‖² to the objective of jointsparse + 1e-6",
         problems=fssl_problems,
         load=labelled,
         evaluate=judge_fssl,

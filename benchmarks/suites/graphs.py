@@ -85,7 +85,8 @@ TASKS = (
             ("skfeature Laplacian score", "ITMO_FS Laplacian score"),
             5,
         ),
-        notes="Agreement is the rank correlation with our scores; their graph has self-loops.",
+        notes="Agreement is the rank correlation with jointsparse's scores; "
+        "their graph has self-loops.",
     ),
     Task(
         suite="graphs",

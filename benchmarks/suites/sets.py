@@ -75,7 +75,7 @@ def ahead(outcomes):
                     more = 100 * (outcome.quality["value"] - ours)
                     losses.append(f"{name} on {problem} by {more:.2g} points")
     words = "; ".join(losses) or f"nowhere ahead, {count} comparisons"
-    return Bar("Sets: no rival explains more at equal k", words, not losses if count else None)
+    return Bar("Sets: no other tool explains more at equal k", words, not losses if count else None)
 
 
 def proofs(outcomes):

@@ -47,6 +47,6 @@ TASKS = (
         problems=commands,
         load=lambda problem: {},
         evaluate=lambda data, params, result: {},
-        notes="The bare start of Python is the competitor.",
+        notes="Beside it, the bare start of Python.",
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from jointsparse.methods import registry
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 # Loaded when first used, so that importing the package costs next to nothing.
 _HOMES = {method.class_name: method.module for method in registry.methods().values()} | {

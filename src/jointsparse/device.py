@@ -54,6 +54,30 @@ def like(array: Any, model: Array) -> Array:
     return array_namespace(model).asarray(host, device=device(model))
 
 
+def numbers(*values: Any) -> list[float]:
+    """Return some numbers that were computed in one place, from a device in one transfer.
+
+    Each question to a device waits for all that it has to do: several at once cost as much as one.
+    """
+    if not any(map(is_device_array, values)):
+        return [float(value) for value in values]
+    xp = array_namespace(*filter(is_device_array, values))
+    if len({value.dtype for value in values}) > 1:
+        values = tuple(xp.astype(value, xp.float64, copy=False) for value in values)
+    return [float(value) for value in to_host(xp.stack(values))]
+
+
+def free_bytes(array: Any) -> int:
+    """Return how much memory is free on the accelerator of an array; 0 where nobody says."""
+    if is_torch_array(array) and array.device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info(array.device)[0])
+    if is_cupy_array(array):
+        return int(array.device.mem_info[0])
+    return 0
+
+
 @contextmanager
 def errors_raised(array: Array) -> Iterator[None]:
     """Have linear algebra on this kind of array raise its errors, as NumPy and PyTorch do.

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import Spectrum, array_namespace, double
+from jointsparse.linalg import Spectrum, array_namespace, correlation_spectrum, double
 
 BLOCK_ENTRIES = 2**24  # 128 MB of float64: enough to keep a GPU busy
 SINGLE_PRECISION = (1e-12, 1e12)  # mean squares between which single precision is safe
@@ -79,6 +79,11 @@ class DeviceMoments:
     def spectrum(self) -> Spectrum:
         """Eigendecomposition of the scatter matrix, all p vectors."""
         return Spectrum.of(self.scatter)
+
+    @cached_property
+    def correlation_spectrum(self) -> tuple[Array, Array, Array]:
+        """Lengths of the features, and the eigenpairs of their correlation matrix."""
+        return correlation_spectrum(self.scatter)
 
     @cached_property
     def thin_spectrum(self) -> Spectrum:

@@ -168,7 +168,7 @@ def extreme_values(X: Any) -> Extremes | None:
     ([3], [7])
     """
     moments = X if isinstance(X, Moments) else Moments.from_data(X)
-    if not moments.has_samples or hasattr(moments.data, "transposed_times"):
+    if not moments.has_samples or moments.elsewhere:
         return None
     if "extremes" not in moments.cache:
         moments.cache["extremes"] = _found(moments)

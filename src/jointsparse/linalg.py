@@ -19,7 +19,7 @@ from array_api_compat import array_namespace as any_namespace
 from numpy.typing import NDArray
 
 from jointsparse.arrays import Array
-from jointsparse.device import like, on_accelerator, to_host
+from jointsparse.device import errors_raised, like, on_accelerator, to_host
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,6 @@ BLOCK = 4096  # features converted to float64 at a time where the data are kept 
 NOISE = 1e-10  # columns shorter than this share of the longest are rounding
 RANK = 1e-12  # eigenvalues below this share of the largest are rounding
 EPSILON = float(np.finfo(np.float64).eps)
-SINGLE_FACTORS = (1e-30, 1e30)  # beyond, single precision cannot hold the factors
 HOST_EIGH = 128  # rows up to which LAPACK on the host is faster than a GPU, transfers included
 
 
@@ -90,19 +89,6 @@ class Spectrum:
         values, rows = values[positive], rows[:, positive]
         return cls(values, transposed_times(rows / xp.sqrt(values * trace)), trace)
 
-    @classmethod
-    def of_sparse(cls, data: Any, mean: NDArray[Any], live: NDArray[np.bool_]) -> Spectrum:
-        """Decompose the scatter matrix of sparse samples, which stay sparse, by their products."""
-        rows, mean = without_offsets(data, mean)
-        rows = rows.astype(np.float64).multiply(live).tocsr()
-        mean = np.where(live, mean, 0.0)
-        shift = rows @ mean
-        gram = np.asarray((rows @ rows.T).todense())
-        gram -= shift[:, None] + shift - float(mean @ mean)
-        return cls.of_rows(
-            gram, lambda vectors: rows.T @ vectors - np.outer(mean, vectors.sum(axis=0))
-        )
-
     def on_host(self) -> Spectrum:
         """Return the same as NumPy arrays."""
         return Spectrum(to_host(self.values), to_host(self.vectors), self.trace)
@@ -121,6 +107,14 @@ def eigh(matrix: Array) -> tuple[Array, Array]:
         return _host_eigh(matrix)
     values, vectors = array_namespace(matrix).linalg.eigh(matrix)
     return values, vectors
+
+
+def correlation_spectrum(scatter: Array) -> tuple[Array, Array, Array]:
+    """Return the lengths of the features, and the eigenpairs of their correlation matrix."""
+    xp = array_namespace(scatter)
+    lengths = xp.sqrt(positive_part(xp.linalg.diagonal(scatter)))
+    inverse = xp.where(lengths > 0, 1 / xp.where(lengths > 0, lengths, 1.0), 0.0)
+    return lengths, *eigh(scatter * inverse[:, None] * inverse)
 
 
 def _host_eigh(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -175,6 +169,56 @@ def inverse_of_factor(factor: NDArray[Any]) -> NDArray[Any]:
     result = lower + lower.T
     result.flat[:: len(result) + 1] /= 2
     return np.asarray(result)
+
+
+def cholesky(matrix: Array, *, overwrite: bool = False) -> Array | None:
+    """Return L of a symmetric matrix LLᵀ in the lower triangle; None where there is none."""
+    if type(matrix) is np.ndarray:
+        factor, failed = scipy.linalg.lapack.dpotrf(
+            matrix.T, lower=True, clean=False, overwrite_a=overwrite
+        )
+        return None if failed else factor
+    with errors_raised(matrix):
+        return unless_singular(array_namespace(matrix).linalg.cholesky, matrix)
+
+
+def solve_lower(factor: Array, right: Array) -> Array:
+    """Return L⁻¹ right, given L in the lower triangle of an array."""
+    if type(factor) is np.ndarray:
+        return np.asarray(scipy.linalg.lapack.dtrtrs(factor, right, lower=1)[0])
+    xp = array_namespace(factor)
+    if hasattr(xp.linalg, "solve_triangular"):
+        return xp.linalg.solve_triangular(factor, right, upper=False)
+    return xp.linalg.solve(xp.tril(factor), right)
+
+
+def inverse_of_positive(matrix: Array) -> Array | None:
+    """Return the inverse of a positive definite matrix, which is overwritten; None for others."""
+    factor = cholesky(matrix, overwrite=True)
+    if factor is None:
+        return None
+    if type(factor) is np.ndarray:
+        return inverse_of_factor(factor)
+    xp = array_namespace(factor)
+    if hasattr(xp, "cholesky_inverse"):
+        return xp.cholesky_inverse(factor)
+    eye = xp.eye(factor.shape[0], dtype=factor.dtype, device=factor.device)
+    lower = solve_lower(factor, eye)
+    return lower.T @ lower
+
+
+def solved_by_cholesky(matrix: Array, right: Array) -> Array | None:
+    """Return M⁻¹ right for a vector; None where the matrix is not positive definite."""
+    if type(matrix) is np.ndarray:
+        _, solution, failed = scipy.linalg.lapack.dposv(matrix, right, overwrite_a=True)
+        return None if failed else np.asarray(solution)
+    factor = cholesky(matrix)
+    if factor is None:
+        return None
+    xp = array_namespace(matrix)
+    if hasattr(xp, "cholesky_solve"):
+        return xp.cholesky_solve(right[:, None], factor)[:, 0]
+    return xp.linalg.solve(matrix, right[:, None])[:, 0]
 
 
 def solve_positive(
@@ -233,6 +277,35 @@ def symmetric_part(matrix: Array) -> Array:
     return (matrix + matrix.T) / 2
 
 
+def row_lengths(matrix: Array) -> Array:
+    """Euclidean norm of every row; several times faster than the general one."""
+    if type(matrix) is np.ndarray:
+        return np.sqrt(np.vecdot(matrix, matrix))
+    xp = array_namespace(matrix)
+    return xp.sqrt(xp.vecdot(matrix, matrix))
+
+
+def inner_product(left: Array, right: Array) -> float:
+    """Sum of the products of the entries of two arrays of one shape."""
+    if type(left) is np.ndarray:
+        return float(np.vdot(left, right))
+    return float(array_namespace(left).sum(left * right))
+
+
+def length(matrix: Array) -> float:
+    """Root of the sum of the squared entries."""
+    if type(matrix) is np.ndarray:
+        return float(np.linalg.norm(matrix))
+    return inner_product(matrix, matrix) ** 0.5
+
+
+def rows_in_use(matrix: Array) -> Array:
+    """Return which rows are not zero."""
+    if type(matrix) is np.ndarray:
+        return matrix.any(axis=1)
+    return array_namespace(matrix).any(matrix != 0, axis=1)
+
+
 def column_norms(matrix: Array) -> Array:
     """Euclidean norm of every column."""
     xp = array_namespace(matrix)
@@ -261,6 +334,26 @@ def columns_near_one(matrix: NDArray[Any]) -> NDArray[Any]:
     return np.ldexp(matrix, -exponents)
 
 
+def columns_near_one_there(matrix: Array) -> Array:
+    """Return the same of a matrix on a device."""
+    xp = array_namespace(matrix)
+    exponents = np.frexp(to_host(xp.max(abs(matrix), axis=0)))[1]
+    # In two steps: the factor itself must not overflow.
+    half = exponents // 2
+    return (
+        matrix * like(np.ldexp(1.0, -half), matrix) * like(np.ldexp(1.0, half - exponents), matrix)
+    )
+
+
+def column_medians(matrix: Array) -> Array:
+    """Median of every column."""
+    if type(matrix) is np.ndarray:
+        return np.median(matrix, axis=0)
+    ordered = array_namespace(matrix).sort(matrix, axis=0)
+    count = int(matrix.shape[0])
+    return (ordered[(count - 1) // 2, :] + ordered[count // 2, :]) / 2
+
+
 def column_products(left: Array, right: Array) -> Array:
     """Inner product of every column of one matrix with the same column of another."""
     if type(left) is np.ndarray:
@@ -275,6 +368,9 @@ def submatrix(matrix: Array, rows: Any, columns: Any) -> Array:
 
 def add_to_diagonal(matrix: Array, values: Array) -> Array:
     """Add a vector (or a number) to the diagonal of a square matrix, in place."""
+    if type(matrix) is np.ndarray and matrix.flags.c_contiguous:
+        matrix.reshape(-1)[:: matrix.shape[0] + 1] += values
+        return matrix
     xp = array_namespace(matrix)
     index = xp.arange(matrix.shape[0], device=matrix.device)
     matrix[index, index] += values
@@ -361,17 +457,3 @@ def root_of_scatter(data: Array) -> Array:
     xp = array_namespace(data)
     values, vectors = eigh(double(data.T) @ double(data))
     return xp.sqrt(positive_part(values))[:, None] * vectors.T
-
-
-def scaled_columns(data: Any, factors: Array) -> Any:
-    """Return samples, wherever they are, with their features multiplied by factors."""
-    if sp.issparse(data):
-        return data @ sp.diags_array(factors)
-    if hasattr(data, "transposed_times"):
-        return data.scaled(factors)
-    here = like(factors, data)
-    single = array_namespace(data).float32
-    low, high = SINGLE_FACTORS
-    if data.dtype == single and low <= np.abs(factors).min() and np.abs(factors).max() <= high:
-        here = array_namespace(data).astype(here, single)  # and stays so
-    return data * here

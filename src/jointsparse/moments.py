@@ -22,7 +22,10 @@ from jointsparse.device import checked_samples, is_device_array, kept_type, to_h
 from jointsparse.device_moments import DeviceMoments, single_is_safe
 from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
-from jointsparse.linalg import Spectrum, scaled_columns
+from jointsparse.linalg import Spectrum
+from jointsparse.operators.dense import DenseSamples, scaled_columns
+from jointsparse.operators.samples import Samples
+from jointsparse.operators.sparse import live_columns
 from jointsparse.preparation import Prepared, prepared, with_holes
 from jointsparse.robust import learning
 from jointsparse.semidefinite import Checked, checked_scatter
@@ -120,9 +123,8 @@ class Moments:
         self.missing: MissingValues | None = None
         self.batches: Batches | None = None
         self.scale: str | None = None
-        known = scatter or (None, 0.0)
-        self._scatter: FloatArray | None = known[0]
-        self.repair_change = known[1]
+        self._scatter: FloatArray | None
+        self._scatter, self.repair_change = scatter or (None, 0.0)
         self._data = data
         self._device = DeviceMoments(data) if is_device_array(data) else None
 
@@ -217,6 +219,16 @@ class Moments:
         return self._data is not None
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether only products with the samples can be had: in a large file, or on a cluster."""
+        return isinstance(self._data, Samples)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are more features than samples, in whose space kernels work then."""
+        return self.has_samples and self.n_features > self.n_samples
+
+    @property
     def data(self) -> Any:
         """The samples as they came, dense or sparse; None where only their moments are known."""
         return self._data
@@ -231,11 +243,12 @@ class Moments:
     @cached_property
     def thin_spectrum(self) -> Spectrum:
         """The same without any p × p matrix where there are more features than samples."""
-        if self.has_samples and self.n_features > self.n_samples:
+        if self.is_wide:
             if self._device is not None:
                 return self._device.thin_spectrum.on_host()
             if sp.issparse(self._data):
-                return Spectrum.of_sparse(self._data, self.mean, self.variances > 0)
+                samples = live_columns(self._data, self.mean, self.variances)
+                return Spectrum.of_rows(samples.gram(), samples.transposed_times)
             return Spectrum.thin(self.centred_data)
         return self.spectrum
 
@@ -253,13 +266,9 @@ class Moments:
         if self._device is not None:
             return to_host(self._device.centred_data)
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
-        single = dense.dtype == np.float32 and single_is_safe(self.total_variance / dense.size)
-        centred = np.empty(dense.shape, np.float32 if single else np.float64)
-        start = 0
-        for block in ArraySource(dense).blocks():  # no copy in double precision of the whole
-            stop = start + len(block)
-            centred[start:stop] = np.subtract(block, self.mean, dtype=np.float64)
-            start = stop
+        if dense.dtype == np.float32 and not single_is_safe(self.total_variance / dense.size):
+            dense = dense.astype(np.float64)
+        centred: NDArray[Any] = DenseSamples(dense, self.mean).dense()
         centred[:, self.variances == 0] = 0.0
         return centred
 
@@ -333,9 +342,8 @@ class Moments:
 
     @classmethod
     def _of_estimate(cls, found: Estimate) -> Self:
-        halves = None
-        if found.halves is not None:
-            halves = (cls._of_estimate(found.halves[0]), cls._of_estimate(found.halves[1]))
+        halved = found.halves
+        halves = halved and (cls._of_estimate(halved[0]), cls._of_estimate(halved[1]))
         scatter = Checked(found.scatter, found.told.repair_change)
         return cls(found.told.n_samples, found.mean, scatter, halves=halves)
 
@@ -439,24 +447,22 @@ class Moments:
         self.dtype = total.dtype
         self.missing = self.batches = self.scale = None
         self.cache, self.labels = how, None  # not emptied: moments with other labels share it
-        cached_properties = ("variances", "spectrum", "thin_spectrum", "centred_data")
-        for cached in (*cached_properties, "_mean_seems_small"):
-            self.__dict__.pop(cached, None)
+        for kept in ("variances", "spectrum", "thin_spectrum", "centred_data", "_mean_seems_small"):
+            self.__dict__.pop(kept, None)
         return self
 
     def scaled(self, factors: FloatArray) -> Moments:
         """Return the moments of the features multiplied by factors; no sample is read again."""
         if not np.all(np.isfinite(factors)):
             raise ValueError("factors has a value that is missing or infinite")
-        halves = None
-        if self.halves:
-            halves = (self.halves[0].scaled(factors), self.halves[1].scaled(factors))
+        half = self.halves
+        halves = half and (half[0].scaled(factors), half[1].scaled(factors))
         scatter, data = self._scatter, self._data
         known = None if scatter is None else Checked(scatter * factors * factors[:, None])
         data = None if data is None else scaled_columns(data, factors)
         mean, names = self.mean * factors, self.feature_names
         scaled = Moments(self.n_samples, mean, known, names, data=data, halves=halves)
-        if hasattr(self._data, "transposed_times"):  # no pass over them for what is known
+        if self.elsewhere:  # no pass over them for what is known
             scaled.__dict__["variances"] = self.variances * factors * factors
         scaled.missing, scaled.batches = self.missing, self.batches
         return scaled

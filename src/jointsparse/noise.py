@@ -89,7 +89,7 @@ def _above(moments: Moments) -> AboveNoise:
     count = edge.n_patterns
     if count == 0:
         return AboveNoise(0, 0.0, squares, hanging, None)
-    if moments.has_samples and moments.n_features > moments.n_samples:
+    if moments.is_wide:
         values, axes = row_axes(feature_columns(moments), 0.0, count)
         values, axes = values[:count], axes[:, :count]
         relative = to_host(values)

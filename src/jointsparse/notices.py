@@ -1,11 +1,11 @@
-"""Warnings that point at the caller's own line, however many frames of ours lie between."""
+"""Warnings that point at the caller's own line, however many frames of the package lie between."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 
-# What runs between a caller's line and ours: this package, and the context managers it uses.
+# What runs between a caller's line and the warning: this package, and its context managers.
 _BETWEEN = ("jointsparse", "contextlib")
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import Array
+from jointsparse.device import like, to_host
 from jointsparse.linalg import array_namespace, eigh, positive_part
+
+FAR_FROM_DEPENDENT = 1e-8  # least over largest squared singular value
 
 
 def positive_eigenpairs(matrix: Array, shift: float = 0.0) -> tuple[Array, Array]:
@@ -53,9 +56,20 @@ def shrink_singular_values(matrix: Array, threshold: float) -> Array:
 def polar(matrix: Array) -> Array:
     """Return the matrix with orthonormal columns that is nearest to a tall one: U Vᵀ of its SVD."""
     # Where the matrix is small, finding out what kind of array it is would cost most of the time.
-    xp = np if isinstance(matrix, np.ndarray) else array_namespace(matrix)
-    left, _, right = xp.linalg.svd(matrix, full_matrices=False)
-    return left @ right
+    if isinstance(matrix, np.ndarray):
+        left, _, right = np.linalg.svd(matrix, full_matrices=False)
+        return left @ right
+    # On a device a singular value decomposition takes many launches for every column. Of a matrix
+    # whose columns are far from dependent M(MᵀM)^(-1/2) is near, and one step of Newton's
+    # iteration takes the rounding out, which is squared; otherwise a QR factorisation leaves a
+    # small matrix, for the host.
+    squares, axes = np.linalg.eigh(to_host(matrix.T @ matrix))
+    if squares[0] > FAR_FROM_DEPENDENT * squares[-1]:
+        near = matrix @ like((axes / np.sqrt(squares)) @ axes.T, matrix)
+        left_over = to_host(near.T @ near)
+        return near @ like(1.5 * np.eye(len(left_over)) - 0.5 * left_over, matrix)
+    orthonormal, small = array_namespace(matrix).linalg.qr(matrix)
+    return orthonormal @ like(polar(to_host(small)), matrix)
 
 
 def project_rows_to_simplex(matrix: Array) -> Array:

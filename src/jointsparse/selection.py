@@ -37,8 +37,6 @@ from jointsparse.solvers.eigen.inverse_root import inverse_root_times
 from jointsparse.solvers.picking.greedy import DETERMINED, TIE, GreedyPath, select_greedily
 from jointsparse.solvers.picking.row_targets import Projection, Target, row_axes, row_products
 from jointsparse.solvers.products.columns import Columns, feature_columns
-from jointsparse.solvers.products.remote_columns import RemoteColumns
-from jointsparse.solvers.products.sparse_columns import SparseColumns
 from jointsparse.solvers.subset.picks import exchange_picks
 from jointsparse.solvers.subset.rules import Rules
 from jointsparse.text import counted
@@ -164,7 +162,7 @@ def by_score(scores: FloatArray, variances: FloatArray) -> IntArray:
 
 def tied_steps(values: FloatArray) -> IntArray:
     """Return steps counted from the lowest value; what rounding may have told apart is one."""
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values)  # of equal values the order does not matter: they are one step
     ascending = values[order]
     sizes = np.maximum(np.abs(ascending[1:]), np.abs(ascending[:-1]))
     steps = np.zeros(values.size, dtype=np.int64)
@@ -357,7 +355,7 @@ def exchanged(
 def _check_exchange(columns: Columns) -> None:
     """Refuse exchanges among more features than fit in memory."""
     needed = EXCHANGE_MATRICES * 8 * columns.n_rows * columns.n_features
-    if isinstance(columns, RemoteColumns) or needed > available_memory():
+    if columns.samples.is_elsewhere or needed > available_memory():
         raise ValueError(
             f"rule='swap' needs {counted(columns.n_features, 'feature')} in memory at once, "
             f"{size_in_words(needed)}: use rule='greedy'"
@@ -454,10 +452,10 @@ def whitened_target(loadings: Array, moments: Moments) -> Target:
 
     Directions with an eigenvalue below 1e-6 of the largest are left out.
     """
-    if moments.has_samples and moments.n_features > moments.n_samples:
+    if moments.is_wide:
         # With X = U D Vᵀ it is U D⁻¹ Uᵀ X loadings: nothing as long as the features is needed.
         columns = feature_columns(moments)
-        if isinstance(columns, SparseColumns) and columns.many_rows:
+        if columns.many_rows:
             image = columns.times(double(loadings))
             return inverse_root_times(columns.squared, image, smallest=SMALL_EIGENVALUE)
         values, axes = row_axes(columns, SMALL_EIGENVALUE)

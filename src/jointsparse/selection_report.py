@@ -187,6 +187,17 @@ class SelectionReport:
         return own, pca, float(np.mean(random)), float(np.std(random, ddof=1))
 
     @property
+    def of_related(self) -> tuple[float, float, float] | None:
+        """Where most features are unrelated, the share of the others: of the set, of random sets.
+
+        That of the random sets as mean and spread; None where the verdict is about all features.
+        """
+        if self.worth is None or not self.n_patterns or self.worth.ceiling >= UNRELATED:
+            return None
+        random = self.worth.random_significant
+        return self.worth.r2_significant, float(np.mean(random)), float(np.std(random, ddof=1))
+
+    @property
     def beaten_by(self) -> int:
         """How many of the twenty random sets predict as much in new samples.
 
@@ -264,7 +275,7 @@ def selection_report(
     if cut is not None and cut.picked and 0 < kept.size < moments.n_features:
         trials = Trials(moments, cut)
         worth = trials.worth(kept.size)
-        curve = trials.curve() if cut.repeated else None
+        curve = trials.curve(kept.size) if cut.repeated else None
     return SelectionReport(
         n_kept=kept.size,
         n_features=moments.n_features,

@@ -55,6 +55,18 @@ def counted(number: int | str, noun: str) -> str:
     return f"{number} {noun}{'' if str(number) == '1' else 's'}"
 
 
+def left_out(parts: int) -> str:
+    """Return how much of the samples one of so many parts is: "half", "a third", "a part".
+
+    Examples
+    --------
+    >>> from jointsparse.text import left_out
+    >>> left_out(2), left_out(3), left_out(10)
+    ('half', 'a third', 'a part')
+    """
+    return {2: "half", 3: "a third"}.get(parts, "a part")
+
+
 def percent(share: float, *, bare: bool = False) -> str:
     """Return a share in percent: whole above 1 %, one digit below; nothing is less than 0 %.
 

@@ -108,7 +108,7 @@ class Cut:
 
 def _has_rows(moments: Moments) -> bool:
     # Samples on a cluster, or in a file, come as products only.
-    return moments.has_samples and not hasattr(moments.data, "transposed_times")
+    return moments.has_samples and not moments.elsewhere
 
 
 def _why_not(moments: Moments) -> str:
@@ -289,18 +289,29 @@ class Trials:
             self.folds = cross_validation_folds(moments, cut.parts, inside)
             self.n_rows = sum(part.size for part in cut.parts)
 
-    def curve(self) -> Curve:
+    def curve(self, around: int = 0) -> Curve:
         """Judge the first pick, the first two, …: until 90 % of what can be predicted is covered.
 
         Up to the longest order that was picked. Larger sets cost more to judge than all smaller
         ones together, and none would be kept.
+
+        Parameters
+        ----------
+        around : int
+            A size that is judged too, and so are those up to twice as many, whatever is covered:
+            who sees the curve sees where it goes. 0 for none.
         """
-        sizes = sizes_up_to(max((order.size for order in self.orders), default=0))
+        longest = max((order.size for order in self.orders), default=0)
+        if around:  # of all features, none would be left to predict
+            longest = min(longest, self.moments.n_features - 1)
+        far = min(2 * around, longest)
+        judged_too = {size for size in (around, far) if 0 < size <= longest}
+        sizes = np.array(sorted({*sizes_up_to(longest).tolist(), *judged_too}), dtype=np.int64)
         found, coverage = [], []
         for size in steps("sizes", sizes.tolist()):
             found.append(self._judged(size))
             coverage.append(self._coverage(size, found[-1]))
-            if coverage[-1] >= COVERED:
+            if coverage[-1] >= COVERED and size >= far:
                 break
         return Curve(
             sizes[: len(found)],

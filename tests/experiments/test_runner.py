@@ -151,11 +151,11 @@ def test_killed_at_ten_moments_and_resumed_it_ends_the_same(tmp_path):
 def test_verdicts():
     assert judged(10, 10.4, exact=0.5, close=2) == "reproduced"
     assert judged(10, 11, exact=0.5, close=2) == "close"
-    assert judged(10, 20, exact=0.5, close=2) == "refuted"
+    assert judged(10, 20, exact=0.5, close=2) == "not reproduced"
 
 
 def test_pages_escape_what_they_show(tmp_path):
-    claim = Claim("a <b> | c", "<script>", "1", "refuted", "x & y")
+    claim = Claim("a <b> | c", "<script>", "1", "not reproduced", "x & y")
     outcome = Outcome(
         [claim],
         [("t", ("h",), [("<i>",), (0.123456,)])],
@@ -178,6 +178,24 @@ def test_pages_escape_what_they_show(tmp_path):
     assert 'href="demo.html"' in (tmp_path / "out" / "summary.html").read_text()
 
 
+def test_a_summary_keeps_the_experiments_of_earlier_runs(tmp_path):
+    good, bad = (Claim("c", "1", "1", verdict) for verdict in ("reproduced", "not reproduced"))
+    write_summary(tmp_path, {"beyond-l0": ("Later", Outcome([bad]))})
+    write_summary(tmp_path, {"000-table1": ("First", Outcome([good, bad]))})
+    rows = [line for line in (tmp_path / "summary.md").read_text().splitlines() if "|" in line]
+    assert [row.split(" | ")[0] for row in rows[2:]] == [
+        "| [000-table1](000-table1.md)",
+        "| [beyond-l0](beyond-l0.md)",
+        "| all",
+    ]
+    assert "| all |  | 1 | 0 | 2 | 0 |" in rows[-1]
+    write_summary(tmp_path, {"beyond-l0": ("Later", Outcome([good]))})
+    assert "| all |  | 2 | 0 | 1 | 0 |" in (tmp_path / "summary.md").read_text()
+    (tmp_path / "summary.json").write_text("[1]")  # of another program: begun anew
+    write_summary(tmp_path, {"beyond-l0": ("Later", Outcome([good]))})
+    assert "| all |  | 1 | 0 | 0 | 0 |" in (tmp_path / "summary.md").read_text()
+
+
 def test_every_experiment_is_listed_and_judges_nothing_as_nothing():
     listing = invoke("reproduce", "--list").stdout
     for name, found in catalogue.experiments().items():
@@ -190,7 +208,7 @@ def test_reproduce_prints_claims_and_writes_pages(tmp_path):
     arguments = ("reproduce", "001-pitprops", "--results", tmp_path / "r.sqlite")
     result = invoke(*arguments, "--output", tmp_path / "pages")
     assert result.exit_code == 0
-    assert "5 claims: 4 reproduced, 1 refuted" in result.stdout
+    assert "5 claims: 4 reproduced, 1 not reproduced" in result.stdout
     names = {file.name for file in (tmp_path / "pages").iterdir()}
     assert names >= {"summary.html", "001-pitprops.md", "001-pitprops-loadings.png"}
     record = json.loads(invoke(*arguments, "--json").stdout)

@@ -87,3 +87,14 @@ def test_functions_out_of_reach_of_the_features(monkeypatch):
     monkeypatch.setattr(mcfs, "neighbour_targets", lambda data, graph, count: basis[:, -1:])
     with pytest.raises(ValueError, match="no feature varies with the 1 smoothest functions"):
         MCFS(n_clusters=1).fit(X)
+
+
+def test_a_column_and_its_complement_share_their_coefficient():
+    X = clusters() > 0
+    X = np.column_stack([X, ~X[:, 1], X[:, 1], ~X[:, 2]])
+    selector = MCFS(n_clusters=2).fit(X)
+    loadings = selector.loadings_
+    assert np.abs(loadings[1]).max() > 0
+    np.testing.assert_allclose(loadings[[10, 11]], [-loadings[1], loadings[1]], atol=1e-15)
+    np.testing.assert_allclose(loadings[12], -loadings[2], atol=1e-15)
+    np.testing.assert_array_equal(selector.feature_scores_[[10, 12]], selector.feature_scores_[1:3])

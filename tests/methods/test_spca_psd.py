@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 
 from jointsparse import SPCAPSD, Moments
 from jointsparse.methods import wide_samples
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.significance import noise_edge
 from jointsparse.solvers.wide import convex as convex_wide
-from jointsparse.solvers.wide.data import DenseWide
 
 FRAME = load_breast_cancer(as_frame=True).data
 X = StandardScaler().fit_transform(FRAME)
@@ -379,7 +379,7 @@ def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(mon
     advised = float(re.search(r"use eta=([\d.e+-]+) or more", str(raised.value))[1])
     assert advised > 1e-3 * unit
     used = model.emptying_penalty(Moments.from_data(X))[1]["eta"]
-    convex_wide.check_memory(DenseWide(X - X.mean(axis=0)), advised * used / (1e-3 * unit))
+    convex_wide.check_memory(DenseSamples(X - X.mean(axis=0)), advised * used / (1e-3 * unit))
 
 
 def test_advice_on_an_empty_model_of_many_features(monkeypatch):

@@ -5,10 +5,11 @@ import pytest
 from oracles import sample_loss_optimum
 
 from jointsparse.linalg import Spectrum
+from jointsparse.solvers.convex.certificate import operator_norm
 from jointsparse.solvers.convex.model import largest_eta, largest_lam
 from jointsparse.solvers.samples import cone as convex_samples
 from jointsparse.solvers.samples.cone import emptying_data, solve_samples
-from jointsparse.solvers.samples.free import range_of, solve_samples_free
+from jointsparse.solvers.samples.free import nuclear_norm_bound, range_of, solve_samples_free
 from jointsparse.solvers.samples.geometric_median import geometric_median
 
 MODELS = [
@@ -169,3 +170,20 @@ def test_the_bound_of_an_iterate_as_written(free_mean):
     # of the iterate itself, whose multipliers are feasible, it is below the optimum
     optimum = sample_loss_optimum(X, lam, eta, psd=True, free_mean=free_mean)[0]
     assert blocks.lower_bound(copies, thorough=False) <= optimum * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("rank", [3, 30])
+def test_bounds_on_nuclear_norms_hold_and_are_close(rank):
+    rng = np.random.default_rng(rank)
+    M = rng.standard_normal((30, rank)) @ rng.standard_normal((rank, 80))
+    exact = np.linalg.svd(M, compute_uv=False).sum()
+    above, most = nuclear_norm_bound(M)
+    assert exact <= above <= exact + most
+    assert most < 1e-4 * exact
+
+
+def test_operator_norms_are_those_of_the_decomposition():
+    rng = np.random.default_rng(0)
+    for shape in ((20, 7), (7, 20), (9, 9)):
+        M = rng.standard_normal(shape)
+        assert operator_norm(M) == pytest.approx(np.linalg.norm(M, 2), rel=1e-12)

@@ -5,9 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from jointsparse import Moments, linalg
-from jointsparse.solvers.products import gram, sparse_columns, sparse_gram
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, gram_of, row_squares
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.operators.dense import DenseSamples
+from jointsparse.operators.sparse import SparseSamples
+from jointsparse.solvers.products import columns as columns_module
+from jointsparse.solvers.products import gram as gram_module
+from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, gram_of
 
 RNG = np.random.default_rng(0)
 N, P = 7, 11
@@ -25,8 +27,8 @@ def forms():
     yield "matrix", Gram(3 * scatter()), scatter()
     yield "samples", SampleGram(CENTRED), scatter()
     yield "weighted samples", SampleGram(CENTRED, WEIGHTS), scatter(WEIGHTS)
-    yield "sparse", SparseGram(sp.csr_array(X), X.mean(axis=0)), scatter()
-    weighted = SparseGram(sp.csr_array(X), X.mean(axis=0)).weighted(WEIGHTS)
+    yield "sparse", SampleGram(SparseSamples(sp.csr_array(X), X.mean(axis=0))), scatter()
+    weighted = SampleGram(SparseSamples(sp.csr_array(X), X.mean(axis=0))).weighted(WEIGHTS)
     yield "weighted sparse", weighted, scatter(WEIGHTS)
 
 
@@ -102,7 +104,9 @@ def test_single_precision_is_summed_in_double_in_blocks(weights, monkeypatch):
     lengths = np.arange(P) / P
     fits = [gram.reweighted_fit(B, lengths, 0.1) for gram in (found, same)]
     np.testing.assert_allclose(*fits, atol=1e-12)
-    np.testing.assert_allclose(row_squares(single), np.sum(single.astype(float) ** 2, axis=1))
+    np.testing.assert_allclose(
+        DenseSamples(single).row_squares(), np.sum(single.astype(float) ** 2, axis=1)
+    )
 
 
 def test_known_squared_lengths_are_taken_as_they_are():
@@ -111,12 +115,12 @@ def test_known_squared_lengths_are_taken_as_they_are():
 
 def test_many_sparse_samples_are_not_factorised(monkeypatch):
     # As if there were too many of them for a matrix of their products.
-    some = SparseGram(sp.csr_array(X), X.mean(axis=0), WEIGHTS)
+    some = SampleGram(SparseSamples(sp.csr_array(X), X.mean(axis=0)), WEIGHTS)
     B, lengths = RNG.standard_normal((P, 2)), RNG.uniform(0.1, 2.0, P)
     expected = some.ridge_solve(B, 0.2), some.reweighted_fit(B, lengths, 0.2), some.leading()[0]
-    for module in (sparse_gram, sparse_columns):
+    for module in (gram_module, columns_module):
         monkeypatch.setattr(module, "LARGEST_GRAM", N - 1)
-    many = SparseGram(sp.csr_array(X), X.mean(axis=0), WEIGHTS)
+    many = SampleGram(SparseSamples(sp.csr_array(X), X.mean(axis=0)), WEIGHTS)
     np.testing.assert_allclose(many.ridge_solve(B, 0.2), expected[0], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(many.reweighted_fit(B, lengths, 0.2), expected[1], atol=1e-10)
     for count in (2, 4, 1):
@@ -125,7 +129,9 @@ def test_many_sparse_samples_are_not_factorised(monkeypatch):
         S = scatter(WEIGHTS)
         np.testing.assert_allclose(S @ vectors, vectors * values[:count], atol=1e-10)
     assert many.rank(2) == N - 1
-    constant = SparseGram(sp.csr_array(X[:, :4] * [1, 0, 1, 0]), X.mean(axis=0)[:4] * [1, 0, 1, 0])
+    constant = SampleGram(
+        SparseSamples(sp.csr_array(X[:, :4] * [1, 0, 1, 0]), X.mean(axis=0)[:4] * [1, 0, 1, 0])
+    )
     assert constant.rank(1) == 2
 
 
@@ -138,7 +144,7 @@ def test_the_cheaper_form_is_taken_and_kept():
     constant = X.copy()
     constant[:, 2] = 0.1
     sparse = Moments.from_data(sp.csr_array(constant))
-    assert type(gram_of(sparse)) is SparseGram
+    assert gram_of(sparse).of_sparse
     assert type(gram_of(sparse, sparse=False)) is SampleGram
     assert gram_of(sparse).diagonal[2] == 0
     dense = gram_of(Moments.from_data(constant))
@@ -149,15 +155,18 @@ def test_equal_features_are_found_in_groups():
     data = RNG.standard_normal((20, 9))
     data[:, 6] = data[:, 1]
     data[:, 8] = data[:, 1]
-    data[:, 3] = data[:, 2]
+    data[:, 3] = 1.0 - data[:, 2]  # opposite
     data[:, [0, 5]] = 1.0  # constant: left out
     for found in (Gram(np.cov(data.T)), SampleGram(data - data.mean(axis=0))):
         groups = equal_features(found)
-        assert sorted(sorted(group.tolist()) for group in groups) == [[1, 6, 8], [2, 3]]
+        assert sorted(sorted(group.features.tolist()) for group in groups) == [[1, 6, 8], [2, 3]]
+        for features, signs in groups:
+            centred = signs * (data - data.mean(axis=0))[:, features]
+            np.testing.assert_allclose(centred - centred[:, [0]], 0, atol=1e-14)
     assert equal_features(Gram(np.diag([1.0, 2.0, 3.0]))) == []
 
 
 def test_directions_of_rounding_are_left_out():
-    values, vectors = gram._descending(np.array([0.0, 1e-13, 1e-11, 1.0]), np.eye(4))
+    values, vectors = gram_module._descending(np.array([0.0, 1e-13, 1e-11, 1.0]), np.eye(4))
     np.testing.assert_array_equal(values, [1.0, 1e-11])
     np.testing.assert_array_equal(vectors, np.eye(4)[:, [3, 2]])

@@ -7,6 +7,9 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 
 from jointsparse import Moments, linalg
+from jointsparse.operators import sparse as sparse_operator
+from jointsparse.operators.dense import DenseSamples
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.picking import held_out
 from jointsparse.solvers.picking.held_out import (
     choose_ridge,
@@ -14,17 +17,21 @@ from jointsparse.solvers.picking.held_out import (
     folds_of_halves,
     held_out_folds,
 )
-from jointsparse.solvers.products import sparse_columns
+from jointsparse.solvers.picking.row_targets import ImplicitKernel
+from jointsparse.solvers.products import columns as columns_module
 from jointsparse.solvers.products.columns import Columns, feature_columns, root_of_scatter
-from jointsparse.solvers.products.remote_columns import RemoteColumns
-from jointsparse.solvers.products.sparse_columns import ImplicitKernel, SparseColumns
-from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 
 RNG = np.random.default_rng(0)
 WIDE = RNG.standard_normal((14, 3)) @ RNG.standard_normal((3, 20)) + RNG.standard_normal((14, 20))
 TALL = np.vstack([WIDE, WIDE + RNG.standard_normal((14, 20))])[:, :9] + 4
 SPARSE = WIDE * (np.abs(WIDE) > 1.5)
+
+
+def elsewhere(samples):
+    """Samples that say they are in a file: whatever is asked of them is a pass."""
+    samples.home = "file"
+    return samples
 
 
 def ridge_by_leaving_out(X, Y):
@@ -158,9 +165,14 @@ def columns_of_each_kind():
     yield Columns(WIDE - WIDE.mean(axis=0)), WIDE
     yield Columns((WIDE - WIDE.mean(axis=0)).astype(np.float32)), WIDE.astype(np.float32)
     centred = SPARSE - SPARSE.mean(axis=0)
-    found = SparseColumns(sp.csr_array(SPARSE), SPARSE.mean(axis=0), np.sum(centred**2, axis=0))
+    found = Columns(
+        SparseSamples(sp.csr_array(SPARSE), SPARSE.mean(axis=0)), np.sum(centred**2, axis=0)
+    )
     yield found, SPARSE
-    yield RemoteColumns(DenseWide(SPARSE, SPARSE.mean(axis=0)), np.sum(centred**2, axis=0)), SPARSE
+    yield (
+        Columns(elsewhere(DenseSamples(SPARSE, SPARSE.mean(axis=0))), np.sum(centred**2, axis=0)),
+        SPARSE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,7 +180,7 @@ def columns_of_each_kind():
 )
 def test_columns_are_the_centred_features_at_total_length_one(columns, data, monkeypatch):
     monkeypatch.setattr(linalg, "BLOCK", 6)
-    monkeypatch.setattr(sparse_columns, "PRODUCT_BLOCK", 6)
+    monkeypatch.setattr(sparse_operator, "PRODUCT_BLOCK", 6)
     F = data.astype(float) - data.astype(float).mean(axis=0)
     near = {"atol": 1e-7 if data.dtype == np.float32 else 1e-14}
     total = np.sum(F**2)
@@ -193,8 +205,8 @@ def test_columns_are_the_centred_features_at_total_length_one(columns, data, mon
 def test_sparse_columns_by_products_alone(monkeypatch):
     columns, _ = list(columns_of_each_kind())[2]
     F = columns.take(slice(None))
-    monkeypatch.setattr(sparse_columns, "LARGEST_GRAM", 5)
-    monkeypatch.setattr(sparse_columns, "PRODUCT_BLOCK", 6)
+    monkeypatch.setattr(columns_module, "LARGEST_GRAM", 5)
+    monkeypatch.setattr(sparse_operator, "PRODUCT_BLOCK", 6)
     expected = np.linalg.eigvalsh(F @ F.T)[::-1]
     for count in (2, 7):  # few, and half of all
         values, axes = columns.leading_axes(count)
@@ -205,7 +217,9 @@ def test_sparse_columns_by_products_alone(monkeypatch):
     assert columns.leading_axes(2)[0].size == 2
     assert columns.leading_axes(7)[0].size == columns.leading_axes()[0].size == 14
     lengths = np.sum((F.T @ F) ** 2, axis=0)
-    np.testing.assert_allclose(columns.scatter_lengths(), lengths, atol=1e-15)
+    np.testing.assert_allclose(
+        columns.samples.scatter_lengths() * columns.scale**4, lengths, atol=1e-15
+    )
     B = RNG.standard_normal((20, 2))
     np.testing.assert_allclose(columns.times(B), F @ B, atol=1e-14)
     V = RNG.standard_normal((14, 2))
@@ -238,7 +252,7 @@ def test_what_is_left_of_columns_elsewhere():
     constant = SPARSE.copy()
     constant[:, 4] = 0.1
     squares = Moments.from_data(constant).variances
-    columns = RemoteColumns(DenseWide(constant, constant.mean(axis=0)), squares)
+    columns = Columns(elsewhere(DenseSamples(constant, constant.mean(axis=0))), squares)
     assert columns.left_over(span, np.eye(14))[0][4] == 0
     assert not columns.take(np.array([4])).any()
 
@@ -247,7 +261,7 @@ def test_constant_sparse_features_are_zero():
     data = SPARSE.copy()
     data[:, 4] = 0.1
     columns = feature_columns(Moments.from_data(sp.csr_array(data)))
-    assert isinstance(columns, SparseColumns)
+    assert columns.samples.is_sparse
     assert not columns.take(np.array([4])).any()
     assert columns.squares[4] == 0
 
@@ -286,8 +300,8 @@ def test_folds_of_samples_that_are_not_at_hand():
 
 def test_many_rows(monkeypatch):
     X = sp.csr_array(np.eye(6))
-    columns = sparse_columns.SparseColumns(X, np.zeros(6), np.ones(6))
-    monkeypatch.setattr(sparse_columns, "LARGEST_GRAM", 6)
+    columns = Columns(SparseSamples(X, np.zeros(6)), np.ones(6))
+    monkeypatch.setattr(columns_module, "LARGEST_GRAM", 6)
     assert not columns.many_rows
-    monkeypatch.setattr(sparse_columns, "LARGEST_GRAM", 5)
+    monkeypatch.setattr(columns_module, "LARGEST_GRAM", 5)
     assert columns.many_rows

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import group_lasso_optimum
 
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.components.joint import (
     FeatureLoss,
     FrobeniusLoss,
@@ -14,7 +15,6 @@ from jointsparse.solvers.components.joint import (
 )
 from jointsparse.solvers.components.joint_published import solve_joint_published
 from jointsparse.solvers.products.gram import Gram, SampleGram
-from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.samples.passed import PassedSampleLoss
 from jointsparse.solvers.samples.sparse import SparseSampleLoss
 from jointsparse.solvers.samples.weighted_pass import ArraySamples
@@ -144,7 +144,7 @@ def sample_losses(X):
     yield SampleLoss(X, wide=True)
     yield SampleLoss(8 * X, wide=False, shrink=1 / 8)
     yield SampleLoss(8 * X, wide=True, shrink=1 / 8)
-    yield SparseSampleLoss(SparseGram(sp.csr_array(8 * raw), 8 * raw.mean(axis=0)))
+    yield SparseSampleLoss(SampleGram(SparseSamples(sp.csr_array(8 * raw), 8 * raw.mean(axis=0))))
     yield PassedSampleLoss(Passed(X))
 
 

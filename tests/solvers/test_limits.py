@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from jointsparse.linalg import Spectrum
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.penalties import soft_threshold
 from jointsparse.solvers.components.joint import FeatureLoss, FrobeniusLoss, SampleLoss, solve_joint
 from jointsparse.solvers.components.joint_published import solve_joint_published
@@ -47,7 +48,6 @@ from jointsparse.solvers.samples.wide import WideModel
 from jointsparse.solvers.solution import closed_form
 from jointsparse.solvers.wide import scatter_access
 from jointsparse.solvers.wide.convex import _duals, solve_wide
-from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.solvers.wide.rounds import Rounds
 from jointsparse.solvers.wide.scatter_access import DataScatter
 from jointsparse.sources import as_source
@@ -74,14 +74,14 @@ def test_single_steps_towards_a_median():
     points = data(0, 9, 4)
     first = weiszfeld(points, np.zeros(4))
     np.testing.assert_allclose(geometric_median(points, max_iter=1), first)
-    np.testing.assert_allclose(median_by_products(DenseWide(points), max_iter=1), first)
+    np.testing.assert_allclose(median_by_products(DenseSamples(points), max_iter=1), first)
     second = weiszfeld(points, first)
     np.testing.assert_allclose(geometric_median(points, max_iter=2), second)
-    np.testing.assert_allclose(median_by_products(DenseWide(points), max_iter=2), second)
+    np.testing.assert_allclose(median_by_products(DenseSamples(points), max_iter=2), second)
     np.testing.assert_allclose(geometric_median(points, first, max_iter=1), second)
     # a movement that is large enough to stop at
     np.testing.assert_allclose(geometric_median(points, tol=10.0), first)
-    np.testing.assert_allclose(median_by_products(DenseWide(points), tol=10.0), first)
+    np.testing.assert_allclose(median_by_products(DenseSamples(points), tol=10.0), first)
     # and the first step that is shorter than a share of the mean distance
     centre, far = np.zeros(4), math.inf
     while far > 1e-3:
@@ -89,16 +89,18 @@ def test_single_steps_towards_a_median():
         far = np.linalg.norm(new - centre) / np.linalg.norm(points - centre, axis=1).mean()
         centre = new
     np.testing.assert_allclose(geometric_median(points, tol=1e-3), centre, rtol=1e-12)
-    np.testing.assert_allclose(median_by_products(DenseWide(points), tol=1e-3), centre, rtol=1e-9)
+    np.testing.assert_allclose(
+        median_by_products(DenseSamples(points), tol=1e-3), centre, rtol=1e-9
+    )
     whole = geometric_median(points)
     assert np.linalg.norm(whole - centre) > 1e-6
-    np.testing.assert_allclose(median_by_products(DenseWide(points)), whole, atol=1e-9)
+    np.testing.assert_allclose(median_by_products(DenseSamples(points)), whole, atol=1e-9)
     directions = (points - whole) / row_norms(points - whole)[:, None]
     np.testing.assert_allclose(directions.sum(axis=0), 0, atol=1e-7)
 
 
 def test_medians_of_equal_points_and_lengths():
-    assert not median_by_products(DenseWide(np.zeros((3, 5)))).any()
+    assert not median_by_products(DenseSamples(np.zeros((3, 5)))).any()
     np.testing.assert_array_equal(geometric_median(np.full((3, 2), 4.0)), [4.0, 4.0])
     assert typical_length(np.array([1.0, 5.0, 2.0])) == 2
     assert typical_length(np.array([0.0, 0.0, 0.0, 8.0])) == 2  # the mean: most are nothing
@@ -158,7 +160,7 @@ def test_closed_forms_have_a_history_of_one():
     assert solution.objective == pytest.approx(total)  # emptied
     assert solution.diagnostics["screened"] == 15
     assert solution.reason.startswith("the penalty empties the model")
-    assert _duals(closed_form(np.zeros((2, 0)), 1.0, None), DenseWide(X), screened=False) == []
+    assert _duals(closed_form(np.zeros((2, 0)), 1.0, None), DenseSamples(X), screened=False) == []
 
 
 def test_the_value_of_a_dual_point_where_nothing_is_left():
@@ -205,7 +207,7 @@ def test_working_sets_are_never_empty():
 
 def test_the_chance_bound_of_lanczos(monkeypatch):
     X = data(6, 200, 40)
-    scatter = DataScatter(DenseWide(X), 1.0)
+    scatter = DataScatter(DenseSamples(X), 1.0)
     _, vectors = np.linalg.eigh(X.T @ X)
     W = vectors[:, -3:]
     basis = Basis.rotated(W, X.T @ (X @ W))

@@ -9,7 +9,6 @@ from jointsparse.methods.from_source import moments_of_products
 from jointsparse.solvers.picking import patterns as module
 from jointsparse.solvers.picking.noise_edge import sequential_edge
 from jointsparse.solvers.picking.patterns import patterns_of
-from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 
 TALL, WIDE = (60, 9), (14, 40)
@@ -39,13 +38,13 @@ def tensor(X, folder):
 def in_a_file(X, folder):
     np.save(folder / "x.npy", X)
     source = open_source(folder / "x.npy")
-    return moments_of_products(source, source.wide(DenseWide))
+    return moments_of_products(source, source.operator())
 
 
 def on_a_cluster(X, folder):
     da = pytest.importorskip("dask.array", reason="dask is not installed")
     source = as_source(da.from_array(X, chunks=(5, 11)))
-    return moments_of_products(source, source.wide(DenseWide))
+    return moments_of_products(source, source.operator())
 
 
 def sums_alone(X, folder):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers import pursuit
+from jointsparse.solvers.eigen import shrink as shrinking
 from jointsparse.solvers.pursuit import solve_pursuit
 
 
@@ -85,11 +86,11 @@ def test_partial_and_dense_decompositions_agree(shape, monkeypatch):
     L, E = planted(*shape, 6, 0.05, seed=3)
     X, lam = L + E, 1 / np.sqrt(max(shape))
     dense_calls = []
-    dense = pursuit._Shrink._dense
-    monkeypatch.setattr(pursuit._Shrink, "_dense", lambda *a: dense_calls.append(1) or dense(*a))
+    dense = shrinking.Shrink._dense
+    monkeypatch.setattr(shrinking.Shrink, "_dense", lambda *a: dense_calls.append(1) or dense(*a))
     partial = solve_pursuit(X, lam, tol=1e-8, max_iter=400)
     few = len(dense_calls)
-    monkeypatch.setattr(pursuit, "PARTIAL_FROM", 10**9)
+    monkeypatch.setattr(shrinking, "PARTIAL_FROM", 10**9)
     full = solve_pursuit(X, lam, tol=1e-8, max_iter=400)
     assert partial.converged
     assert 3 * few < partial.n_iter <= full.n_iter + 10
@@ -114,12 +115,12 @@ def test_singular_values_are_shrunk(shape):
 
 
 def test_singular_values_are_lowered_by_the_threshold(monkeypatch):
-    monkeypatch.setattr(pursuit, "PARTIAL_FROM", 20)
-    monkeypatch.setattr(pursuit, "PARTIAL_SHARE", 0.5)
+    monkeypatch.setattr(shrinking, "PARTIAL_FROM", 20)
+    monkeypatch.setattr(shrinking, "PARTIAL_SHARE", 0.5)
     rng = np.random.default_rng(0)
     left, right = (np.linalg.qr(rng.standard_normal((30, 30)))[0] for _ in range(2))
     values = np.r_[8.0, 5.0, 2.5, np.full(27, 1e-3)]
-    shrink = pursuit._Shrink(30)
+    shrink = shrinking.Shrink(30)
     for threshold in (1.0, 1.0, 3.0, 0.5, 1.9, 1e-4):  # the last: more than the basis can hold
         M = (left * values) @ right.T
         A, R = shrink(M, threshold)

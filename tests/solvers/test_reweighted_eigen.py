@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from jointsparse.graphs.laplacian import affinity, laplacian, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.eigen.block_krylov import largest_pairs, widened
 from jointsparse.solvers.eigen.ties import shares
 from jointsparse.solvers.graph import adaptive as adaptive_graph
@@ -20,6 +21,8 @@ from jointsparse.solvers.graph.quadratic_forms import (
     form_of,
 )
 from jointsparse.solvers.graph.reweighted_eigen import _Extrapolation, scores_of, solve_reweighted
+from jointsparse.solvers.graph.sparse_form import SparseScatterForm
+from jointsparse.solvers.products.gram import SampleGram
 
 seeds = st.integers(0, 10_000)
 
@@ -228,3 +231,32 @@ def test_eigenspaces_do_not_depend_on_the_unit(unit):
             for form, scale in ((one, 1.0), (other, unit**2))
         )
         np.testing.assert_allclose(far.leverages, near.leverages, atol=1e-7)
+
+
+def test_rows_of_features_that_are_out_are_as_small_as_they_are():
+    # Two parts that share nothing. 1e-16 of rounding would be 1e-8 of a row's penalty.
+    rng = np.random.default_rng(3)
+    both = np.linalg.qr(rng.standard_normal((12, 10)))[0]
+    strong = both[:, :2] @ rng.standard_normal((2, 6))
+    X = np.column_stack([strong, 0.1 * both[:, 2:] @ rng.standard_normal((8, 24))])
+    X /= np.linalg.norm(X)
+    g = penalty(-X.T @ X, 2, 0.5, 1.0)
+    products = SparseScatterForm(SampleGram(SparseSamples(sp.csr_array(X), np.zeros(30))))
+    for form in (ScatterForm(X), DenseForm(-X.T @ X), products):
+        found = solve_reweighted(form, 2, penalty=g, power=0.5, tol=1e-6)
+        lengths = np.linalg.norm(found.loadings, axis=1)
+        assert lengths[6:].max() < 1e-19
+        energy = -np.sum((X @ found.loadings) ** 2)
+        value = energy + g * np.sum(lengths[:6] ** 0.5)
+        assert found.objective == pytest.approx(value, rel=1e-10)
+
+
+def test_a_penalty_that_outweighs_the_data_leaves_loadings_as_they_are():
+    # All weights are far above A: none of them is far above the eigenvalues.
+    X = wide(2, n=10, p=20)
+    for form in (ScatterForm(X), DenseForm(-X.T @ X)):
+        for g in (1e3, 1e9, 1e15):
+            found = solve_reweighted(form, 3, penalty=g * np.sum(X**2), tol=1e-6)
+            W = np.asarray(found.loadings)
+            np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-8)
+            assert np.isfinite(found.objective)

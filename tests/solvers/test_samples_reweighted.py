@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from oracles import sample_loss_optimum
 
 from jointsparse.linalg import Spectrum
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.solvers.convex.model import largest_eta, largest_lam
 from jointsparse.solvers.convex.reweighted import (
     LARGEST_FACTOR,
@@ -20,8 +21,7 @@ from jointsparse.solvers.samples.cone import emptying_data, solve_samples
 from jointsparse.solvers.samples.exact import reweighting_pays, solve_samples_on_cone
 from jointsparse.solvers.samples.streamed import StreamedModel
 from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit, block_sums, summed
-from jointsparse.solvers.samples.wide import WeightedRows, WideModel
-from jointsparse.solvers.wide.data import DenseWide
+from jointsparse.solvers.samples.wide import WideModel
 
 
 def sample(seed, n, p):
@@ -244,7 +244,7 @@ def test_weighted_rows_are_products(dtype, free_mean):
     weights = rng.uniform(0.5, 2, 7)
     mean = weights @ X.astype(float) / weights.sum() if free_mean else None
     rows = (X.astype(float) - (0 if mean is None else mean)) * np.sqrt(weights / 2)[:, None]
-    ours = WeightedRows(DenseWide(X), weights, mean)
+    ours = DenseSamples(X).reweighted(weights / 2, mean)
     U, V = rng.standard_normal((30, 3)), rng.standard_normal((7, 2))
     np.testing.assert_allclose(ours.gram(), rows @ rows.T, atol=1e-10)
     np.testing.assert_allclose(ours.times(U), rows @ U, atol=1e-10)
@@ -382,3 +382,24 @@ def test_single_precision_is_not_asked_for_more_than_it_has(monkeypatch):
         model = WideModel(data, 0.3, 0.3, free_mean=False)
         model.solve([1.0], 1 / model.norms, 1e-9, 50)
     assert asked == [1e-9, 1e-7]
+
+
+@pytest.mark.parametrize("free_mean", [False, True])
+def test_samples_that_are_reproduced_to_rounding_are_certified(free_mean):
+    # Ω = I costs λp, 1e-8 of the distances, and residuals are as small.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 12)) @ rng.standard_normal((12, 38))
+    X = X[:, rng.integers(0, 38, 38)]
+    X -= X.mean(axis=0)
+    lam = 1e-8 * float(np.linalg.norm(X, axis=1).sum()) / 38
+    solution = solve_samples_on_cone(
+        X, lam, 0.0, spectrum=lambda: Spectrum.of(X.T @ X), free_mean=free_mean, tol=1e-4
+    )
+    assert solution.converged
+    omega = solution.loadings @ solution.loadings.T
+    lost = X @ (np.eye(38) - omega)
+    if free_mean:
+        lost = lost - np.median(lost, axis=0)  # whatever its best mean is, it is next to nothing
+    penalty = lam * np.linalg.norm(omega, axis=1).sum()
+    assert np.linalg.norm(lost, axis=1).sum() <= penalty
+    assert penalty <= solution.objective * (1 + 1e-9) <= 1.01 * lam * 38

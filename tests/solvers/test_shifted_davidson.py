@@ -90,7 +90,7 @@ def test_eigenvalues_that_hardly_differ_need_few_steps():
 
     def product(block):
         products.append(block.shape[1])
-        return form._product(block)
+        return form.product(block)
 
     def solver(shift):
         shifts.append(shift)
@@ -165,7 +165,7 @@ def test_too_few_steps_are_told(monkeypatch):
 
     def run(steps):
         return lowest_pairs(
-            form._product,
+            form.product,
             lambda shift: form._inverse(weights - shift),
             weights,
             start,

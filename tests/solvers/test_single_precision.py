@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from jointsparse import JSPCA, SPCA
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, row_squares
+from jointsparse.operators.dense import DenseSamples
+from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
 
 
 def planted(n, p, seed=0):
@@ -25,7 +26,7 @@ def grams():
 
 def test_the_data_are_kept_as_they_came(grams):
     single, _, X, _ = grams
-    assert single.samples is X
+    assert single.samples.array is X
 
 
 def test_products_are_those_of_the_scatter_matrix(grams):
@@ -33,7 +34,7 @@ def test_products_are_those_of_the_scatter_matrix(grams):
     exact = X.astype(np.float64)
     trace = float(weights @ np.sum(exact**2, axis=1))
     assert single.trace == pytest.approx(trace, rel=1e-13)
-    np.testing.assert_allclose(row_squares(X), np.sum(exact**2, axis=1), rtol=1e-13)
+    np.testing.assert_allclose(DenseSamples(X).row_squares(), np.sum(exact**2, axis=1), rtol=1e-13)
     rng = np.random.default_rng(2)
     full, sparse = rng.standard_normal((9000, 3)), np.zeros((9000, 3))
     sparse[[5, 4100, 8999]] = 1.0
@@ -77,7 +78,7 @@ def test_equal_features_are_found_in_blocks():
     X = planted(20, 9000)
     X[:, 8000] = X[:, 30]
     X[:, [100, 5000]] = X[:, [7]]
-    groups = sorted(sorted(group.tolist()) for group in equal_features(SampleGram(X)))
+    groups = sorted(sorted(group.features.tolist()) for group in equal_features(SampleGram(X)))
     assert groups == [[7, 100, 5000], [30, 8000]]
 
 

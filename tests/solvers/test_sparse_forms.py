@@ -3,26 +3,29 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse import SPCAFS
+from jointsparse.methods import spcafs
+from jointsparse.operators.dense import DenseSamples
+from jointsparse.operators.sparse import SparseSamples
+from jointsparse.operators.views import Reweighted
 from jointsparse.solvers.components.dictionary_root import DenseRoot, SparseRoot
 from jointsparse.solvers.eigen import inverse_root
 from jointsparse.solvers.eigen.block_krylov import widened
 from jointsparse.solvers.eigen.inverse_root import inverse_root_times
 from jointsparse.solvers.graph import sparse_form
-from jointsparse.solvers.graph.quadratic_forms import DenseForm
+from jointsparse.solvers.graph.quadratic_forms import DenseForm, ScatterForm
 from jointsparse.solvers.graph.smoothness import solve_smoothness
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
-from jointsparse.solvers.products import sparse_gram
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products import gram as gram_module
+from jointsparse.solvers.products.gram import SampleGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, penalised_gap
 from jointsparse.solvers.samples import wide as samples_wide
-from jointsparse.solvers.samples.wide import WeightedProducts, WeightedRows
 from jointsparse.solvers.wide import convex as convex_wide
 from jointsparse.solvers.wide import penalties as wide_penalties
 from jointsparse.solvers.wide import scatter_access
 from jointsparse.solvers.wide.convex import TooManyDirectionsError, solve_wide
-from jointsparse.solvers.wide.data import DenseWide, SparseWide
 
 N, P = 14, 25
 
@@ -36,7 +39,7 @@ def pair(seed=0):
     """The scatter matrix of sparse samples, and the samples themselves at a trace of 1."""
     R = counts(seed)
     X = R - R.mean(axis=0)
-    return SparseGram(sp.csr_array(R), R.mean(axis=0)), X / np.linalg.norm(X)
+    return SampleGram(SparseSamples(sp.csr_array(R), R.mean(axis=0))), X / np.linalg.norm(X)
 
 
 # A^(-1/2) b
@@ -125,13 +128,61 @@ def test_eigenspaces_from_products(count, spread):
 
 def test_tied_eigenvalues_are_all_found():
     R = np.eye(12)[:, :9]  # features that are alike: 8 equal eigenvalues
-    gram, dense = SparseGram(sp.csr_array(R), R.mean(axis=0)), R - R.mean(axis=0)
+    gram, dense = SampleGram(SparseSamples(sp.csr_array(R), R.mean(axis=0))), R - R.mean(axis=0)
     form = SparseScatterForm(gram)
     weights = np.full(9, 0.02)
     space = form.lowest(weights, 2, np.random.default_rng(0).standard_normal((9, 2)))
     whole = DenseForm(-dense.T @ dense / np.sum(dense**2)).lowest(weights, 2, np.eye(9)[:, :2])
     np.testing.assert_allclose(space.leverages, whole.leverages, atol=1e-8)
     assert space.leverages.sum() == pytest.approx(2)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 9])
+def test_combinations_of_equal_features_that_are_zero_are_eigenvectors_too(seed, monkeypatch):
+    monkeypatch.setattr(spcafs, "DENSE_UP_TO", 0)
+    rng = np.random.default_rng(seed)
+    X = np.outer(rng.standard_normal(17), rng.standard_normal(30))
+    X = (X + 0.1 * rng.standard_normal((17, 30)))[:, rng.integers(0, 12, 30)]
+    model = SPCAFS(n_components=2, n_features_to_select=5)
+    expected = clone(model).fit(X)
+    found = clone(model).fit(sp.csr_array(X))
+    np.testing.assert_allclose(found.feature_scores_, expected.feature_scores_, atol=1e-9)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+
+
+def test_eigenvalues_that_hardly_differ_next_to_a_large_one_are_told_apart():
+    rng = np.random.default_rng(4)
+    R = rng.standard_normal((30, 60))
+    R[0] *= 1e3  # the others are 1e-6 of it
+    R -= R.mean(axis=0)
+    R /= np.linalg.norm(R)
+    form = SparseScatterForm(SampleGram(SparseSamples(sp.csr_array(R), np.zeros(60))))
+    weights = 1e-5 * rng.uniform(1, 2, 60)
+    dense = DenseForm(-R.T @ R)
+    start = rng.standard_normal((60, 4))
+    found, expected = form.lowest(weights, 4, start), dense.lowest(weights, 4, start)
+    np.testing.assert_allclose(found.leverages, expected.leverages, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e-7])
+def test_principal_spaces_next_to_a_large_eigenvalue(size):
+    # Those of 1e-10 and of 1e-14 tie; the latter are zero, and no part of the space.
+    rng = np.random.default_rng(5)
+    rows, _ = np.linalg.qr(rng.standard_normal((40, 30)))
+    sizes = np.concatenate([[1.0], np.full(20, size), np.zeros(9)])
+    left, _ = np.linalg.qr(rng.standard_normal((30, 30)))
+    R = (left * sizes) @ rows.T
+    dense = ScatterForm(R)
+    form = SparseScatterForm(SampleGram(SparseSamples(sp.csr_array(R), np.zeros(40))))
+    if size < 1e-6:
+        for one in (dense, form):
+            np.testing.assert_allclose(one.first(1).leverages, rows[:, 0] ** 2, atol=1e-9)
+        return
+    whole = rows[:, 0] ** 2 + np.sum(rows[:, 1:21] ** 2, axis=1) * 4 / 20
+    for one in (dense, form):
+        found = one.first(5)
+        np.testing.assert_allclose(found.leverages, whole, atol=1e-5)
+        assert found.leverages.sum() == pytest.approx(5, abs=1e-5)
 
 
 def test_a_basis_that_grows_too_wide_shrinks(monkeypatch):
@@ -160,12 +211,12 @@ def test_a_basis_that_grows_too_wide_shrinks(monkeypatch):
 
 @pytest.mark.parametrize("largest", [4096, 3])
 def test_every_operation_on_a_sparse_scatter_matrix(largest, monkeypatch):
-    monkeypatch.setattr(sparse_gram, "LARGEST_GRAM", largest)
+    monkeypatch.setattr(gram_module, "LARGEST_GRAM", largest)
     R = counts(4)
     w = np.random.default_rng(0).uniform(0.5, 2, N)
     C = R - R.mean(axis=0)
     for weights in (None, w):
-        gram = SparseGram(sp.csr_array(R), R.mean(axis=0), weights)
+        gram = SampleGram(SparseSamples(sp.csr_array(R), R.mean(axis=0)), weights)
         X = C if weights is None else np.sqrt(w)[:, None] * C
         assert gram.trace == pytest.approx(np.sum(X**2))
         S = X.T @ X / np.sum(X**2)
@@ -195,7 +246,7 @@ def test_every_operation_on_a_sparse_scatter_matrix(largest, monkeypatch):
         first = gram.leading_scaled(factors, 1)[:, 0]
         assert abs(first @ np.linalg.eigh(scaled)[1][:, -1]) == pytest.approx(1)
         assert gram.rank(5) == (5 if largest > N else N - 1)
-    other = SparseGram(sp.csr_array(R), R.mean(axis=0)).weighted(w)
+    other = SampleGram(SparseSamples(sp.csr_array(R), R.mean(axis=0))).weighted(w)
     np.testing.assert_allclose(other.apply(U), S @ U, atol=1e-12)
 
 
@@ -280,12 +331,12 @@ def test_weighted_rows_in_every_form(shifted, monkeypatch):
     rng = np.random.default_rng(1)
     U, V, other = rng.standard_normal((P, 2)), rng.standard_normal((N, 2)), rng.uniform(0, 1, N)
     chosen = rng.random(P) < 0.5
-    sparse = SparseWide(sp.csr_array(R), R.mean(axis=0))
+    sparse = SparseSamples(sp.csr_array(R), R.mean(axis=0))
     forms = [
-        WeightedProducts(sparse, w, mean),
-        WeightedProducts(DenseWide(X), w, mean),
-        WeightedRows(DenseWide(X), w, mean),
-        WeightedRows(DenseWide(R, R.mean(axis=0)), w, mean),
+        sparse.reweighted(w / 2, mean),
+        Reweighted(DenseSamples(X), w / 2, mean),
+        DenseSamples(X).reweighted(w / 2, mean),
+        DenseSamples(R, R.mean(axis=0)).reweighted(w / 2, mean),
     ]
     for form in forms:
         for part, here, columns in (
@@ -315,7 +366,7 @@ def test_too_many_directions_of_data_known_by_products(monkeypatch):
     X = R - R.mean(axis=0)
     for module in (convex_wide, scatter_access, wide_penalties):
         monkeypatch.setattr(module, "LARGEST_GRAM", 10)
-    data = SparseWide(sp.csr_array(R), R.mean(axis=0))
+    data = SparseSamples(sp.csr_array(R), R.mean(axis=0))
     entry = 8 * 6 + 8 * 10  # bytes of the arrays with one row for each feature
     monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 8)  # room for eight columns
     total = np.sum(X**2)
@@ -334,14 +385,14 @@ def test_the_penalty_that_makes_room(monkeypatch):
     monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 12)  # twelve columns
     values = np.linalg.eigvalsh(X @ X.T)
     with pytest.raises(TooManyDirectionsError) as refusal:
-        convex_wide.check_memory(DenseWide(X), 1e-6)
+        convex_wide.check_memory(DenseSamples(X), 1e-6)
     assert refusal.value.count == 19
     assert refusal.value.gigabytes == pytest.approx(entry * 60 * 38 / 1e9)
     # six leading directions, and as many for the solution
     assert refusal.value.eta == pytest.approx(2 * values[-7] / 0.3 * (1 + 1e-6), rel=1e-9)
-    convex_wide.check_memory(DenseWide(X), refusal.value.eta)
+    convex_wide.check_memory(DenseSamples(X), refusal.value.eta)
     monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 40)
-    convex_wide.check_memory(DenseWide(X), 1e-6)  # there is room for all
+    convex_wide.check_memory(DenseSamples(X), 1e-6)  # there is room for all
 
 
 def test_eigenvalues_that_settle_early(monkeypatch):
@@ -349,5 +400,5 @@ def test_eigenvalues_that_settle_early(monkeypatch):
     X = rng.standard_normal((60, 3)) * [9, 7, 5] @ rng.standard_normal((3, 90))
     X += 0.01 * rng.standard_normal(X.shape)
     monkeypatch.setattr(wide_penalties, "LARGEST_GRAM", 10)
-    found = wide_penalties.leading_eigenvalues(DenseWide(X), 2)
+    found = wide_penalties.leading_eigenvalues(DenseSamples(X), 2)
     np.testing.assert_allclose(found, np.linalg.eigvalsh(X @ X.T)[::-1][:2], rtol=1e-6)

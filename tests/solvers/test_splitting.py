@@ -8,11 +8,11 @@ from oracles import planted_problem
 
 from jointsparse import linalg
 from jointsparse.linalg import Spectrum
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.solvers.convex import loop as splitting
 from jointsparse.solvers.convex.low_rank_basis import Basis
 from jointsparse.solvers.convex.splitting import solve_splitting
 from jointsparse.solvers.eigen.orthonormal import orthonormalised, outside
-from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.solvers.wide.scatter_access import (
     LANCZOS_SHORTFALL,
     DataScatter,
@@ -132,7 +132,7 @@ def test_bounds_on_what_a_basis_leaves(monkeypatch):
     X = spread_samples()
     total = float(np.sum(X**2))
     S = X.T @ X / total
-    data = DataScatter(DenseWide(X), total)
+    data = DataScatter(DenseSamples(X), total)
     for kept in (0, 3):
         W = np.linalg.eigh(S)[1][:, ::-1][:, :kept]
         basis = Basis.rotated(W, S @ W)
@@ -155,7 +155,7 @@ def test_the_estimate_stops_where_nothing_is_left():
     total = float(np.sum(X**2))
     nothing = Basis(np.empty(0), np.empty((80, 0)), np.empty((80, 0)))
     largest = np.linalg.norm(X, 2) ** 2 / total
-    estimate = DataScatter(DenseWide(X), total)._lanczos_bound(nothing)
+    estimate = DataScatter(DenseSamples(X), total)._lanczos_bound(nothing)
     assert estimate == pytest.approx(largest / (1 - LANCZOS_SHORTFALL), rel=1e-9)
 
 
@@ -168,7 +168,7 @@ def test_leading_bases(form, monkeypatch):
     if form == "many samples":
         monkeypatch.setattr("jointsparse.solvers.wide.scatter_access.LARGEST_GRAM", 5)
     scatter = (
-        MatrixScatter(X.T @ X, total) if form == "matrix" else DataScatter(DenseWide(X), total)
+        MatrixScatter(X.T @ X, total) if form == "matrix" else DataScatter(DenseSamples(X), total)
     )
     B = RNG.standard_normal((80, 2))
     np.testing.assert_allclose(scatter.times(B), S @ B, atol=1e-13)

@@ -6,6 +6,8 @@ import scipy.sparse as sp
 from oracles import spca_psd_objective
 
 from jointsparse.linalg import Spectrum
+from jointsparse.operators.dense import DenseSamples
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.convex import low_rank as convex_low_rank
 from jointsparse.solvers.convex.low_rank import RestrictedLoss
 from jointsparse.solvers.convex.model import factor_scores, largest_eta, largest_lam
@@ -14,7 +16,6 @@ from jointsparse.solvers.wide import convex as convex_wide
 from jointsparse.solvers.wide import penalties as wide_penalties
 from jointsparse.solvers.wide import scatter_access
 from jointsparse.solvers.wide.convex import TooManyDirectionsError, check_memory, solve_wide
-from jointsparse.solvers.wide.data import DenseWide, SparseWide
 from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
 from jointsparse.solvers.wide.rounds import solve_in_full_range
 from jointsparse.solvers.wide.scatter_access import DataScatter
@@ -64,7 +65,7 @@ def test_dual_points_are_feasible_for_all_features(monkeypatch):
 def test_what_lies_outside_the_basis_is_proved(monkeypatch, n_limit):
     monkeypatch.setattr(scatter_access, "LARGEST_GRAM", n_limit)
     X = wide_data(1, 30, 200, 100)
-    basis, beta = DataScatter(DenseWide(X), 1.0).leading(0.05, 200)
+    basis, beta = DataScatter(DenseSamples(X), 1.0).leading(0.05, 200)
     W = basis.vectors
     rest = X - X @ W @ W.T
     top = 2 * np.linalg.norm(rest, 2) ** 2
@@ -73,8 +74,8 @@ def test_what_lies_outside_the_basis_is_proved(monkeypatch, n_limit):
         assert beta == pytest.approx(top, rel=1e-6, abs=1e-12)
     np.testing.assert_allclose(W.T @ W, np.eye(basis.size), atol=1e-12)
     np.testing.assert_allclose(basis.images, X.T @ (X @ W), atol=1e-12)
-    assert DataScatter(DenseWide(X), 1.0).leading(0.05, 1) is None
-    assert DataScatter(DenseWide(X), 1.0).proved_bound(basis, 0.5 * top) is None
+    assert DataScatter(DenseSamples(X), 1.0).leading(0.05, 1) is None
+    assert DataScatter(DenseSamples(X), 1.0).proved_bound(basis, 0.5 * top) is None
 
 
 @pytest.mark.parametrize("n_limit", [6000, 3])
@@ -85,7 +86,7 @@ def test_sparse_data_give_what_dense_data_give(monkeypatch, n_limit):
     R = rng.poisson(0.3, (25, 150)) * 1.0
     R[:, :30] += np.outer(rng.poisson(2.0, 25), rng.random(30) < 0.7)
     X = R - R.mean(axis=0)
-    data = SparseWide(sp.csr_array(R), R.mean(axis=0))
+    data = SparseSamples(sp.csr_array(R), R.mean(axis=0))
     spectrum = Spectrum.of(X.T @ X)
     eta = 0.1 * largest_eta(spectrum)
     assert 2 * leading_eigenvalues(data, 1)[0] == pytest.approx(largest_eta(spectrum), rel=1e-5)
@@ -104,9 +105,9 @@ def test_sparse_data_give_what_dense_data_give(monkeypatch, n_limit):
 def test_eigenvalues_from_products_alone(monkeypatch):
     X = wide_data(3, 60, 300, 200)
     expected = np.linalg.svd(X, compute_uv=False) ** 2
-    np.testing.assert_allclose(leading_eigenvalues(DenseWide(X), 4), expected[:4])
+    np.testing.assert_allclose(leading_eigenvalues(DenseSamples(X), 4), expected[:4])
     monkeypatch.setattr(wide_penalties, "LARGEST_GRAM", 3)
-    np.testing.assert_allclose(leading_eigenvalues(DenseWide(X), 4), expected[:4], rtol=1e-4)
+    np.testing.assert_allclose(leading_eigenvalues(DenseSamples(X), 4), expected[:4], rtol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -148,7 +149,7 @@ def test_full_range_alone():
 
 def test_too_many_directions_are_refused_before_anything_is_made(monkeypatch):
     X = wide_data(6, 40, 400, 200)
-    data = DenseWide(X)
+    data = DenseSamples(X)
     eta = 1e-5
     monkeypatch.setattr(convex_wide, "LARGEST_BYTES", 40 * 400 * 128)  # 40 columns
     with pytest.raises(TooManyDirectionsError, match="directions matter") as raised:
@@ -205,7 +206,7 @@ def test_an_eta_below_the_rounding_of_the_trace_is_left_to_the_full_range(monkey
     data -= data.mean(axis=0)
     total = np.sum(data**2)
     eta = total * 1e-15
-    assert DataScatter(DenseWide(data), total).leading(eta / total, 15) is None
+    assert DataScatter(DenseSamples(data), total).leading(eta / total, 15) is None
     solution = solve_wide(data, 1e-3 * total, eta, tol=1e-4)
     assert solution.converged
     assert solution.gap <= 1e-4

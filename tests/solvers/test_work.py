@@ -200,7 +200,7 @@ class Work(logging.Handler):
             if hasattr(library, name)
         }
         ours = [m for name, m in sys.modules.items() if name.startswith("jointsparse")]
-        for module in [np.linalg, scipy.linalg, *filter(None, ours)]:
+        for module in [np.linalg, scipy.linalg, scipy.linalg.lapack, *filter(None, ours)]:
             for name, value in list(vars(module).items()):
                 if id(value) in known:
                     monkeypatch.setattr(module, name, self._counting(value))

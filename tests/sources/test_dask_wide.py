@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from clusters import Cluster
 
 from jointsparse import SPCAPSD
-from jointsparse.solvers.wide.data import DenseWide
+from jointsparse.operators.blocks import on_centred
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.sources import as_source
-from jointsparse.sources.dask_wide import DaskWide
-from jointsparse.sources.wide_blocks import scaled_block
+from jointsparse.sources.dask_samples import DaskSamples
 
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 
@@ -28,7 +28,7 @@ def samples():
 
 
 def remote(X, memory):
-    return DaskWide.of(da.from_array(X, chunks=(33, 700)), collect=DenseWide, memory=memory)
+    return DaskSamples.of(da.from_array(X, chunks=(33, 700)), memory=memory)
 
 
 @pytest.mark.parametrize("memory", [0, 10**9])
@@ -36,7 +36,7 @@ def remote(X, memory):
 def test_products_are_those_of_the_array(X, memory, dtype):
     values = X.astype(dtype)
     mean = values.mean(axis=0, dtype=np.float64)
-    expected, found = DenseWide(values, mean), remote(values, memory)
+    expected, found = DenseSamples(values, mean), remote(values, memory)
     generator = np.random.default_rng(1)
     thin, rows = generator.standard_normal((3000, 3)), generator.standard_normal((80, 3))
     chosen = generator.random(3000) < 0.1
@@ -58,7 +58,7 @@ def test_products_are_those_of_the_array(X, memory, dtype):
             wide.weighted_squares(weights), here.weighted_squares(weights), **close
         )
         np.testing.assert_allclose(wide.dense(), here.dense(), rtol=1e-5, atol=1e-5)
-    assert isinstance(found.columns(chosen), DaskWide if memory == 0 else DenseWide)
+    assert isinstance(found.columns(chosen), DaskSamples if memory == 0 else DenseSamples)
 
 
 def test_features_are_scaled_where_they_are(X):
@@ -71,12 +71,12 @@ def test_features_are_scaled_where_they_are(X):
     np.testing.assert_allclose(scaled.columns(chosen).dense(), centred[:, chosen], atol=1e-9)
 
 
-def test_sparse_blocks_are_scaled(X):
-    block = sp.csr_array(np.where(X > 4, X, 0.0).astype(np.float32))
+def test_sparse_blocks_are_centred_and_scaled(X):
+    stored = np.where(X > 4, X, 0.0).astype(np.float32)
     factors = np.random.default_rng(2).uniform(1, 2, X.shape[1])
-    found = scaled_block(block, factors)
-    assert sp.issparse(found)
-    np.testing.assert_allclose(found.toarray(), block.toarray() * factors, rtol=1e-12)
+    mean = stored.mean(axis=0, dtype=np.float64)
+    found = on_centred(sp.csr_array(stored), mean, factors, function=np.asarray)
+    np.testing.assert_allclose(found, (stored - mean) * factors, rtol=1e-12)
 
 
 def fits(X, collection, **parameters):

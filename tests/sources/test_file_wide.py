@@ -9,9 +9,9 @@ import pytest
 from sklearn.base import clone
 
 from jointsparse import CSPCA, JSPCA, SPCA, SPCAPSD, GreedySelector, open_source
-from jointsparse.solvers.wide.data import DenseWide
+from jointsparse.operators.dense import DenseSamples
 from jointsparse.sources import base
-from jointsparse.sources.file_wide import FileWide
+from jointsparse.sources.file_samples import FileSamples
 
 N, P = 60, 1200
 
@@ -64,14 +64,14 @@ def path(request, X, tmp_path, monkeypatch):
 
 
 def test_products_are_those_of_the_array(X, path):
-    here = DenseWide(X, X.mean(axis=0))
+    here = DenseSamples(X, X.mean(axis=0))
     generator = np.random.default_rng(1)
     thin, rows = generator.standard_normal((P, 3)), generator.standard_normal((N, 3))
     chosen = generator.random(P) < 0.3
     source = open_source(path, memory=1_000_000)
     every = np.arange(P)
-    for memory, kind in ((0, FileWide), (10**9, DenseWide)):
-        wide = FileWide(source, every, collect=DenseWide, memory=memory)
+    for memory, kind in ((0, FileSamples), (10**9, DenseSamples)):
+        wide = FileSamples(source, every, memory=memory)
         part, u = wide.columns(chosen), thin[chosen]
         assert isinstance(part, kind)
         for found, expected, v in ((wide, here, thin), (part, here.columns(chosen), u)):
@@ -93,7 +93,7 @@ def test_features_are_scaled_where_they_are(X, tmp_path, monkeypatch):
     factors, again = generator.uniform(1, 2, (2, P))
     chosen = generator.random(P) < 0.3
     source = open_source(npy(X.astype(np.float32), tmp_path), memory=1_000_000)
-    wide = FileWide(source, np.arange(P), collect=DenseWide, memory=0)
+    wide = FileSamples(source, np.arange(P), memory=0)
     found, expected = wide.scaled(factors).scaled(again), wide.dense() * factors * again
     np.testing.assert_allclose(found.dense(), expected, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(

@@ -8,7 +8,6 @@ import pytest
 
 from jointsparse import CSPCA, SPCAPSD
 from jointsparse.solvers.samples.source import SourceSamples
-from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 from jointsparse.sources.dask_graph import ClusterError
 
@@ -77,7 +76,7 @@ def test_closed_between_two_passes(client, monkeypatch):
 
 
 def test_closed_between_two_products(client):
-    wide = as_source(da.from_array(X[:5], chunks=(5, 2))).wide(DenseWide)
+    wide = as_source(da.from_array(X[:5], chunks=(5, 2))).operator()
     client.close()
     with pytest.raises(ClusterError, match=LOST):
         wide.gram()

@@ -7,7 +7,6 @@ from ways_in import WAYS_IN, ways_in
 from fuzz.containers import NAME
 from jointsparse import CSPCA, SPCAPSD, Moments
 from jointsparse.methods.from_source import moments_of_products, samples_at_hand
-from jointsparse.solvers.wide.data import DenseWide
 from jointsparse.sources import as_source
 from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.sums import NotFiniteError
@@ -62,7 +61,7 @@ def test_every_pass_names_the_row(way, tmp_path):
                 filled_with_means(kept)
             assert (caught.value.row, caught.value.column) == (row, 3)
         # Blocks of columns are dense: sparse chunks have another class for them.
-        wide = None if "sparse" in way else source.wide(DenseWide)
+        wide = None if "sparse" in way else source.operator()
         if wide is not None:
             with np.errstate(invalid="ignore"), pytest.raises(ValueError, match=named(3, row)):
                 moments_of_products(source, wide)

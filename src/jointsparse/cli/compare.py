@@ -136,7 +136,7 @@ def compare(options: CompareOptions) -> None:
     estimators = {name: constraining.constrained(one, constraints) for name, one in methods.items()}
     estimators = in_time(estimators, values, table, options)
     found, held = _compared(options, estimators, table, values, wanted, constraints)
-    table.notes.extend(constraining.notes(held, one_set=False))
+    table.notes.extend([] if held is None else held["words"])
     found = replace(found, notes=tuple(table.notes))
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):
@@ -390,14 +390,14 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
             break  # else there is no room for the spreads, or for the groups
     console.print(shown)
     explained = (
-        "predicted: share of the dropped features that the kept ones predict in new samples "
-        f"(selected and regressed on one half of the samples, judged on the other; all "
-        f"{found.n_subsamples} halves together {glyphs.plus_minus} standard deviation of the "
-        "halves, of random features that of ten sets); of principal "
-        "components, which are made of all features, the share of all"
+        "predicted: what the kept features predict of the dropped ones in new samples. Features "
+        "are selected on one half of the samples and judged on the other, "
+        f"{found.n_subsamples} times in all {glyphs.plus_minus} standard deviation. Random "
+        "features: ten sets. Principal components are made of all features; theirs is the share "
+        "of all"
     )
     if groups:
-        explained += "; of groups: features that stand in for one another count as one"
+        explained += ". Of groups: stability where features that stand in for one another are one"
     console.print(Text(explained, "dim"))
     if not math.isnan(found.set_bound):
         console.print(Text(found.proof, "dim"))
@@ -409,8 +409,8 @@ def _print(console: Console, found: "Comparison", table: "Table", data: str, sca
     shared = int((found.votes == sum(bool(result.kept) for result in found.results)).sum())
     console.print(
         Text(
-            f"{shared} of the {counted(kept, 'feature')} that any method keeps "
-            f"{'is' if shared == 1 else 'are'} kept by all"
+            f"together the methods keep {counted(kept, 'different feature')}; {shared or 'none'} "
+            f"of them {'is' if shared == 1 else 'are'} kept by every method"
         ),
         soft_wrap=True,
     )

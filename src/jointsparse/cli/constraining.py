@@ -300,7 +300,7 @@ def record(
         if kept is not None:
             spent = float(sum(constraints.costs.get(j, 0.0) for j in kept))
         free = len(names) - len(constraints.costs)
-    return {
+    held: dict[str, Any] = {
         "include": [names[j] for j in constraints.include],
         "exclude": [names[j] for j in constraints.exclude],
         "cost": spent,
@@ -318,20 +318,19 @@ def record(
             for price in found
         ],
     }
+    return {**held, "words": in_words(held, one_set=kept is not None)}
 
 
-def notes(held: dict[str, Any] | None, *, one_set: bool = True) -> list[str]:
+def in_words(held: dict[str, Any], *, one_set: bool) -> list[str]:
     """Return what to say about the constraints that held, from their record.
 
     Parameters
     ----------
-    held : dict or None
+    held : dict
         The record.
     one_set : bool
         Whether it is about one set, the cost of which is known.
     """
-    if held is None:
-        return []
     said = [
         f"{_several(given)}: {kind} because you asked for it"
         for kind, given in (("kept", held["include"]), ("left out", held["exclude"]))

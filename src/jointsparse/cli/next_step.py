@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from jointsparse.cli.fitting import Selection
+from jointsparse.cli.fitting import ESTIMATES, Selection
 from jointsparse.cli.repeating import command_of
 
 if TYPE_CHECKING:
@@ -17,18 +17,17 @@ def next_step(selection: Selection, options: "SelectOptions") -> tuple[str, str]
     from jointsparse.verdict import LUCKY
 
     report = selection.report
-    if report is None or not selection.kept.any() or report.n_patterns == 0:
+    if report is None:
+        return None
+    if report.extremes_matter and selection.transform is None and selection.step is None:
+        return _against_extremes(selection, options)
+    if not selection.kept.any() or report.n_patterns == 0:
         return None
     asked = options.features is not None or options.r2 is not None
     changes: list[tuple[bool, str, dict[str, object]]] = [
         (
-            report.extremes_matter and selection.transform is None and selection.step is None,
-            "A few extreme values may decide this; choose by ranks and see what stays",
-            {"transform": "rank"},
-        ),
-        (
             report.beaten_by > LUCKY and asked,
-            "Random features do as well; let new samples say how many to keep",
+            "Random features do nearly as well; let new samples say how many to keep",
             {"features": None, "r2": None},
         ),
         (
@@ -46,3 +45,16 @@ def next_step(selection: Selection, options: "SelectOptions") -> tuple[str, str]
         if helps:
             return why, command_of("select", options, **changed)
     return None
+
+
+def _against_extremes(selection: Selection, options: "SelectOptions") -> tuple[str, str]:
+    """Return the option that leaves extreme values out, or one that goes with the others."""
+    extremes = None if selection.report is None else selection.report.extremes
+    why = "A few extreme values may decide this"
+    weighed = options.weights is not None or options.batch is not None
+    if weighed or options.impute in ESTIMATES:  # which --robust does not go with
+        changed = {"transform": "rank"}
+        return f"{why}; choose by ranks", command_of("select", options, **changed)
+    cells = extremes is None or extremes.columns.size > 0
+    changed = {"robust": "cells" if cells else "samples"}
+    return f"{why}; see what is left without them", command_of("select", options, **changed)

@@ -16,7 +16,7 @@ from jointsparse.cli.console import Glyphs, shorten_middle
 from jointsparse.cli.fitting import Selection, nothing_kept_message
 from jointsparse.cli.proving import set_record
 from jointsparse.cli.robustness import outlier_record, outliers_in_words
-from jointsparse.text import counted, percent, visible
+from jointsparse.text import counted, left_out, percent, visible
 
 if TYPE_CHECKING:
     from jointsparse.methods.ranking import RankedFeature
@@ -115,9 +115,17 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
         "held_out": report.held_out,
         "why_not_held_out": report.why_not,
         "n_parts": 0 if report.worth is None else report.worth.n_folds,
+        "related": _related_record(report),
         "curve": _curve_record(report),
         "extremes": _extremes_record(selection),
     }
+
+
+def _related_record(report: "SelectionReport") -> dict[str, float] | None:
+    """Return what is predicted of the features that share something, where most do not."""
+    if report.of_related is None:
+        return None
+    return dict(zip(("r2", "random_r2_mean", "random_r2_std"), report.of_related, strict=True))
 
 
 def _curve_record(report: "SelectionReport") -> dict[str, list[float]] | None:
@@ -375,7 +383,7 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
         if not math.isnan(report.found_again[0]):
             lines["again"] = (
                 "how often a feature, or one that is nearly the same (squared correlation of at "
-                "least 0.8), is kept when a part of the samples is left out"
+                f"least 0.8), is kept when {left_out(worth.n_folds)} of the samples is left out"
             )
     if report is not None and report.n_kept:
         lines["in this table"] = (
@@ -392,6 +400,8 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
         lines["the model"] = _outcome_line(selection)
     if selection.certificate is not None:
         lines["the set"] = visible(str(selection.certificate))
+    if selection.constraints is not None:
+        lines["constraints"] = visible("; ".join(selection.constraints["words"]))
     return lines
 
 

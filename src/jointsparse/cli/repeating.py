@@ -22,7 +22,7 @@ def command_of(name: str, options: Any, **changed: Any) -> str:
         Other values of some fields.
     """
     hints = get_type_hints(type(options), include_extras=True)
-    words = [PROGRAM, name]
+    words, after = [PROGRAM, name], []  # what has no flag comes first, as people write it
     for field in fields(options):
         value = changed.get(field.name, getattr(options, field.name))
         if value is None or value == field.default:
@@ -31,8 +31,11 @@ def command_of(name: str, options: Any, **changed: Any) -> str:
         for one in value if isinstance(value, list) else [value]:
             # Of an enumeration the text is its value.
             text = f"{one:g}" if isinstance(one, float) else as_given(str(one), "-")
-            words += [flag] * bool(flag) + ([] if one is True else [text])
-    return shlex.join(words)
+            if flag:
+                after += [flag] if one is True else [flag, text]
+            else:
+                words.append(text)
+    return shlex.join([*words, *after])
 
 
 def _flag(hint: Any) -> str:

@@ -87,7 +87,8 @@ def _write_record(run: Path, target: Path) -> None:
         why = str(error) if isinstance(error, ValueError) else "it is damaged, or nested too deeply"
         raise CommandError(
             f"{run} is neither a file of results of 'jointsparse reproduce' nor the output of "
-            f"'jointsparse select --json' or 'jointsparse compare --json': {why}"
+            "'jointsparse select --json' or 'jointsparse compare --json' from version 0.2 on: "
+            f"{why}"
         ) from error
 
 

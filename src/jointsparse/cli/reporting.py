@@ -125,6 +125,7 @@ def write_report(request: Request, selection: Selection, values: Any) -> None:
         notes=[*selection.notes, *([note] if note else []), *extremes_in_words(selection).values()],
         warnings=selection.warnings,
         certificate=selection.certificate,
+        constraints=[] if selection.constraints is None else selection.constraints["words"],
         outliers=outlier_record(selection),
     )
     report.save(request.target)

@@ -22,9 +22,9 @@ from jointsparse.cli.start import retold, stopped
 if TYPE_CHECKING:
     from jointsparse.experiments import Experiment, Outcome, Store
 
-HELP = "Run published tables and figures again, and print them beside ours with a verdict."
+HELP = "Run the tables and figures of the papers again: what was published, and what comes out."
 SECONDS_BETWEEN_LINES = 30.0  # where there is no terminal to draw a bar on
-STYLES = {"reproduced": "green", "close": "yellow", "refuted": "red", "not testable": "dim"}
+STYLES = {"reproduced": "green", "close": "yellow", "not reproduced": "red", "not testable": "dim"}
 
 
 @dataclass(frozen=True)
@@ -310,11 +310,11 @@ def _print_outcome(console: Console, outcome: "Outcome") -> None:
 
     if outcome.claims:
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-        for title in ("claim", "published", "ours", "verdict"):
+        for title in ("claim", "published", "found", "verdict"):
             table.add_column(title)
         for claim in outcome.claims:
             verdict = Text(claim.verdict, style=STYLES[claim.verdict])
-            table.add_row(Text(claim.statement), Text(claim.published), Text(claim.ours), verdict)
+            table.add_row(Text(claim.statement), Text(claim.published), Text(claim.found), verdict)
         console.print(table)
         for reason in dict.fromkeys(c.reason for c in outcome.claims if c.reason):
             console.print(Text(reason, style="dim"))

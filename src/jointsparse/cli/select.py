@@ -327,7 +327,6 @@ def select(options: SelectOptions) -> None:
             *table.notes,
             *_seed_note(options.seed, parameters_of(estimator)),
             *choice,
-            *constraining.notes(held),
             *unproved,
         ],
         warnings=warnings,

@@ -447,7 +447,7 @@ def _filled_note(source: "Source", missing: Any, means: Any) -> str:
         count = f"{counted(len(empty), 'column')} without a single value ({listed(empty)})"
         raise table_error(source.name, f"has {count}, which --missing cannot fill; drop them.")
     columns = counted(int((missing > 0).sum()), "column")
-    return f"imputed {counted(int(missing.sum()), 'missing value')} in {columns} by the mean"
+    return f"filled {counted(int(missing.sum()), 'missing value')} in {columns} with the mean"
 
 
 def check_outliers(source: "Source", outliers: bool) -> None:

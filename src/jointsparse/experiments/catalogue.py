@@ -24,6 +24,8 @@ SOURCES = (
     "beyond_optimum",
     "beyond_labels",
     "beyond_l0",
+    "beyond_sets",
+    "beyond_noise",
 )
 
 # What the numbers of sources stand for: a name for the command line, and what was published.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Table = tuple[str, Sequence[str], Sequence[Sequence[Any]]]  # caption, header, rows
-Verdict = Literal["reproduced", "close", "refuted", "not testable"]
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "close", "refuted", "not testable")
+Verdict = Literal["reproduced", "close", "not reproduced", "not testable"]
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "close", "not reproduced", "not testable")
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Claim:
     ----------
     statement : str
         What is claimed.
-    published, ours : str
-        The published value and ours, as they are to be read.
-    verdict : {"reproduced", "close", "refuted", "not testable"}
+    published, found : str
+        The published value and the one that came out, as they are to be read.
+    verdict : {"reproduced", "close", "not reproduced", "not testable"}
         What became of it.
     reason : str
         Why, where the numbers do not say it themselves.
@@ -29,7 +29,7 @@ class Claim:
 
     statement: str
     published: str
-    ours: str
+    found: str
     verdict: Verdict
     reason: str = ""
 
@@ -62,17 +62,17 @@ class Outcome:
         return {name: sum(c.verdict == name for c in self.claims) for name in VERDICTS}
 
 
-def judged(published: float, ours: float, *, exact: float, close: float) -> Verdict:
+def judged(published: float, found: float, *, exact: float, close: float) -> Verdict:
     """Return the verdict on a number from how far it is off.
 
     Parameters
     ----------
-    published, ours : float
+    published, found : float
         The two numbers.
     exact, close : float
         Largest absolute differences that count as reproduced and as close.
     """
-    off = abs(published - ours)
+    off = abs(published - found)
     if off <= exact:
         return "reproduced"
-    return "close" if off <= close else "refuted"
+    return "close" if off <= close else "not reproduced"

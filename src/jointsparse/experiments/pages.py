@@ -11,16 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from jointsparse.experiments.catalogue import experiments
 from jointsparse.experiments.claims import VERDICTS, Outcome
 from jointsparse.experiments.store import versions
 from jointsparse.io import atomic_path, atomic_set
 
-CLAIM_HEADER = ("claim", "published", "ours", "verdict", "reason")
+CLAIM_HEADER = ("claim", "published", "found", "verdict", "reason")
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { border-bottom: 1px solid #ccc; padding: .3rem .7rem; text-align: left; }
-img { max-width: 100%; } .reproduced { color: #06683b; } .refuted { color: #a3122b; }
+img { max-width: 100%; } .reproduced { color: #06683b; } .not-reproduced { color: #a3122b; }
 .close { color: #7a5a00; } .not-testable { color: #555; }
 """
 
@@ -58,30 +59,59 @@ def write_pages(
 
 
 def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> list[Path]:
-    """Write summary.md and summary.html, which count the claims of all experiments."""
+    """Write summary.md, summary.html and summary.json, which count the claims of all experiments.
+
+    Experiments of earlier runs that summary.json has stay in the tables: a run of a few brings
+    only those up to date.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    rows = []
+    known = _earlier(folder / "summary.json")
     for name, (title, outcome) in outcomes.items():
-        counts = outcome.counts()
-        rows.append((f"[{name}]({name}.md)", title, *(counts[v] for v in VERDICTS)))
-    total = [sum(outcome.counts()[v] for _, outcome in outcomes.values()) for v in VERDICTS]
-    rows.append(("all", "", *total))
+        known[name] = {"title": title, "claims": outcome.counts()}
+    place = {name: number for number, name in enumerate(experiments())}
+    order = sorted(known, key=lambda name: place.get(name, len(place)))
+    counts = {name: [known[name]["claims"][v] for v in VERDICTS] for name in order}
+    total = ("all", "", *(sum(column) for column in zip(*counts.values(), strict=True)))
     header = ("experiment", "what", *VERDICTS)
-    text = f"# Published claims, run again\n\n{_markdown_table(header, rows)}\n\n{_origin()}\n"
+    rows = [(f"[{name}]({name}.md)", known[name]["title"], *counts[name]) for name in order]
+    table = _markdown_table(header, [*rows, total])
     links = [
-        (f'<a href="{html.escape(name)}.html">{html.escape(name)}</a>', html.escape(title), *counts)
-        for (name, (title, _)), counts in zip(
-            outcomes.items(), (row[2:] for row in rows[:-1]), strict=True
+        (
+            f'<a href="{html.escape(name)}.html">{html.escape(name)}</a>',
+            html.escape(known[name]["title"]),
+            *counts[name],
         )
+        for name in order
     ]
-    links.append(("all", "", *total))
-    body = f"<h1>Published claims, run again</h1>{_html_table(header, links, escaped=True)}"
+    body = (
+        f"<h1>Published claims, run again</h1>{_html_table(header, [*links, total], escaped=True)}"
+    )
     body += f"<p>{html.escape(_origin())}</p>"
+    record = json.dumps({name: known[name] for name in order}, indent=1, ensure_ascii=False)
     with atomic_set():
         return [
-            _write(folder / "summary.md", text),
+            _write(
+                folder / "summary.md",
+                f"# Published claims, run again\n\n{table}\n\n{_origin()}\n",
+            ),
             _write(folder / "summary.html", _page("Published claims", body)),
+            _write(folder / "summary.json", record + "\n"),
         ]
+
+
+def _earlier(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the counts of earlier runs; nothing where there are none, or no such counts."""
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            name: {
+                "title": str(one["title"]),
+                "claims": {v: int(one["claims"][v]) for v in VERDICTS},
+            }
+            for name, one in known.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def write_page(path: Path, outcomes: Mapping[str, tuple[str, Outcome, Sequence[str]]]) -> Path:
@@ -128,7 +158,7 @@ def cell(value: Any) -> str:
 def _markdown(title: str, outcome: Outcome, figures: list[Path], notes: list[str]) -> str:
     parts = [f"# {title}"]
     if outcome.claims:
-        rows = [(c.statement, c.published, c.ours, c.verdict, c.reason) for c in outcome.claims]
+        rows = [(c.statement, c.published, c.found, c.verdict, c.reason) for c in outcome.claims]
         parts.append(_markdown_table(CLAIM_HEADER, rows))
     for caption, header, table in outcome.tables:
         parts += [f"## {caption}", _markdown_table(header, table)]
@@ -163,7 +193,7 @@ def _html_body(
             (
                 html.escape(c.statement),
                 html.escape(c.published),
-                html.escape(c.ours),
+                html.escape(c.found),
                 f'<b class="{c.verdict.replace(" ", "-")}">{c.verdict}</b>',
                 html.escape(c.reason),
             )

@@ -17,8 +17,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.device import is_device_array, to_host
+from jointsparse.graphs.device_neighbours import gathered
 from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
-from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.graphs.sparse_samples import inner_products
+from jointsparse.linalg import array_namespace
+from jointsparse.operators.sparse import SparseSamples
 
 WEIGHTS = ("binary", "heat", "cosine")
 
@@ -121,10 +125,19 @@ def class_means(data: FloatArray, labels: NDArray[Any]) -> FloatArray:
 
 def _cosines(data: Any, indices: IntArray) -> FloatArray:
     if isinstance(data, SparseSamples):
-        norms, everyone = data.lengths(), np.arange(data.shape[0])
+        norms, everyone = np.sqrt(data.row_squares()), np.arange(data.shape[0])
         norms = np.where(norms > 0, norms, 1.0)
-        found = [data.inner(everyone, other) / (norms * norms[other]) for other in indices.T]
+        found = [
+            inner_products(data, everyone, other) / (norms * norms[other]) for other in indices.T
+        ]
         return np.clip(np.stack(found, axis=1), 0.0, None)
+    if is_device_array(data):
+        xp = array_namespace(data)
+        unit = data / (float(xp.max(abs(data))) or 1.0)
+        norms = xp.linalg.vector_norm(unit, axis=1)
+        unit = unit / xp.where(norms > 0, norms, 1.0)[:, None]
+        cosines = [xp.sum(unit * gathered(unit, other), axis=1) for other in indices.T]
+        return np.clip(to_host(xp.stack(cosines, axis=1)), 0.0, None)
     scaled = np.asarray(data, dtype=np.float64)
     scaled = scaled / (np.max(np.abs(scaled), initial=0.0) or 1.0)
     norms = np.linalg.norm(scaled, axis=1)

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.device import is_device_array
+from jointsparse.graphs.device_neighbours import device_neighbours
+from jointsparse.operators.sparse import SparseSamples
 
 BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time
@@ -40,8 +42,8 @@ def nearest_neighbours(data: Any, count: int) -> tuple[IntArray, FloatArray]:
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features) or SparseSamples
-        Samples; at least two.
+    data : array of shape (n_samples, n_features) or SparseSamples
+        Samples, on the host or on a device; at least two.
     count : int
         Number of neighbours k; no more are returned than there are other samples.
 
@@ -72,6 +74,8 @@ def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, Floa
         from jointsparse.graphs.sparse_neighbours import sparse_neighbours  # which builds on this
 
         return sparse_neighbours(data, count)
+    if is_device_array(data):
+        return device_neighbours(data, count, ordered=ordered)
     n = data.shape[0]
     count = min(int(count), n - 1)
     centred, scale = _near_one(np.asarray(data, dtype=np.float64))

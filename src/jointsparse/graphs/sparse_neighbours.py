@@ -11,7 +11,8 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.neighbours import BLOCK_ENTRIES, PAIR_ENTRIES, chosen, tie_margin
-from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.graphs.sparse_samples import squared_distances
+from jointsparse.operators.sparse import SparseSamples
 
 
 def sparse_neighbours(data: SparseSamples, count: int) -> tuple[IntArray, FloatArray]:
@@ -32,8 +33,8 @@ def sparse_neighbours(data: SparseSamples, count: int) -> tuple[IntArray, FloatA
     n = data.shape[0]
     count = min(int(count), n - 1)
     largest = float(np.max(np.abs(data.matrix.data), initial=0.0)) or 1.0
-    scaled = SparseSamples(data.matrix / largest, data.mean / largest)
-    rows, transposed = scaled.matrix, scaled.matrix.T.tocsr()
+    scaled = SparseSamples(data.by_row / largest, data.mean / largest)
+    rows, transposed = scaled.by_row, scaled.by_row.T.tocsr()
     squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     fullest = int(np.max(np.diff(rows.indptr)))
     error = float(np.finfo(np.float64).eps) * (fullest + 16)
@@ -60,5 +61,5 @@ def sparse_neighbours(data: SparseSamples, count: int) -> tuple[IntArray, FloatA
 def _distances(data: SparseSamples, owner: IntArray, other: IntArray, step: int) -> FloatArray:
     starts = range(0, owner.size, step)
     return np.concatenate(
-        [data.distances(owner[k : k + step], other[k : k + step]) for k in starts]
+        [squared_distances(data, owner[k : k + step], other[k : k + step]) for k in starts]
     )

@@ -21,10 +21,14 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.device import like, on_accelerator, to_host
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.sparse_samples import SparseSamples, combined
+from jointsparse.graphs.sparse_samples import combined
+from jointsparse.linalg import array_namespace, eigh
+from jointsparse.operators.sparse import SparseSamples
 
 SMALL = 200  # samples, up to which the eigenproblem is dense
+SMALL_THERE = 5000  # … on an accelerator
 TIE = 1e-9  # eigenvalues closer than that are equal
 UNSEEN = 1e-10  # of the largest: targets that vary less with the data are out of their reach
 
@@ -138,7 +142,7 @@ def _within_components(
     constant = sp.csr_array((root / np.sqrt(mass)[member], (np.arange(n), member)))
     wanted = count
     while True:
-        values, vectors = _leading(adjacency, constant, min(wanted + 4, n - mass.size))
+        values, vectors = _leading(adjacency, constant, min(wanted + 4, n - mass.size), data)
         # All that tie with the last one wanted must be there to choose from.
         if values.size == n - mass.size or values[-1] < values[count - 1] - TIE:
             break
@@ -158,14 +162,23 @@ def _within_components(
 
 
 def _leading(
-    adjacency: sp.csr_array, constant: sp.csr_array, count: int
+    adjacency: sp.csr_array, constant: sp.csr_array, count: int, data: Any = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the largest eigenvalues and their vectors, orthogonal to those of the components."""
+    """Return the largest eigenvalues and their vectors, orthogonal to those of the components.
+
+    Where the samples are on an accelerator, a dense decomposition of a few thousand is faster there
+    than an iteration here.
+    """
     n = adjacency.shape[0]
-    if n <= SMALL or count >= n - 1:
-        deflated = adjacency.toarray() - 3 * (constant @ constant.T).toarray()
-        values, vectors = np.linalg.eigh(deflated)
-        return values[::-1][:count], vectors[:, ::-1][:, :count]
+    there = n <= SMALL_THERE and on_accelerator(data)
+    if n <= SMALL or count >= n - 1 or there:
+        deflated = _filled(adjacency, data) if there else adjacency.toarray()
+        member = like(constant.indices, deflated)
+        roots = like(constant.data, deflated)
+        joined = array_namespace(deflated).astype(member[:, None] == member, deflated.dtype)
+        values, vectors = eigh(deflated - 3 * roots[:, None] * roots * joined)
+        lead = to_host(vectors[:, n - count :])
+        return to_host(values)[::-1][:count], lead[:, ::-1]
     # No eigenvalue is below -1, so these go to the far end.
     operator = LinearOperator(
         (n, n),
@@ -178,6 +191,17 @@ def _leading(
     )
     order = np.argsort(-values, kind="stable")
     return values[order], vectors[:, order]
+
+
+def _filled(matrix: sp.csr_array, data: Any) -> Any:
+    """Return a sparse matrix as a dense one where the samples are."""
+    xp = array_namespace(data)
+    full = xp.zeros(matrix.shape, dtype=xp.float64, device=data.device)
+    entries = matrix.tocoo()
+    full[like(entries.row.astype(np.int64), data), like(entries.col.astype(np.int64), data)] = like(
+        entries.data, data
+    )
+    return full
 
 
 def _most_varying(image: FloatArray, count: int) -> FloatArray:

@@ -161,4 +161,4 @@ def complete(path: Path, table: Table, impute: str | None) -> None:
     statistic = np.median if impute == "median" else np.mean
     for j in holed:
         values[missing[:, j], j] = statistic(values[~missing[:, j], j])
-    table.notes.append(f"imputed {where} by the {impute}")
+    table.notes.append(f"filled {where} with the {impute}")

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from jointsparse.device import to_host
 from jointsparse.methods.passes import median_of, samples_of, solve_by_passes
-from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
+from jointsparse.methods.sample_loss import SampleLossSelector
 from jointsparse.moments import Moments
+from jointsparse.solvers.products.gram import double_where_held
 from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.exact import solve_samples_on_cone
 from jointsparse.solvers.samples.free import solve_samples_free
@@ -157,10 +158,10 @@ class AWSPCA(SampleLossSelector):
         if elsewhere is not None:
             return solve_by_passes(elsewhere, lam, 0.0, **limits)
         if not self.psd:
-            return solve_samples_free(dense_samples(moments), lam, 0.0, **limits)
+            return solve_samples_free(double_where_held(moments), lam, 0.0, **limits)
         if self.solver == "splitting":
             spectrum = moments.native.spectrum
-            return solve_samples(dense_samples(moments), spectrum, lam, 0.0, **limits)
+            return solve_samples(double_where_held(moments), spectrum, lam, 0.0, **limits)
         return solve_samples_on_cone(
             self._data(moments), lam, 0.0, spectrum=lambda: moments.native.spectrum, **limits
         )

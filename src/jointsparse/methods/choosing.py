@@ -43,6 +43,7 @@ from jointsparse.solvers.subset.rules import Rules
 from jointsparse.trials import COVERED, Cut, Picked, Trials, choose_count
 
 AUTO_R2 = 0.9  # share of this table's variance that "auto" wants where no sample can be held out
+MOST_BEYOND = 100  # picks beyond the number asked for, for the curve of other numbers
 KEEP_SOME = "Give n_features_to_select a number to keep some all the same"
 
 
@@ -232,6 +233,8 @@ class ChoosesFeatures(SelectionWorth):
             among = among & trial.significant_
         among = among & rules.allowed
         most = wanted.count or self.__dict__.get("_most_picks", moments.n_features)
+        if wanted.count and rule.name != "swap" and self.constraints is None:
+            most += min(wanted.count, MOST_BEYOND)  # the first picks stay what they are
         count = min(moments.n_samples - 2, most)
         if wanted.count is None:  # a number is filled up with others, here as on all samples
             count = min(count, int(among.sum()))

@@ -129,7 +129,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             What the solver returned.
         """
         self._check_n_components()
-        if not sp.issparse(moments.data) and moments.n_features <= moments.n_samples:
+        tall = moments.n_features <= moments.n_samples
+        if tall and not (sp.issparse(moments.data) or is_device_array(moments.data)):
             moments.scatter  # noqa: B018 - needed anyway, and the variances come with it
         check_variance(moments)
         self._check_dense(moments)

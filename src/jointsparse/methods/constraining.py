@@ -35,6 +35,8 @@ def check_size(rules: Rules, count: int) -> None:
     inside = len(rules.include)
     if inside > count:
         raise ValueError(f"include has {inside} features, more than n_features_to_select={count}")
+    if count > 0 and not rules.wholes:
+        return  # what can be chosen are single features
     room = rules.room(rules.include)
     sizes = [len(unit) for unit in rules.units if room.fits(unit)]
     if sizes and not inside and min(sizes) > count:

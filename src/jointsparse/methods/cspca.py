@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from jointsparse.methods.passes import samples_of, solve_by_passes
-from jointsparse.methods.sample_loss import SampleLossSelector, dense_samples
-from jointsparse.methods.wide_samples import by_products
+from jointsparse.methods.sample_loss import SampleLossSelector
 from jointsparse.moments import Moments
+from jointsparse.solvers.products.gram import double_where_held
 from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.exact import solve_samples_on_cone
 from jointsparse.solvers.samples.free import solve_samples_free
@@ -171,16 +171,16 @@ class CSPCA(SampleLossSelector):
         if elsewhere is not None:
             return solve_by_passes(elsewhere, lam, self.eta_, **limits)
         if not self.psd:
-            return solve_samples_free(dense_samples(moments), lam, self.eta_, **limits)
+            return solve_samples_free(double_where_held(moments), lam, self.eta_, **limits)
         if self.solver == "splitting":
             spectrum = moments.native.spectrum
-            return solve_samples(dense_samples(moments), spectrum, lam, self.eta_, **limits)
+            return solve_samples(double_where_held(moments), spectrum, lam, self.eta_, **limits)
         try:
             return solve_samples_on_cone(
                 self._data(moments),
                 lam,
                 self.eta_,
-                spectrum=None if by_products(moments) else lambda: moments.native.spectrum,
+                spectrum=None if moments.elsewhere else lambda: moments.native.spectrum,
                 **limits,
             )
         except TooManyDirectionsError as problem:

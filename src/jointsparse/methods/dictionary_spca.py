@@ -10,8 +10,7 @@ from jointsparse.methods.selector import check_stopping
 from jointsparse.moments import Moments
 from jointsparse.solvers.components.dictionary import solve_dictionary
 from jointsparse.solvers.components.dictionary_root import DenseRoot, Root, SparseRoot
-from jointsparse.solvers.products.gram import Gram
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.solution import Solution
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties the model
@@ -118,8 +117,6 @@ class DictionarySPCA(ComponentsMethod):
 
     n_components: int
 
-    _on_host = "the components"
-
     def __init__(
         self,
         *,
@@ -150,15 +147,15 @@ class DictionarySPCA(ComponentsMethod):
             trace=unit,
         )
         root: Root
-        if isinstance(gram, SparseGram):
+        if isinstance(gram, SampleGram) and gram.of_sparse:
             rank = gram.leading(int(self.n_components))[0].size
             root = SparseRoot(gram)
         else:
-            values, vectors = gram.leading()
+            values, vectors = gram.principal()
             rank = values.size
-            scaled = np.sqrt(values)[:, None] * vectors.T
-            scaled[:, moments.variances == 0] = 0.0  # rounding of the eigenvectors
-            root = DenseRoot(scaled)
+            varies = moments.variances > 0  # elsewhere eigenvectors are rounding
+            scaled = gram.here(np.sqrt(values))[:, None] * vectors.T
+            root = DenseRoot(scaled * gram.here(varies.astype(np.float64)))
         count = min(int(self.n_components), rank)
         if count < self.n_components:
             self._warn(f"the data have rank {count}: no more components are fitted")

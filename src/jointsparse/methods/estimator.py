@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Self
 
 import numpy as np
@@ -50,6 +51,13 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
         super().__init_subclass__(**kwargs)
         if cls.__doc__:
             cls.__doc__ = with_shared(cls.__doc__)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take the state of a saved model; parameters that it did not know have their defaults."""
+        known = inspect.signature(type(self).__init__).parameters
+        super().__setstate__(
+            {name: known[name].default for name in self._get_param_names()} | state
+        )
 
     def _fit(self, moments: Moments) -> Self:
         raise NotImplementedError  # pragma: no cover - the subclasses define it

@@ -17,7 +17,7 @@ from jointsparse.methods.plan import (
     too_many_samples,
 )
 from jointsparse.moments import Moments, not_finite
-from jointsparse.solvers.wide.data import DenseWide
+from jointsparse.operators.blocks import RemoteSamples
 from jointsparse.sources import Source
 from jointsparse.sources.sums import NotFiniteError, check_finite, rounding
 
@@ -64,11 +64,11 @@ def read_moments(source: Source, needs: Needs, method: str = "this") -> Moments:
         return moments_with_passes(source)
     if reading is Reading.WHOLE:
         return samples_at_hand(source)
-    wide = source.wide(DenseWide)
-    if wide is None:  # a collection whose columns cannot be reached
+    samples = source.operator()
+    if samples is None:  # a collection whose columns cannot be reached
         assert source.n_samples is not None
         raise too_many_samples(source, source.n_samples, method)
-    return moments_of_products(source, wide)
+    return moments_of_products(source, samples)
 
 
 def samples_at_hand(source: Source) -> Moments:
@@ -84,9 +84,9 @@ def samples_at_hand(source: Source) -> Moments:
     return moments
 
 
-def moments_of_products(source: Source, wide: Any) -> Moments:
+def moments_of_products(source: Source, samples: RemoteSamples) -> Moments:
     """Return moments whose samples stay where they are and are reached through products."""
-    n_samples, mean, squares = wide.shape[0], wide.mean, wide.squared_lengths()
+    n_samples, mean, squares = samples.shape[0], samples.mean, samples.squared_lengths()
     wrong = np.flatnonzero(~np.isfinite(squares))
     if wrong.size:
         column = source.columns(wrong[:1]).read()
@@ -95,7 +95,7 @@ def moments_of_products(source: Source, wide: Any) -> Moments:
         except NotFiniteError as error:
             where = NotFiniteError(error.row, int(wrong[0]), error.value)
             raise not_finite(source, where) from error
-    moments = Moments(n_samples, mean, None, source.feature_names, data=wide)
+    moments = Moments(n_samples, mean, None, source.feature_names, data=samples)
     constant = squares <= rounding(mean, n_samples)
     moments.__dict__["variances"] = np.where(constant, 0.0, squares)
     return moments

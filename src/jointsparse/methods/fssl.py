@@ -174,7 +174,9 @@ class FSSL(ComponentsMethod):
     coefficients_: FloatArray
     _state: FloatArray | None = None  # A of the last fit, of data and targets of length 1
 
-    _on_host = "the components"
+    @property
+    def _on_host(self) -> str:  # type: ignore[override]
+        return "" if self._sparse_gram() else "the components"
 
     def __init__(
         self,

@@ -11,16 +11,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.device import is_device_array, like, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
-from jointsparse.graphs.sparse_samples import SparseSamples
-from jointsparse.linalg import columns_near_one
+from jointsparse.linalg import column_norms, columns_near_one, columns_near_one_there, double
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
+from jointsparse.operators.sparse import SparseSamples
+from jointsparse.solvers.products.device_gram import centred_in_double_there
 from jointsparse.solvers.products.gram import centred_in_double
 from jointsparse.solvers.solution import Solution
-from jointsparse.solvers.wide.data import SparseWide
 
 AUTO_CLUSTERS = 5
 AUTO_ALPHA = 0.3  # of the relative unit: about half of the features remain
@@ -33,7 +34,8 @@ class GraphSelector(Selector):
     Constant features are left out before (in these methods nothing is smoother than a constant)
     and score 0. A subclass defines ``_solve_samples(data, mean, unit)``: ``data`` are the other
     features, centred and divided by ``unit``, so that their mean square is 1; ``mean`` is what
-    was taken off, in the same unit. Sparse samples stay sparse where ``_takes_sparse`` says so.
+    was taken off, in the same unit. Sparse samples stay sparse where ``_takes_sparse`` says so, and
+    samples on a device stay there where ``_stays`` says so.
     A method whose results do not depend on the scale of a feature sets ``_scale_free``; it gets
     every feature in a unit of its own, in which squares neither underflow nor overflow.
     """
@@ -45,6 +47,14 @@ class GraphSelector(Selector):
 
     def _needs_samples(self) -> bool:
         return True
+
+    def _stays(self, moments: Moments) -> bool:
+        """Whether ``_solve_samples`` takes samples on a device as they are."""
+        return not self._on_host
+
+    def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
+        if not self._stays(moments):
+            super()._tell_what_runs_on_the_host(moments)
 
     def _takes_sparse(self) -> bool:
         """Whether ``_solve_samples`` leaves sparse samples (:class:`SparseSamples`) as they are."""
@@ -69,6 +79,11 @@ class GraphSelector(Selector):
         data: Any = None
         if self._takes_sparse() and sp.issparse(moments.data):
             data = sparse_samples(moments, unit, varies)
+        elif self._stays(moments) and is_device_array(moments.data):
+            data = centred_in_double_there(moments)[:, like(np.flatnonzero(varies), moments.data)]
+            if self._rewards_duplicates:
+                self._warn_of_multiples(data, varies)
+            data = columns_near_one_there(data) if self._scale_free else data / unit
         else:
             data = centred_in_double(moments)
             data = data if varies.all() else data[:, varies]
@@ -81,9 +96,10 @@ class GraphSelector(Selector):
             self.loadings_ = loadings
         return replace(solution, loadings=loadings), embedded(scores, varies)
 
-    def _warn_of_multiples(self, data: FloatArray, varies: NDArray[np.bool_]) -> None:
-        columns = columns_near_one(np.asarray(data, dtype=np.float64))
-        labels = twin_labels(columns / np.linalg.norm(columns, axis=0))
+    def _warn_of_multiples(self, data: Any, varies: NDArray[np.bool_]) -> None:
+        there = is_device_array(data)
+        columns = columns_near_one_there(data) if there else columns_near_one(double(data))
+        labels = twin_labels(columns / column_norms(columns))
         if labels is not None:
             one = int(np.flatnonzero(np.bincount(labels) > 1)[0])
             pair = np.flatnonzero(varies)[np.flatnonzero(labels == one)[:2]]
@@ -100,18 +116,18 @@ def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
     return full
 
 
-def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
+def twin_labels(columns: Any) -> IntArray | None:
     """Label columns that are equal up to sign alike; None where all differ."""
     n = columns.shape[0]
     draws = np.random.default_rng(0).standard_normal((n, 1))
     # One number for each column, the same for equal ones; few others come as close.
-    if isinstance(columns, SparseWide):
+    if isinstance(columns, SparseSamples):
         stored = np.max(np.abs(columns.matrix.data), initial=0.0)
         size = float(stored) + float(np.max(np.abs(columns.mean)))
         probe = np.abs(columns.transposed_times(draws)).ravel()
     else:
-        size = float(np.max(np.abs(columns)))
-        probe = np.abs(draws.T @ columns).ravel()
+        size = float(abs(columns).max())
+        probe = np.abs(to_host(like(draws.T, columns) @ columns)).ravel()
     order = np.argsort(probe, kind="stable")
     labels = np.arange(probe.size)
     close = np.diff(probe[order]) <= EQUAL * max(float(probe.max()), size)
@@ -123,10 +139,10 @@ def twin_labels(columns: FloatArray | SparseWide) -> IntArray | None:
     return None if np.array_equal(labels, np.arange(probe.size)) else labels
 
 
-def _pair(columns: FloatArray | SparseWide, one: int, other: int) -> FloatArray:
-    if isinstance(columns, SparseWide):
+def _pair(columns: Any, one: int, other: int) -> FloatArray:
+    if isinstance(columns, SparseSamples):
         return np.asarray(columns.matrix[:, [one, other]].toarray() - columns.mean[[one, other]])
-    return columns[:, [one, other]]
+    return to_host(columns[:, like(np.array([one, other]), columns)])
 
 
 def neighbour_graph(

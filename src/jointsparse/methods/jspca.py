@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import double
 from jointsparse.methods.components import ComponentsMethod, regression
 from jointsparse.methods.passes import samples_of
@@ -24,8 +25,8 @@ from jointsparse.solvers.components.joint import (
     solve_joint,
 )
 from jointsparse.solvers.components.joint_published import solve_joint_published
+from jointsparse.solvers.products.device_gram import centred_in_double_there
 from jointsparse.solvers.products.gram import Gram, SampleGram, centred_in_double, gram_of
-from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.samples.passed import PassedSampleLoss
 from jointsparse.solvers.samples.sparse import SparseSampleLoss
 from jointsparse.solvers.solution import Solution
@@ -170,8 +171,6 @@ class JSPCA(ComponentsMethod):
     recovery_: FloatArray
     _state: tuple[FloatArray, FloatArray] | None = None  # Q and P of the last fit, as solved
 
-    _on_host = "the components"
-
     def __init__(
         self,
         *,
@@ -238,6 +237,9 @@ class JSPCA(ComponentsMethod):
             solution = solve_joint(
                 loss, start, self.alpha_ / unit, tol=self.tol, max_iter=self.max_iter, warm=warm
             )
+            solution = replace(
+                solution, loadings=to_host(solution.loadings), state=to_host(solution.state)
+            )
             self._state = (solution.loadings, solution.state) if self.warm_start else None
             solution = _in_units_of_data(solution, loss, gram.trace)
             loadings = self._rotated(solution, gram)
@@ -278,12 +280,15 @@ class JSPCA(ComponentsMethod):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return PassedSampleLoss(elsewhere.divided(float(np.sqrt(gram.trace))))
-        if isinstance(gram, SparseGram):
+        if isinstance(gram, SampleGram) and gram.of_sparse:
             return SparseSampleLoss(gram)
         wide = isinstance(gram, SampleGram)
         # Where p > n single precision stays: a copy in double precision may not fit.
-        centred = moments.centred_data if wide else centred_in_double(moments)
-        return SampleLoss(centred, wide=wide, shrink=1 / np.sqrt(gram.trace))
+        if is_device_array(moments.data):
+            centred = moments.native.centred_data if wide else centred_in_double_there(moments)
+        else:
+            centred = moments.centred_data if wide else centred_in_double(moments)
+        return SampleLoss(centred, wide=wide, shrink=float(1 / np.sqrt(gram.trace)))
 
     def _objective_of_features(self, gram: Gram) -> float:
         """Return the objective of Q and P, less the entries that became zero."""

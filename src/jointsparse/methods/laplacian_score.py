@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.graphs.sparse_samples import SparseSamples
 from jointsparse.methods.graph_selector import GraphSelector, neighbour_graph
 from jointsparse.moments import Moments
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.smoothness import solve_smoothness
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
@@ -80,6 +80,8 @@ class LaplacianScore(GraphSelector):
     >>> selector.get_feature_names_out(data.feature_names).tolist()
     ['petal length (cm)', 'petal width (cm)']
     """
+
+    _on_host = ""
 
     def __init__(
         self,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.graphs.sparse_samples import SparseSamples, combined
+from jointsparse.device import is_device_array
+from jointsparse.graphs.sparse_samples import combined
 from jointsparse.graphs.targets import neighbour_targets
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
@@ -17,8 +18,9 @@ from jointsparse.methods.graph_selector import (
     neighbour_graph,
 )
 from jointsparse.methods.selector import check_stopping, is_number
+from jointsparse.operators.sparse import SparseSamples
+from jointsparse.solvers.products.device_gram import DeviceGram, DeviceSampleGram
 from jointsparse.solvers.products.gram import Gram, SampleGram
-from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.solvers.subset.constraints import Constraints
@@ -115,6 +117,8 @@ class MCFS(GraphSelector):
     [1, 4]
     """
 
+    _on_host = ""
+
     def __init__(
         self,
         *,
@@ -180,8 +184,11 @@ class MCFS(GraphSelector):
         return replace(solution, loadings=loadings), np.max(np.abs(loadings), axis=1)
 
 
-def _gram(data: FloatArray | SparseSamples) -> Gram:
+def _gram(data: Any) -> Gram:
     """Return the scatter matrix, through the samples where that is less."""
     if isinstance(data, SparseSamples):
-        return SparseGram(data.matrix, data.mean)
+        return SampleGram(data)
+    if is_device_array(data):
+        wide = data.shape[1] > data.shape[0]
+        return DeviceSampleGram(data) if wide else DeviceGram(data.T @ data)
     return Gram(data.T @ data) if data.shape[1] <= data.shape[0] else SampleGram(data)

@@ -7,7 +7,7 @@ import numpy as np
 from jointsparse.arrays import FloatArray
 from jointsparse.device import to_host
 from jointsparse.linalg import Spectrum, double
-from jointsparse.methods.wide_samples import is_wide, wide_data
+from jointsparse.methods.wide_samples import wide_data
 from jointsparse.moments import Moments
 from jointsparse.solvers.convex.published import factor_of_scatter
 from jointsparse.solvers.convex.reweighted import solve_reweighted
@@ -40,7 +40,7 @@ def median_of(moments: Moments) -> FloatArray:
     if "median" not in moments.cache:
         if samples is not None:
             found = median_by_passes(samples)
-        elif is_wide(moments):
+        elif moments.is_wide:
             found = to_host(median_by_products(wide_data(moments)))
         else:
             found = to_host(geometric_median(double(moments.native.centred_data)))

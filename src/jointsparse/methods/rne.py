@@ -11,14 +11,15 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from jointsparse.arrays import FloatArray
+from jointsparse.device import to_host
 from jointsparse.graphs.discriminant import BLOCK_ENTRIES
-from jointsparse.graphs.neighbours import nearest_neighbours
-from jointsparse.graphs.reconstruction import reconstruction_weights
-from jointsparse.graphs.sparse_samples import SparseSamples
+from jointsparse.graphs.neighbours import neighbour_sets
+from jointsparse.graphs.reconstruction import reconstructed, reconstruction_weights
 from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.solution import Solution, closed_form
 from jointsparse.solvers.subset.constraints import Constraints
@@ -172,25 +173,30 @@ class RNE(GraphSelector):
         self.residual_norms_ = embedded(solution.state, moments.variances > 0)
         return solution, scores
 
+    @property
+    def _on_host(self) -> str:  # type: ignore[override]
+        return "" if self._takes_sparse() else "neighbours and solver"
+
     def _takes_sparse(self) -> bool:
         return self.solver == "exact" and not self.legacy_transpose
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
-        neighbours, _ = nearest_neighbours(data, check_count("n_neighbors", self.n_neighbors))
+        neighbours = neighbour_sets(data, check_count("n_neighbors", self.n_neighbors))
         weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
         if isinstance(data, SparseSamples):
-            norms = _sparse_norms(data.matrix, weights)
-            size = np.asarray(abs(data.matrix).sum(axis=0)).ravel()
+            norms = _sparse_norms(data.by_row, weights)
+            size = np.asarray(abs(data.by_row).sum(axis=0)).ravel()
             return self._selection(_beyond_rounding(norms, size, len(neighbours)), unit)
-        residuals = data - weights @ data
         if self.legacy_transpose:  # where, unlike here, the mean matters
             residuals = data + mean - weights.T @ (data + mean)
-        norms = np.sum(np.abs(residuals), axis=0)
+        else:
+            residuals = data - reconstructed(data, weights)
+        norms = to_host(abs(residuals).sum(axis=0))
         if self.solver == "exact":
-            norms = _beyond_rounding(norms, np.sum(np.abs(data), axis=0), len(neighbours))
-            return self._selection(norms, unit)
+            size = to_host(abs(data).sum(axis=0))
+            return self._selection(_beyond_rounding(norms, size, len(neighbours)), unit)
         typical = float(norms.mean()) or 1.0
         relative = self.penalty_scale != "absolute"
         strength = penalty_in_units(

@@ -9,11 +9,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
+from jointsparse.device import is_device_array, to_host
+from jointsparse.linalg import column_medians
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
+from jointsparse.solvers.products.device_gram import centred_in_double_there
 from jointsparse.solvers.products.gram import Gram, centred_in_double
-from jointsparse.solvers.pursuit import solve_pursuit
+from jointsparse.solvers.pursuit import earlier_steps, solve_pursuit
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.text import counted
 
@@ -151,8 +154,6 @@ class RobustPCA(ComponentsMethod):
 
     n_components: int | None
 
-    _on_host = "the components"
-
     def __init__(
         self,
         *,
@@ -237,20 +238,25 @@ class RobustPCA(ComponentsMethod):
         return False
 
     def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        return 10 * 8 * n_samples * n_features  # the two parts, multipliers, what is left
+        size = n_samples * n_features
+        steps = 2 * earlier_steps(size) + 4  # that are combined, and what combining them takes
+        return (10 + steps) * 8 * size  # the two parts, multipliers, what is left
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
-        data = centred_in_double(moments)
-        self.alpha_ = self._factor() / float(np.sqrt(max(data.shape)))
-        median = np.median(data, axis=0)
-        rest = data - median
+        there = centred_in_double_there if is_device_array(moments.data) else centred_in_double
+        samples = there(moments)
+        self.alpha_ = self._factor() / float(np.sqrt(max(samples.shape)))
+        middle = column_medians(samples)
+        rest = samples - middle
         solution = proven(
             lambda tol: solve_pursuit(rest, self.alpha_, tol=tol, max_iter=self.max_iter),
             self.tol,
-            Rounding(data.size, self.alpha_ * float(np.sum(np.abs(rest)))),
+            Rounding(samples.shape[0] * samples.shape[1], self.alpha_ * float(abs(rest).sum())),
         )
-        errors, scores = solution.state
+        data, median = to_host(samples), to_host(middle)
+        errors, scores = map(to_host, solution.state)
+        solution = replace(solution, loadings=to_host(solution.loadings))
         self.sparse_ = errors
         self.low_rank_ = data + moments.mean - errors
         self.outlier_entries_ = errors != 0

@@ -95,7 +95,7 @@ def made_robust_for(estimator: Any, moments: Moments) -> Moments:
             f"robust={robust!r}, and the moments are those of Moments.from_data(X, "
             f"robust={how.rule.kind!r}): choose one of the two"
         )
-    if how is None and (not moments.has_samples or hasattr(moments.data, "transposed_times")):
+    if how is None and (not moments.has_samples or moments.elsewhere):
         raise ValueError(
             f"robust={robust!r} needs the samples, not only their moments: fit it with fit(X), or "
             f"with moments from Moments.from_data(X, robust={robust!r})"

@@ -7,16 +7,17 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
-from jointsparse.linalg import array_namespace, double
+from jointsparse.linalg import array_namespace
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.methods.passes import median_of, root_of_slope, samples_of
-from jointsparse.methods.wide_samples import advised_by_few, is_wide, strongest, wide_data
+from jointsparse.methods.wide_samples import advised_by_few, strongest, wide_data
 from jointsparse.moments import Moments
+from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.model import nonempty_lam
+from jointsparse.solvers.products.gram import double_where_held
 from jointsparse.solvers.samples.cone import emptying_data
 from jointsparse.solvers.samples.exact import reweighting_pays
-from jointsparse.solvers.samples.wide import squared_rows, weighted_rows
-from jointsparse.solvers.wide.data import DenseWide, WideData
+from jointsparse.solvers.samples.wide import squared_rows
 from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
 
 NEAREST = 1e-9  # of the mean distance from the median: smaller ones count as this, as in its search
@@ -35,18 +36,18 @@ class SampleLossSelector(ConvexSelector):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return root_of_slope(elsewhere, moments, free_mean=self._free_mean)
-        return emptying_data(dense_samples(moments), free_mean=self._free_mean)
+        return emptying_data(double_where_held(moments), free_mean=self._free_mean)
 
-    def _data(self, moments: Moments) -> Array | WideData:
+    def _data(self, moments: Moments) -> Array | Samples:
         """Return the samples for the solver on the cone."""
-        wide = wide_data(moments) if is_wide(moments) else None
-        if self._free_mean and (wide is None or isinstance(wide, DenseWide)):
-            return dense_samples(moments)  # without η single precision is not enough
+        wide = wide_data(moments) if moments.is_wide else None
+        if self._free_mean and (wide is None or wide.is_array):
+            return double_where_held(moments)  # without η single precision is not enough
         return moments.native.centred_data if wide is None else wide
 
     # Of more features than samples nothing is asked that needs a second copy of them.
 
-    def _weighted(self, moments: Moments) -> WideData:
+    def _weighted(self, moments: Moments) -> Samples:
         """Return the rows whose scatter matrix is Q/2: those of the first weighted model."""
         key = f"weighted rows, {self._loss}"
         if key not in moments.cache:
@@ -60,22 +61,22 @@ class SampleLossSelector(ConvexSelector):
             if self._free_mean:  # samples at the median hold it there: they must have a weight
                 norms = xp.clip(norms, NEAREST * float(xp.mean(norms)), None)
             weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
-            moments.cache[key] = weighted_rows(data, weights, mean)
-        rows: WideData = moments.cache[key]
+            moments.cache[key] = data.reweighted(weights / 2, mean)
+        rows: Samples = moments.cache[key]
         return rows
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
-        if not is_wide(moments):
+        if not moments.is_wide:
             return super()._slope_values(moments, count)
         return to_host(leading_eigenvalues(self._weighted(moments), count))
 
     def _largest_eta(self, moments: Moments) -> float:
-        if not is_wide(moments):
+        if not moments.is_wide:
             return super()._largest_eta(moments)
         return 2 * float(leading_eigenvalues(self._weighted(moments), 1)[0])
 
     def _largest_lam(self, moments: Moments) -> float:
-        if not is_wide(moments):
+        if not moments.is_wide:
             return super()._largest_lam(moments)
         return largest_lam_wide(self._weighted(moments), self.eta_)
 
@@ -96,8 +97,3 @@ class SampleLossSelector(ConvexSelector):
                 return samples + 4 * square
             return 0 if eta else 16 * samples  # without η the factor has as many columns as samples
         return 2 * samples + 10 * square
-
-
-def dense_samples(moments: Moments) -> Array:
-    """Return the centred samples as an array in double precision."""
-    return double(moments.native.centred_data)

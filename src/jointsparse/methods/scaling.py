@@ -73,7 +73,7 @@ def scaled_moments(moments: Moments, scale: str | None) -> Moments:
 
 def _robust(moments: Moments) -> FloatArray:
     data = moments.data
-    if data is None or hasattr(data, "transposed_times"):
+    if data is None or moments.elsewhere:
         raise ValueError(
             "scale='robust' needs the samples themselves, for quartiles; use scale='standard'"
         )

@@ -168,7 +168,7 @@ def _proof_of(question: Question, *, nonnegative: bool, tol: float) -> Proof:
 
 
 def _products(moments: Moments) -> DenseSamples:
-    if hasattr(moments.data, "transposed_times"):
+    if moments.elsewhere:
         raise ValueError(
             f"a sparse component of {moments.n_features} features needs samples in memory; these "
             "are on a cluster or in a file"

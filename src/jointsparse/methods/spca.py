@@ -187,8 +187,6 @@ class SPCA(ComponentsMethod):
     alpha_: FloatArray
     _state: tuple[FloatArray, FloatArray] | None = None  # A and B of the last fit
 
-    _on_host = "the components"
-
     def __init__(
         self,
         *,

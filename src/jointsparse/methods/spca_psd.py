@@ -13,8 +13,6 @@ from jointsparse.linalg import Spectrum
 from jointsparse.methods.convex import ConvexSelector
 from jointsparse.methods.wide_samples import (
     advised_by_few,
-    by_products,
-    is_wide,
     strongest,
     wide_data,
 )
@@ -207,7 +205,7 @@ class SPCAPSD(ConvexSelector):
         return self.solver != "published"
 
     def _slope_data(self, moments: Moments) -> Array:
-        if is_wide(moments):
+        if moments.is_wide:
             return moments.native.centred_data
         return factor_of_scatter(moments.native.spectrum)
 
@@ -226,17 +224,17 @@ class SPCAPSD(ConvexSelector):
         return spectrum
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
-        if not is_wide(moments):
+        if not moments.is_wide:
             return super()._slope_values(moments, count)
         return to_host(leading_eigenvalues(wide_data(moments), count))
 
     def _largest_eta(self, moments: Moments) -> float:
-        if not is_wide(moments):
+        if not moments.is_wide:
             return super()._largest_eta(moments)
         return self._slope * float(leading_eigenvalues(wide_data(moments), 1)[0])
 
     def _largest_lam(self, moments: Moments) -> float:
-        if not is_wide(moments):
+        if not moments.is_wide:
             return super()._largest_lam(moments)
         return largest_lam_wide(wide_data(moments), self.eta_)
 
@@ -256,8 +254,8 @@ class SPCAPSD(ConvexSelector):
             return solve_splitting(moments.native.spectrum, lam, self.eta_, **limits)
         keep = self.warm_start or self.alpha == "count"
         start = getattr(self, "_state", None) if keep else None
-        many = moments.n_features >= SMALLEST_FACTORED or by_products(moments)
-        wide = is_wide(moments) and many
+        many = moments.n_features >= SMALLEST_FACTORED or moments.elsewhere
+        wide = moments.is_wide and many
         if self.solver == "factored" or wide:
             state = start if isinstance(start, WideState) else None
             if state is not None and state.factor.shape[0] != moments.n_features:
@@ -281,7 +279,7 @@ class SPCAPSD(ConvexSelector):
         """Solve without any p × p matrix, in a unit in which no square of a variance overflows."""
         near = moments.near_one
         unit = moments.total_variance / near.total_variance  # 1, but for data of extreme size
-        data = wide_data(near) if is_wide(near) else self._slope_data(near)
+        data = wide_data(near) if near.is_wide else self._slope_data(near)
         try:
             solution = solve_wide(data, lam / unit, self.eta_ / unit, **options)
         except TooManyDirectionsError as problem:

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.device import is_device_array, to_host
+from jointsparse.linalg import array_namespace, submatrix
 from jointsparse.methods.graph_selector import (
     check_count,
     check_power,
@@ -22,12 +24,17 @@ from jointsparse.methods.selector import Selector, check_stopping
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import projection_target
-from jointsparse.solvers.graph.quadratic_forms import DenseForm, QuadraticForm, ScatterForm
+from jointsparse.solvers.graph.device_form import DeviceForm
+from jointsparse.solvers.graph.quadratic_forms import (
+    DENSE_UP_TO,
+    DenseForm,
+    QuadraticForm,
+    ScatterForm,
+)
 from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
 from jointsparse.solvers.picking.row_targets import Target
-from jointsparse.solvers.products.gram import centred_in_double
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products.gram import SampleGram, centred_in_double
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 
@@ -130,7 +137,12 @@ class SPCAFS(Selector):
     6
     """
 
+    # Of more features than samples; otherwise everything p × p stays on the device.
     _on_host = "the projection"
+
+    def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
+        if moments.n_features > moments.n_samples:
+            super()._tell_what_runs_on_the_host(moments)
 
     def __init__(
         self,
@@ -211,26 +223,40 @@ def _form(
 ) -> tuple[QuadraticForm, int, Callable[[int], FloatArray], IntArray | None]:
     """Return -S of trace 1, its rank, its eigenvalues and twins.
 
-    It is seen through the samples where they are fewer than the features; the eigenvalues come from
-    a function of how many are needed.
+    It is seen through the samples where they are fewer than the features, and through products
+    with them where they are sparse and an array of them would be large; the eigenvalues come from a
+    function of how many are needed.
     """
     total = moments.total_variance
     wide = moments.has_samples and int(varies.sum()) > moments.n_samples
-    if wide and sp.issparse(moments.data):
+    if wide and sp.issparse(moments.data) and int(varies.sum()) > DENSE_UP_TO:
         samples = sparse_samples(moments, 1.0, varies)
-        gram = SparseGram(samples.matrix, samples.mean)
+        gram = SampleGram(samples)
         form = SparseScatterForm(gram)
         rank = gram.rank(form.values.size)
-        return form, rank, lambda count: gram.leading(count)[0], twin_labels(gram.data)
+        return form, rank, lambda count: gram.leading(count)[0], twin_labels(samples)
     if wide:
         data = centred_in_double(moments)[:, varies] / np.sqrt(total)
         through_samples = ScatterForm(data)
         values = np.clip(through_samples.values[::-1], 0.0, None)
         return through_samples, _rank(values), lambda count: values[:count], twin_labels(data)
+    if is_device_array(moments.data):
+        return _form_there(moments, varies)
     scatter = moments.scatter[np.ix_(varies, varies)] / total
     values = np.clip(scipy.linalg.eigvalsh(scatter)[::-1], 0.0, None)
     # Equal features have equal columns of the scatter matrix, and only they.
     return DenseForm(-scatter), _rank(values), lambda count: values[:count], twin_labels(scatter)
+
+
+def _form_there(
+    moments: Moments, varies: NDArray[np.bool_]
+) -> tuple[QuadraticForm, int, Callable[[int], FloatArray], IntArray | None]:
+    """Return the same of samples on a device, where they are not fewer than the features."""
+    live = np.flatnonzero(varies)
+    scatter = submatrix(moments.native.scatter, live, live) / moments.total_variance
+    found = to_host(array_namespace(scatter).linalg.eigvalsh(scatter))
+    values = np.clip(found[::-1], 0.0, None)
+    return DeviceForm(-scatter), _rank(values), lambda count: values[:count], twin_labels(scatter)
 
 
 def _rank(values: FloatArray) -> int:

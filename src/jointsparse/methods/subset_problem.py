@@ -42,7 +42,7 @@ def subset_problem(moments: Moments, target: Any, n_components: Any) -> SubsetPr
         With "features": the first principal components only.
     """
     moments = moments.near_one
-    wide = moments.has_samples and moments.n_features > moments.n_samples
+    wide = moments.is_wide
     samples = centred_in_double(moments) if wide else np.zeros((0, 0))
     if isinstance(target, str) and target == "outcomes":
         outcomes = moments.cache.get(OUTCOMES)

@@ -207,7 +207,7 @@ class SelectionWorth(NotesOutliers):
         if not moments.has_samples:
             if moments.n_features**2 <= REMEMBERED_ENTRIES:
                 self._remembered = (moments, cut, None, None)
-        elif hasattr(moments.data, "transposed_times"):
+        elif moments.elsewhere:
             self._remembered = (moments, cut, None, None)  # the samples stay where they are
         else:
             samples, rows = _some_rows(moments.data)

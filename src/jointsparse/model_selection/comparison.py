@@ -215,31 +215,30 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Which method predicts most, if any does beyond the spread; how they compare with chance.
+        """Which method predicts most, if any clearly does; how they compare with chance.
 
-        A difference counts where it is larger than the larger of the two standard deviations.
+        Clearly more is more by the larger of the two standard deviations.
         """
         good = [result for result in self.results if not result.error]
         if not good:
             return "No method could be fitted."
         best = max(good, key=lambda result: result.r2[0])
         near = [r.name for r in good if r is not best and not _beyond(best.r2, r.r2)]
-        words = f"{best.name} predicts most of the dropped features ({_in_percent(best.r2)})"
+        above = sum(_beyond(result.r2, self.random_r2) for result in good)
+        random = f"clearly more than random features ({_in_percent(self.random_r2)})."
         if len(good) == 1:
             words = f"{best.name} predicts {_in_percent(best.r2)} of the dropped features"
-        elif len(near) == len(good) - 1:
+            return f"{words}, {'' if above else 'not '}{random}"
+        words = f"{best.name} predicts most of the dropped features ({_in_percent(best.r2)})"
+        if len(near) == len(good) - 1:
             words = (
-                "No method predicts more of the dropped features than another, beyond the spread "
-                f"({_in_percent(best.r2)} for {best.name})"
+                "All methods predict about as much of the dropped features "
+                f"({best.name} {_in_percent(best.r2)})"
             )
         elif near:
-            words += f"; within the spread of it: {', '.join(near)}"
-        above = sum(_beyond(result.r2, self.random_r2) for result in good)
-        return (
-            f"{words}. {above or 'None'} of {counted(len(good), 'method')} predict"
-            f"{'s' if above == 1 else ''} more than random features ({_in_percent(self.random_r2)})"
-            ", beyond the spread."
-        )
+            words += f"; {_listed(near)} {'does' if len(near) == 1 else 'do'} about as well"
+        verb = "predicts" if above == 1 else "predict"
+        return f"{words}. {above or 'None'} of {counted(len(good), 'method')} {verb} {random}"
 
     @property
     def jaccard(self) -> NDArray[np.float64]:
@@ -254,6 +253,11 @@ class Comparison:
         for result in self.results:
             counts[list(result.kept)] += 1
         return counts
+
+
+def _listed(names: list[str]) -> str:
+    """Return "a", "a and b" or "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _beyond(one: MeanAndSpread, other: MeanAndSpread) -> bool:

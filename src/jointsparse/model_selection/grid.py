@@ -124,7 +124,7 @@ def check_rows(moments: Moments, who: str) -> None:
     """Refuse data of which no parts can be taken to select on."""
     if not moments.has_samples:
         raise ValueError(f"{who} needs the samples, not only their moments")
-    if hasattr(moments.data, "transposed_times"):  # in a file or on a cluster
+    if moments.elsewhere:  # in a file or on a cluster
         raise ValueError(f"{who} selects on parts of the samples: they must be in memory")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, positive_part, sum_of_squares
 
@@ -13,6 +15,8 @@ def soft_threshold(values: Array, threshold: float) -> Array:
 
     This is the proximal step of the sum of absolute values.
     """
+    if type(values) is np.ndarray:  # several times faster than a portable clip
+        return values - np.minimum(np.maximum(values, -threshold), threshold)
     xp = array_namespace(values)
     return values - xp.clip(values, -threshold, threshold)
 

@@ -118,6 +118,9 @@ class Worth:
         Whether there are more patterns than were counted.
     n_parts : int
         In how many parts of the samples the selection was repeated; 0 where that is not known.
+    related : (float, float, float) or None
+        Where most features are unrelated to all others: what the kept ones and random sets (mean
+        and standard deviation) predict of the dropped features that do share something.
     """
 
     verdict: str
@@ -134,6 +137,7 @@ class Worth:
     n_significant: int
     more_patterns: bool
     n_parts: int = 0
+    related: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,7 @@ class Findings:
     components: list[Component] = field(default_factory=list)
     run: SolverRun = field(default_factory=SolverRun)
     proof: str = ""  # what is proved about the kept set, in words
+    constraints: list[str] = field(default_factory=list)  # those that held, and what they cost
     clusters: Clusters | None = None
     path: PathPoints | None = None
     pixels: PixelMaps | None = None

@@ -334,6 +334,7 @@ def worth_of(report: SelectionReport | None) -> Worth | None:
         n_significant=report.n_significant,
         more_patterns=report.more_patterns,
         n_parts=0 if report.worth is None else report.worth.n_folds,
+        related=report.of_related,
     )
 
 

@@ -48,7 +48,13 @@ from jointsparse.report.sections import (
     look_view,
     sizes_chart,
 )
-from jointsparse.report.words import DEFINITIONS, asked_words, nothing_words, sure_lines
+from jointsparse.report.words import (
+    DEFINITIONS,
+    asked_words,
+    nothing_words,
+    sure_lines,
+    warnings_beside,
+)
 from jointsparse.text import cut_middle, visible
 
 ROWS_KEPT, ROWS_DROPPED = 200, 40  # rows that are there without the script, and on paper
@@ -94,6 +100,7 @@ def render(found: Findings) -> str:
         packed=packed,
         asked=asked_words(found),
         nothing=nothing_words(found),
+        warnings=warnings_beside(found),
         sure=sure_lines(found),
         meaning=DEFINITIONS,
         chips=chips(found.features),
@@ -214,9 +221,20 @@ def _worth_bars(found: Findings) -> list[tuple[str, str, float, float]]:
     worth, n_kept = found.worth, found.features.n_kept
     if worth is None or n_kept == 0:
         return []
-    bars = [
-        (f"the kept {counted(n_kept, 'feature')}", "own", worth.own, 0.0),
-        (counted(n_kept, "random feature"), "random", worth.random, worth.random_spread),
+    kept, random = f"the kept {counted(n_kept, 'feature')}", counted(n_kept, "random feature")
+    bars = []
+    ends = ("", "")
+    if worth.related is not None:  # what the verdict is about
+        own, mean, spread = worth.related
+        others = grouped(worth.n_significant - n_kept)
+        bars = [
+            (f"{kept}, of the {others} others that share something", "own", own, 0.0),
+            (f"{random}, of the same", "random", mean, spread),
+        ]
+        ends = (f", of all {grouped(len(found.features) - n_kept)} others", ", of all others")
+    bars += [
+        (f"{kept}{ends[0]}", "own", worth.own, 0.0),
+        (f"{random}{ends[1]}", "random", worth.random, worth.random_spread),
         ("all other features together", "other", worth.ceiling, 0.0),
         (f"{counted(n_kept, 'principal component')} of all features", "pca", worth.pca, 0.0),
     ]

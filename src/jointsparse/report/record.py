@@ -75,6 +75,7 @@ def findings_from_record(record: Any) -> Findings:
         run=run,
         proof=_proof(record.get("set")),
         outliers=outliers_from_record(record.get("outliers")),  # not in earlier versions
+        constraints=_constraints(record.get("constraints")),
         notes=[sentence(note, "notes") for note in listing(record, "notes")],
         warnings=[sentence(text, "warnings") for text in listing(record, "warnings")],
         made=versions(),
@@ -84,6 +85,17 @@ def findings_from_record(record: Any) -> Findings:
 def _proof(found: Any) -> str:
     """Return what is proved about the set; earlier versions knew nothing of that."""
     return "" if found is None else sentence(entry(found, "words"), "words")
+
+
+def _constraints(held: Any) -> list[str]:
+    """Return what is said about the constraints; earlier versions said it among the notes."""
+    if held is None:
+        return []
+    if not isinstance(held, dict):
+        raise ValueError("'constraints' is not an object")
+    if "words" not in held:
+        return []
+    return [sentence(text, "words") for text in listing(held, "words")]
 
 
 def _known(record: Any, name: str) -> float | None:
@@ -134,7 +146,17 @@ def _worth(worth: Any, verdict: str) -> Worth:
         n_significant=amount(worth, "n_significant"),
         more_patterns=bool(entry(worth, "more_patterns")),
         n_parts=amount(worth, "n_parts", most=1000) if "n_parts" in worth else 0,
+        related=_related(worth.get("related")),
     )
+
+
+def _related(found: Any) -> tuple[float, float, float] | None:
+    """Return what is predicted of related features; earlier versions did not record it."""
+    if found is None:
+        return None
+    names = ("r2", "random_r2_mean", "random_r2_std")
+    own, mean, spread = (number(entry(found, name), name) for name in names)
+    return own, mean, spread
 
 
 def _sizes(found: Any) -> Sizes | None:

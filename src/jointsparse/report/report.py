@@ -89,6 +89,7 @@ class Report:
         notes: Sequence[str] = (),
         warnings: Sequence[str] = (),
         certificate: SetCertificate | None = None,
+        constraints: Sequence[Any] = (),
         outliers: dict[str, Any] | None = None,
     ) -> Report:
         """Make a report of a fitted estimator.
@@ -134,6 +135,9 @@ class Report:
         certificate : SetCertificate, optional
             What is proved about the kept features, from :func:`~jointsparse.certify_set`; by
             default what the estimator itself knows.
+        constraints : sequence
+            What is said about the constraints, such as what they cost, from
+            :func:`~jointsparse.constraint_prices`.
         outliers : dict, optional
             Outliers as ``select --json`` lists them; by default what the estimator, or a step of
             the pipeline, knows of them.
@@ -147,11 +151,9 @@ class Report:
             _take_shape(fitted, image_shape)
         worth = fitted.worth()
         features = fitted.features(worth)
-        notes = [*notes]
         clusters = None if y is None else fitted.clusters(y)
-        if isinstance(clusters, str):
-            notes.append(clusters)
-            clusters = None
+        if isinstance(clusters, str):  # why there are none
+            notes, clusters = [*notes, clusters], None
         return cls(
             Findings(
                 title=visible(title or f"Which features matter{': ' if data else ''}{data}"),
@@ -168,6 +170,7 @@ class Report:
                 components=fitted.components(),
                 run=fitted.solver_run(seconds),
                 proof=fitted.proof(certificate),
+                constraints=[visible(str(text)) for text in constraints],
                 clusters=clusters,
                 path=None if path is None else _points(path, features.columns, fitted.model),
                 outliers=outliers_from_record(outliers) or outliers_of(estimator),

@@ -125,6 +125,7 @@ def sizes_chart(found: Findings) -> dict[str, Any] | None:
     return {
         "chart": chart,
         "band": " ".join([*there, *reversed(back)]),
+        "further": bool(known.sizes[-1] > n_kept),
         "chosen": (x(float(n_kept)), y(max(worth.own, 0.0))) if inside else None,
         "random": (
             x(float(n_kept)),

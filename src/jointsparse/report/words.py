@@ -18,6 +18,7 @@ from jointsparse.report.findings import (
     short_percent,
 )
 from jointsparse.solvers.subset.constraints import Constraints
+from jointsparse.text import left_out
 
 _R2 = re.compile(r"r2\s*>=\s*([\d.e-]+)", re.IGNORECASE)
 
@@ -58,8 +59,10 @@ DEFINITIONS = {
     "always higher than in new samples. Of all features, unless one is named.",
     "stands in for": "Each dropped feature is listed under the kept one that alone accounts for "
     "most of it in this table; the number is that share.",
-    "kept again": "In how many of the repeats, each without one part of the samples, the feature "
-    "is kept again: itself, or one that is nearly the same (squared correlation of at least 0.8).",
+    "kept again": "The selection is repeated three times, each time without a third of the samples "
+    "(twice without half of them, where the table is read in blocks). Counted is how often the "
+    "feature is kept: itself, or one that is nearly the same (squared correlation of at least "
+    "0.8).",
     "shared": "Share of the feature that all other features together account for, beyond noise.",
     "score": "The method's own number. It orders features; its size has no meaning by itself, and "
     "the set is not simply the highest scores, which often repeat each other.",
@@ -85,6 +88,8 @@ def sure_lines(found: Findings) -> list[tuple[str, str]]:
         )
     if found.features.n_kept:
         lines.append(("Best possible set", _best_set(found)))
+    if found.constraints:
+        lines.append(("Constraints", _constraints(found)))
     lines.append(("The model", _model(found)))
     return [(name, text) for name, text in lines if text]
 
@@ -112,8 +117,8 @@ def _repeats(found: Findings) -> str:
     always = int(np.count_nonzero(known > 1 - 1e-9))
     return (
         f"{grouped(always)} of the {counted(known.size, 'kept feature')}, or features nearly the "
-        f"same, are kept again in every one of {worth.n_parts} repeats without a part of the "
-        "samples."
+        f"same, are kept again in all {worth.n_parts} repeats, each without "
+        f"{left_out(worth.n_parts)} of the samples."
     )
 
 
@@ -127,6 +132,11 @@ def _best_set(found: Findings) -> str:
     )
 
 
+def _constraints(found: Findings) -> str:
+    """Say which constraints held and what they cost, a sentence each."""
+    return " ".join(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in found.constraints)
+
+
 def asked_words(found: Findings) -> str:
     """Say what was asked, of which table."""
     return _asked(found)
@@ -135,6 +145,14 @@ def asked_words(found: Findings) -> str:
 def nothing_words(found: Findings) -> str:
     """Say why nothing is kept; nothing where something is."""
     return "" if found.features.n_kept else _nothing(found)
+
+
+def warnings_beside(found: Findings) -> list[str]:
+    """Return the warnings that say something else than the verdict does."""
+    if found.worth is None:
+        return found.warnings
+    said = found.worth.verdict.split(":")[0].casefold()
+    return [text for text in found.warnings if said not in text.casefold()]
 
 
 def _asked(found: Findings) -> str:

@@ -10,9 +10,15 @@ by the alternating direction method on the augmented Lagrangian, over-relaxed:
         \hat L = \omega L + (1-\omega)(X - E_{\text{old}}),\\
     U &\leftarrow U + X - \hat L - E .
 
-The step μ is balanced between the two residuals for a while and then stays. (The usual *inexact*
-variant raises it geometrically; that always ends soon, but elsewhere: up to 0.5 % above the optimum
-on the data of ``benchmarks/components.py``.)
+The whole of it is a map of the one matrix T = U + E, whose fixed point is wanted; its steps are
+combined by Anderson's method. (The usual *inexact* variant raises μ geometrically; that always ends
+soon, but elsewhere: up to 0.5 % above the optimum on the data of ``benchmarks/components.py``.)
+
+**Step.** Where every entry has noise of size σ, the threshold λ/μ has to be of that size, and
+signal or gross errors say nothing about it: μ is moved towards 1/(20 σ), with σ from the median
+of |X - L|, as long as that has settled. Beside the rule of equal residuals this takes a fourth
+of the iterations with noise of 1 % of the signal, a half with noise of 10 %, and as many
+without noise.
 
 **Certificate.** The dual problem is :math:`\max\langle X,Z\rangle` over :math:`\|Z\|_2\le1`,
 :math:`\|Z\|_\infty\le\lambda`. Z = μU meets the second constraint by construction; divided by
@@ -20,34 +26,36 @@ on the data of ``benchmarks/components.py``.)
 point is (X - E, E), which is feasible and has the exact zeros of the threshold; what is left of
 L + E = X at the end is in L.
 
-**Partial decompositions.** Only singular values above 1/μ are needed, and their number settles
-early. Once it is small against the smaller side, a basis of that many directions and some more is
-carried along, and improved by one subspace iteration each time, without an eigendecomposition. It
-cannot spoil the certificate, only delay it.
+**Decompositions.** Singular values are lowered by :mod:`~jointsparse.solvers.eigen.shrink`, which
+goes on from the singular vectors of the iteration before. It cannot spoil the certificate.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
-from jointsparse.arrays import FloatArray
-from jointsparse.projections import singular_pairs_above
+from jointsparse.arrays import Array
+from jointsparse.linalg import array_namespace, column_norms
+from jointsparse.solvers.convex.acceleration import Anderson
+from jointsparse.solvers.eigen.shrink import Shrink
 from jointsparse.solvers.solution import Solution, Trace
 
 CHECK_EVERY = 10  # iterations between two certificates, each as dear as one iteration or two
 RELAXATION = 1.6
-BALANCE = 1.5  # factor on the step where the residuals are out of proportion
-BALANCE_UNTIL = 2000  # iterations; afterwards the step stays, as the proof of convergence needs
-PARTIAL_SHARE = 0.2  # of the smaller side: with more directions the dense way is faster
-PARTIAL_FROM = 150  # smaller sides than this are always decomposed densely
+NOISE_TIMES_STEP = 0.05  # of 0.025, 0.05 and 0.1 the best for noise of 0.1 % to 100 % of the signal
+MEDIAN_OF_NOISE = 0.6745  # of |x| where x is normal with variance 1
+CHANGE = 2.0  # factor on the step where it is further than that from its aim
+SETTLED = 0.7  # of the noise at the last certificate: falling faster, it is no noise yet
+CHANGE_UNTIL = 120  # iterations; afterwards the step stays, as the proof of convergence needs
+EARLIER_STEPS = 4  # ten need nearly as many iterations
+EARLIER_BYTES = 2**30
+SAMPLED_ROWS = 200  # or more, of which the median of the noise is taken
 
 
-def solve_pursuit(X: FloatArray, penalty: float, *, tol: float, max_iter: int) -> Solution:
+def solve_pursuit(X: Array, penalty: float, *, tol: float, max_iter: int) -> Solution:
     """Split a matrix into low rank plus sparse.
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
+    X : array of shape (n_samples, n_features)
         The matrix; not zero.
     penalty : float
         λ > 0.
@@ -74,114 +82,98 @@ def solve_pursuit(X: FloatArray, penalty: float, *, tol: float, max_iter: int) -
     >>> np.argwhere(errors).tolist(), round(errors[2, 3], 4), solution.loadings.shape
     ([[2, 3]], np.float64(50.0), (8, 1))
     """
+    xp = array_namespace(X)
     wide = X.shape[0] < X.shape[1]
-    unit = float(np.max(np.abs(X)))
-    data = np.ascontiguousarray((X.T if wide else X) / unit)
-    size = float(np.linalg.norm(data))
-    step = data.size / (4 * float(np.sum(np.abs(data))))
-    shrink = _Shrink(data.shape[1])
+    unit = float(xp.max(xp.abs(X)))
+    data = xp.asarray((X.T if wide else X) / unit, copy=True)
+    total = float(xp.sum(xp.abs(data)))
+    step = data.shape[0] * data.shape[1] / (4 * total)
+    shrink = Shrink(int(data.shape[1]))
     # Before the first certificate the pair (0, X) is known.
-    nothing = penalty * float(np.sum(np.abs(data))) * unit
-    run = Trace(tol, max_iter, "certified relative gap", known=nothing)
-    E, U, M, L = (np.zeros_like(data) for _ in range(4))
-    G = data.copy()  # X - E
+    run = Trace(tol, max_iter, "certified relative gap", known=penalty * total * unit)
+    T = xp.zeros_like(data)  # U + E: the multipliers are what the threshold leaves of it
+    U = xp.zeros_like(data)
+    accelerator = Anderson(earlier_steps(T.shape[0] * T.shape[1]))
+    noise = 0.0
     for iteration in range(1, max_iter + 1):
         check = iteration % CHECK_EVERY == 0 or iteration == max_iter
         # In place: for large data, fresh memory costs more than the arithmetic.
-        np.add(G, U, out=M)
-        A, R = shrink(M, 1 / step)
-        np.matmul(RELAXATION * A, R.T, out=L)
-        np.multiply(G, RELAXATION - 1, out=M)
+        M = U + U
+        M -= T
         M += data
-        M += U
-        M -= L
-        before = E.copy() if check else E
-        np.clip(M, -penalty / step, penalty / step, out=U)
-        np.subtract(M, U, out=E)  # the soft threshold, exactly 0 where nothing was clipped
-        np.subtract(data, E, out=G)
+        A, R = shrink(M, 1 / step)
+        M -= U
+        M -= A @ R.T
+        M *= RELAXATION
+        (T,) = accelerator.step((T,), (M,))
+        U = xp.clip(T, -penalty / step, penalty / step)
         if not check:
             continue
+        E = T - U  # the soft threshold, exactly 0 where nothing was clipped
         missed = data - A @ R.T
         dual = _dual_value(data, step * U, penalty)
         # (L, X - L) is feasible too, and the norm of L is known: the dearer norm of X - E is
         # computed only where this one says that it is time.
-        primal = float(np.sum(np.linalg.norm(A, axis=0))) + penalty * float(np.sum(np.abs(missed)))
+        primal = float(xp.sum(column_norms(A))) + penalty * float(xp.sum(xp.abs(missed)))
         if primal - dual <= 2 * tol * primal or iteration == max_iter:
-            primal = _nuclear_norm(G) + penalty * float(np.sum(np.abs(E)))
+            primal = _nuclear_norm(data - E) + penalty * float(xp.sum(xp.abs(E)))
         gap = max(0.0, primal - dual) / primal
         if run.record(iteration, primal * unit, gap=gap, measure=gap):
             break
-        if iteration <= BALANCE_UNTIL:
-            unmet = float(np.linalg.norm(missed - E)) / size
-            moved = float(np.linalg.norm(E - before)) / max(float(np.linalg.norm(U)), 1e-300)
-            # Found by trial on planted, noisy and real data: between these both fall together.
-            if unmet > moved / 5:
-                factor = BALANCE
-            elif unmet < moved / 20:
-                factor = 1 / BALANCE
-            else:
-                continue
+        last, noise = noise, _median(xp.abs(missed)) / MEDIAN_OF_NOISE
+        factor = _change(step * noise / NOISE_TIMES_STEP, settled=noise > SETTLED * last)
+        if factor != 1 and iteration <= CHANGE_UNTIL:
             step *= factor
             U /= factor
-    order = np.argsort(-np.linalg.norm(A, axis=0), kind="stable")
-    A, R = A[:, order], R[:, order]
+            T = E + U
+            accelerator.reset()
+    A, R = _ordered(A, R)
     if wide:
         A, R, E = _transposed(A, R, E)
-    rank = A.shape[1]
+    rank = int(A.shape[1])
     return run.solution(R, run.history[-1], gap, {"rank": float(rank)}, (E * unit, A * unit))
 
 
-class _Shrink:
-    """Lower singular values by a threshold; returns A, R with A Rᵀ the result and RᵀR = I."""
-
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
-        self.basis: FloatArray | None = None
-
-    def __call__(self, M: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:
-        found = None if self.basis is None else self._partial(M, threshold, self.basis)
-        if found is None:
-            found = self._dense(M, threshold)
-        values, vectors, image = found
-        return image * (1 - threshold / values), vectors
-
-    def _dense(self, M: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        values, vectors = singular_pairs_above(M, 0.0)
-        count = int(np.count_nonzero(values > threshold))
-        size = count + max(5, count // 5)  # some more, which see further directions come
-        small = self.columns >= PARTIAL_FROM and size <= PARTIAL_SHARE * self.columns
-        self.basis = np.ascontiguousarray(vectors[:, -size:]) if small else None
-        kept = vectors[:, vectors.shape[1] - count :]
-        return values[values.size - count :], kept, M @ kept
-
-    def _partial(
-        self, M: FloatArray, threshold: float, basis: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        basis, _ = np.linalg.qr(M.T @ (M @ basis))
-        image = M @ basis
-        squares, turn = np.linalg.eigh(image.T @ image)
-        basis = basis @ turn
-        count = int(np.count_nonzero(squares > threshold**2))
-        if count + 2 > squares.size:
-            return None  # there may be more of them than the basis can hold
-        self.basis = basis
-        first = squares.size - count
-        return np.sqrt(squares[first:]), basis[:, first:], image @ turn[:, first:]
+def earlier_steps(entries: int) -> int:
+    """Return how many steps of that many numbers are kept to be combined."""
+    return min(EARLIER_STEPS, EARLIER_BYTES // (16 * entries))
 
 
-def _transposed(
-    A: FloatArray, R: FloatArray, E: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _change(ratio: float, *, settled: bool) -> float:
+    """Return the factor on the step, given the step over its aim."""
+    if ratio > CHANGE:
+        return 1 / CHANGE
+    return CHANGE if ratio < 1 / CHANGE and settled else 1.0
+
+
+def _ordered(A: Array, R: Array) -> tuple[Array, Array]:
+    """Return the factors of A Rᵀ with orthogonal columns in A, the longest first."""
+    xp = array_namespace(A)
+    if A.shape[1] == 0:
+        return A, R
+    left, lengths, turn = xp.linalg.svd(A, full_matrices=False)
+    return left * lengths, R @ turn.T
+
+
+def _transposed(A: Array, R: Array, E: Array) -> tuple[Array, Array, Array]:
     """Return the factors of the transpose; the columns of A are orthogonal."""
-    norms = np.linalg.norm(A, axis=0)
-    return R * norms, A / norms, np.ascontiguousarray(E.T)
+    norms = column_norms(A)
+    return R * norms, A / norms, array_namespace(E).asarray(E.T, copy=True)
 
 
-def _dual_value(X: FloatArray, Z: FloatArray, penalty: float) -> float:
-    largest = float(np.linalg.eigvalsh(Z.T @ Z)[-1])
-    outside = max(1.0, float(np.sqrt(max(largest, 0.0))), float(np.max(np.abs(Z))) / penalty)
-    return float(np.einsum("ij,ij->", X, Z)) / outside
+def _dual_value(X: Array, Z: Array, penalty: float) -> float:
+    xp = array_namespace(X)
+    largest = float(xp.linalg.eigvalsh(Z.T @ Z)[-1])
+    outside = max(1.0, max(largest, 0.0) ** 0.5, float(xp.max(xp.abs(Z))) / penalty)
+    return float(xp.sum(X * Z)) / outside
 
 
-def _nuclear_norm(matrix: FloatArray) -> float:
-    return float(np.sum(np.linalg.svd(matrix, compute_uv=False)))
+def _nuclear_norm(matrix: Array) -> float:
+    xp = array_namespace(matrix)
+    return float(xp.sum(xp.linalg.svdvals(matrix)))
+
+
+def _median(matrix: Array) -> float:
+    xp = array_namespace(matrix)
+    flat = xp.sort(xp.reshape(matrix[:: max(1, matrix.shape[0] // SAMPLED_ROWS)], (-1,)))
+    return float(flat[flat.shape[0] // 2])

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.io.budget import default_budget
+from jointsparse.operators.blocks import RemoteSamples
 from jointsparse.sources.finite import refuse_missing
 from jointsparse.sources.read_ahead import read_ahead
 
@@ -216,20 +217,14 @@ class Source:
         """Return the same source, at hand for many passes where it can be; here, as it is."""
         return self
 
-    def wide(self, collect: Callable[[NDArray[Any]], Any]) -> Any:
-        """Return products with the centred samples for p ≫ n, computed where they are, or None.
-
-        Parameters
-        ----------
-        collect : callable
-            Wraps a centred array with the same products, for columns that were brought here.
-        """
-        from jointsparse.sources.file_wide import FileWide  # which builds on this
+    def operator(self) -> RemoteSamples | None:
+        """Return the centred samples as kernels see them, where they are; None: not by columns."""
+        from jointsparse.sources.file_samples import FileSamples  # which builds on this
 
         if self.n_samples is None:
             return None
         features = np.arange(self.n_features)
-        return FileWide(self, features, collect=collect, memory=self.budget // 4)
+        return FileSamples(self, features, memory=self.budget // 4)
 
     def read_columns(self, features: NDArray[np.int64]) -> Any:
         """Return some columns, given by their numbers in ascending order, in memory."""

@@ -29,7 +29,7 @@ from jointsparse.sources.dask_blocks import (
     plain_block,
 )
 from jointsparse.sources.dask_graph import applied, computed, on_cluster, persisted, tree_sum
-from jointsparse.sources.dask_wide import DaskWide
+from jointsparse.sources.dask_samples import DaskSamples
 from jointsparse.sources.finite import refuse_missing
 
 LEAST_ENTRIES = 2**18  # 2 MB of float64: a task takes Dask about a millisecond whatever it does
@@ -197,11 +197,11 @@ class DaskSource(Source):
         kept._blocks, kept._held = blocks, on_cluster()
         return kept
 
-    def wide(self, collect: Callable[[NDArray[Any]], Any]) -> DaskWide | None:
-        """Return products with the centred samples, computed on the workers."""
+    def operator(self) -> DaskSamples | None:
+        """Return the centred samples as kernels see them, on the workers."""
         if is_frame(self.collection) or self._lengths is None:
             return None
-        return DaskWide.of(self.collection, collect=collect, memory=self.budget // 4)
+        return DaskSamples.of(self.collection, memory=self.budget // 4)
 
     def read(self) -> Any:
         """Return all rows in memory here."""

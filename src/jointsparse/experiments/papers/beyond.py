@@ -169,7 +169,7 @@ def _judge_rules(results: Results) -> Outcome:
             "discriminative features",
             f"ACC {gain:+.1f} ± {error:.1f} against random features, held-out R² {r2:.0f} % "
             f"against {chance:.0f} % ({size} datasets)",
-            "refuted" if gain < 2 * error or r2 < chance else "reproduced",
+            "not reproduced" if gain < 2 * error or r2 < chance else "reproduced",
             "features that share a component all score high: the set repeats itself; chosen "
             f"greedily from the same model: ACC {better:+.1f}",
         )

@@ -79,7 +79,7 @@ def _judge(results: Results) -> Outcome:
                     f"the best component of up to 20 among {most} features can be proved",
                     f"{seconds:.0f} s",
                     f"{count} of {len(rows)} problems proved, {slowest:.2g} s at most",
-                    "reproduced" if met else "refuted",
+                    "reproduced" if met else "not reproduced",
                 )
             )
     if results:
@@ -89,7 +89,7 @@ def _judge(results: Results) -> Outcome:
                 "SPCA with k nonzeros, in the limit of a large ridge (001), finds the best k",
                 "the best k",
                 f"{np.median(behind):.2g} % less in the median, {max(behind):.2g} % at most",
-                "refuted" if max(behind) > BEHIND else "reproduced",
+                "not reproduced" if max(behind) > BEHIND else "reproduced",
             )
         )
     header: tuple[str, ...] = ("dataset", "k", "features", "eliminated", "variance, %", "gap")

@@ -65,7 +65,7 @@ def _judge(results: list[tuple[dict[str, Any], Row]]) -> Outcome:
                 f"nonzeros from {words}",
                 _listed(NONZEROS),
                 _listed(found),
-                "reproduced" if found == NONZEROS else "refuted",
+                "reproduced" if found == NONZEROS else "not reproduced",
             )
         )
         off = [
@@ -90,7 +90,7 @@ def _judge(results: list[tuple[dict[str, Any], Row]]) -> Outcome:
                 "without the l1 penalty the loadings are those of PCA (Theorem 2)",
                 "equal",
                 f"1 - |cos| at most {worst:.0e}",
-                "reproduced" if worst < 1e-10 else "refuted",
+                "reproduced" if worst < 1e-10 else "not reproduced",
             )
         )
     header = ("from", "component", "nonzeros", "adjusted variance, %", "PCA, %")
@@ -103,7 +103,7 @@ def _listed(values: Any) -> str:
 
 
 def _severity(verdict: str) -> int:
-    return ("reproduced", "close", "refuted").index(verdict)
+    return ("reproduced", "close", "not reproduced").index(verdict)
 
 
 def _draw(figure: Any, rows: list[Row]) -> None:

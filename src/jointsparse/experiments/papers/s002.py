@@ -156,7 +156,7 @@ def _about_labels(found: dict[Any, Row]) -> list[Claim]:
             "Yale faces are recognised in 17 % only, for want of samples",
             "0.17",
             f"{np.mean(expression):.2f} by expression, {np.mean(subject):.2f} by subject",
-            "refuted" if np.mean(subject) > 0.4 else "reproduced",
+            "not reproduced" if np.mean(subject) > 0.4 else "reproduced",
             "the labels of the source were the 11 expressions, not the 15 subjects",
         )
     ]
@@ -196,7 +196,7 @@ def _judge_study(results: Results) -> Outcome:
         values = [row["accuracy"] for row in chosen]
         error = max(row["error"] for row in chosen)
         span = max(values) - min(values)
-        verdict: Verdict = "refuted" if span > 3 * error else "reproduced"
+        verdict: Verdict = "not reproduced" if span > 3 * error else "reproduced"
         ours = f"{min(values):.3f} to {max(values):.3f}, standard error {error:.3f}"
         claims.append(Claim(words, "no difference", ours, verdict))
     header = ("norm", "mu / mu_min", "accuracy", "standard error", "pixels used")
@@ -224,7 +224,7 @@ def _listed(values: Any) -> str:
 
 
 def _worst(verdicts: list[Verdict]) -> Verdict:
-    order: tuple[Verdict, ...] = ("reproduced", "close", "refuted")
+    order: tuple[Verdict, ...] = ("reproduced", "close", "not reproduced")
     return max(verdicts, key=order.index)
 
 

@@ -83,7 +83,7 @@ def _judge(results: Results) -> Outcome:
                 f"{name}: alternating block coordinate descent works",
                 "effective in practice",
                 f"the objective rises in {ours['rises']} of {ours['steps']} iterations",
-                "reproduced" if ours["rises"] == 0 else "refuted",
+                "reproduced" if ours["rises"] == 0 else "not reproduced",
             )
         )
         if pca is not None:
@@ -93,7 +93,7 @@ def _judge(results: Results) -> Outcome:
                     "many zero entries",
                     f"{ours['zeros']:.0f} % zeros and {ours['variance']:.1f} % of the variance; "
                     f"PCA {pca['zeros']:.0f} % and {pca['variance']:.1f} %",
-                    "reproduced" if ours["zeros"] > 50 > pca["zeros"] else "refuted",
+                    "reproduced" if ours["zeros"] > 50 > pca["zeros"] else "not reproduced",
                 )
             )
         if other is not None:
@@ -122,9 +122,9 @@ def _against_sklearn(name: str, ours: Row, other: Row) -> Claim:
     return Claim(
         f"{name}: a different algorithm, scikit-learn's, is more efficient",
         "more efficient",
-        f"ours takes {ours['seconds']:.2f} s, scikit-learn {other['seconds']:.2f} s",
-        "refuted" if ours["seconds"] < other["seconds"] and off < SAME else "reproduced",
-        f"objective of ours against scikit-learn's: {off:+.1e} relative",
+        f"jointsparse takes {ours['seconds']:.2f} s, scikit-learn {other['seconds']:.2f} s",
+        "not reproduced" if ours["seconds"] < other["seconds"] and off < SAME else "reproduced",
+        f"objective of jointsparse against scikit-learn's: {off:+.1e} relative",
     )
 
 

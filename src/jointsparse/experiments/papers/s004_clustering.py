@@ -173,16 +173,16 @@ def _general_claims(best: dict[Key, dict[int, float]], names: list[str]) -> list
 def _mostly(share: float, exact: float, close: float) -> Verdict:
     if share > exact:
         return "reproduced"
-    return "close" if share > close else "refuted"
+    return "close" if share > close else "not reproduced"
 
 
 def _above_spcafs(best: dict[Key, dict[int, float]], name: str) -> Claim:
     statement = f"the convex methods lie above SPCAFS on {name}"
-    rival = best.get((name, "spcafs"))
+    other = best.get((name, "spcafs"))
     lines = [best[(name, m)] for m in CONVEX if (name, m) in best]
-    if rival is None or not lines:
+    if other is None or not lines:
         return untested(statement, "always", "not in this run")
-    above = [line[h] > rival[h] for line in lines for h in rival if h in line]
+    above = [line[h] > other[h] for line in lines for h in other if h in line]
     share = float(np.mean(above)) if above else 0.0
     verdict = _mostly(share, 0.95, 0.8)
     return Claim(statement, "always", f"at {sum(above)} of {len(above)} points", verdict)

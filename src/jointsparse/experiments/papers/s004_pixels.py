@@ -97,13 +97,13 @@ def _judge_pixels(results: Results) -> Outcome:
             f"SPCA-PSD selects more diverse pixels than SPCAFS and SOGFS ({where})",
             "by eye, on PIE",
             "separate regions: " + ", ".join(f"{m} {rows[m]['regions']}" for m in PIXEL_METHODS),
-            "reproduced" if apart else "refuted",
+            "reproduced" if apart else "not reproduced",
         ),
         Claim(
             f"and they cluster better ({where})",
             "SPCA-PSD best",
             "ACC " + ", ".join(f"{m} {rows[m]['acc']:.1f}" for m in PIXEL_METHODS),
-            "reproduced" if better else "refuted",
+            "reproduced" if better else "not reproduced",
         ),
     ]
     if where != "pie":

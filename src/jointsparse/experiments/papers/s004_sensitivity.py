@@ -140,7 +140,7 @@ def _peak(name: str, cells: list[Cell]) -> Claim:
         f"{name}: ACC peaks where λ or η is 1 to 10 % of the trace",
         "peak inside",
         f"best inside {there:.1f}, elsewhere {elsewhere:.1f}",
-        verdict if there >= elsewhere - 1 else "refuted",
+        verdict if there >= elsewhere - 1 else "not reproduced",
         _own_peak(name, cells[0]["trace"]),
     )
 
@@ -161,7 +161,7 @@ def _where(name: str, cells: list[Cell]) -> list[Claim]:
             f"{name}: where ACC peaks",
             f"λ or η = {PEAKS[name]:g}",
             f"λ = {top['lam']:g}, η = {top['eta']:g}: {top['acc']:.1f} %",
-            "reproduced" if same else "refuted",
+            "reproduced" if same else "not reproduced",
         )
     ]
 
@@ -176,7 +176,7 @@ def _time_claims(name: str, cells: list[Cell]) -> list[Claim]:
             f"{name}: the time rises sharply where λ is 10 % of η or more",
             "rises sharply",
             f"median iterations {np.median(strong):g} there, {np.median(weak):g} elsewhere",
-            "reproduced" if np.median(strong) > 1.5 * np.median(weak) else "refuted",
+            "reproduced" if np.median(strong) > 1.5 * np.median(weak) else "not reproduced",
         )
     ]
 
@@ -195,7 +195,7 @@ def _strategy_claims(strategy: dict[str, list[Row]]) -> list[Claim]:
             "η of 1 to 10 % of the trace and λ up to 10 % of η suit every dataset",
             "effective",
             f"empty model on {', '.join(empty)}" if empty else "no empty model",
-            "refuted" if empty else "reproduced",
+            "not reproduced" if empty else "reproduced",
             f"the λ that empties the model varies {spread:.0f}-fold in units of η",
         )
     ]

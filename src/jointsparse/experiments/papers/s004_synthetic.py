@@ -73,7 +73,7 @@ def _judge_shapes(results: Results) -> Outcome:
         right = [shape for shape, picks in found.items() if picks == [0, 1]]
         ours = f"on {len(right)} of {len(found)}"
         if method == "spca-psd":
-            verdict: Verdict = "reproduced" if len(right) == len(SHAPES) else "refuted"
+            verdict: Verdict = "reproduced" if len(right) == len(SHAPES) else "not reproduced"
             claims.append(
                 Claim(f"{method} picks the two true features", "on all three", ours, verdict)
             )
@@ -97,7 +97,7 @@ def _judge_shapes(results: Results) -> Outcome:
                 "spca-psd finds the shapes hidden in noise",
                 "less sensitive to noise",
                 f"on {right_picks} of {len(loud)} with noise twice as large",
-                "reproduced" if right_picks == len(loud) else "refuted",
+                "reproduced" if right_picks == len(loud) else "not reproduced",
                 "it prefers large variances: features of noise above the signal come first",
             )
         )

@@ -175,7 +175,7 @@ def _score_claims(method: str, name: str, row: Row, reason: str) -> list[Claim]:
                 f"{published[at]:.2f} ± {published[at + 1]:.2f}",
                 mean_sd(row, key),
                 verdict,
-                reason if verdict == "refuted" else "",
+                reason if verdict == "not reproduced" else "",
             )
         )
     verdict = judged(published[4], row["iterations"], exact=2, close=10)
@@ -209,7 +209,7 @@ def _faster(kind: str, rows: dict[tuple[str, str], Row]) -> list[Claim]:
             f"{kind}-psd needs fewer iterations than {kind}",
             "on every dataset",
             ", ".join(f"{psd} against {free}" for free, psd in pairs),
-            "reproduced" if all(psd < free for free, psd in pairs) else "refuted",
+            "reproduced" if all(psd < free for free, psd in pairs) else "not reproduced",
             "fewer iterations of an algorithm that stops short of the optimum: see 004-algorithm",
         )
     ]

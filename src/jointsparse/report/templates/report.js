@@ -344,7 +344,9 @@
   }
 
   // ---- what is folded is printed, and opened by a link to it ----
-  window.addEventListener("beforeprint", () => { byId("folded").open = byId("meaning").open = true; });
+  window.addEventListener("beforeprint", () => {
+    for (const id of ["folded", "meaning", "curve-table"]) if (byId(id)) byId(id).open = true;
+  });
   const unfold = () => { if (["#experts", "#path", "#solver", "#made"].includes(location.hash)) byId("folded").open = true; };
   window.addEventListener("hashchange", unfold);
   unfold();

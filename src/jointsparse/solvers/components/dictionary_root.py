@@ -7,8 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
-from jointsparse.arrays import FloatArray
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import like, to_host
+from jointsparse.linalg import column_products
+from jointsparse.solvers.products.gram import SampleGram
 
 
 class Root(Protocol):
@@ -37,31 +39,31 @@ class Root(Protocol):
 
 
 class DenseRoot:
-    """R = diag(σ)Vᵀ as an array, the largest σ first."""
+    """R = diag(σ)Vᵀ as an array, the largest σ first; products are made where it is."""
 
-    def __init__(self, root: FloatArray) -> None:
+    def __init__(self, root: Array) -> None:
         self.root = root
 
     @cached_property
     def squares(self) -> FloatArray:
         """Squared lengths of the columns."""
-        return np.asarray(np.einsum("ij,ij->j", self.root, self.root))
+        return to_host(column_products(self.root, self.root))
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
         """Return YᵀR."""
-        return codes @ self.root
+        return to_host(like(codes, self.root) @ self.root)
 
     def to_codes(self, atoms: FloatArray) -> FloatArray:
         """Return DᵀRᵀ."""
-        return atoms @ self.root.T
+        return to_host(like(atoms, self.root) @ self.root.T)
 
     def column(self, feature: int) -> FloatArray:
         """Return one column."""
-        return self.root[:, feature]
+        return to_host(self.root[:, feature])
 
     def principal(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return unit vectors, and the first rows."""
-        return np.eye(count, self.root.shape[0]), self.root[:count]
+        return np.eye(count, self.root.shape[0]), to_host(self.root[:count, :])
 
 
 class SparseRoot:
@@ -69,11 +71,11 @@ class SparseRoot:
 
     Parameters
     ----------
-    gram : SparseGram
+    gram : SampleGram
         Their scatter matrix, divided by its trace.
     """
 
-    def __init__(self, gram: SparseGram) -> None:
+    def __init__(self, gram: SampleGram) -> None:
         self.gram = gram
 
     @cached_property
@@ -83,18 +85,18 @@ class SparseRoot:
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
         """Return YᵀX."""
-        return self.gram.scaled_back(codes.T).T
+        return self.gram.back(codes.T).T
 
     def to_codes(self, atoms: FloatArray) -> FloatArray:
         """Return DᵀXᵀ."""
-        return self.gram.scaled_image(atoms.T).T
+        return self.gram.image(atoms.T).T
 
     def column(self, feature: int) -> FloatArray:
         """Return one column."""
-        return self.gram.scaled_columns(np.array([feature]))[:, 0]
+        return self.gram.sample_columns(np.array([feature]))[:, 0]
 
     def principal(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return the first left singular vectors, and the principal components at their length."""
         values, vectors = self.gram.leading(count)
-        codes = self.gram.scaled_image(vectors) / np.sqrt(values[:count])
+        codes = self.gram.image(vectors) / np.sqrt(values[:count])
         return codes.T, self.to_atoms(codes.T)

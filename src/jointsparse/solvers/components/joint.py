@@ -24,11 +24,26 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.arrays import Array
+from jointsparse.device import free_bytes, is_device_array, to_host
+from jointsparse.linalg import (
+    array_namespace,
+    double,
+    inner_product,
+    length,
+    positive_part,
+    row_lengths,
+)
+from jointsparse.operators.dense import operator_of
 from jointsparse.projections import polar
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, row_squares
+from jointsparse.solvers.products.device_gram import DeviceGram, DeviceSampleGram, row_squares
+from jointsparse.solvers.products.gram import (
+    EqualFeatures,
+    Gram,
+    SampleGram,
+    equal_features,
+)
 from jointsparse.solvers.regression.group import (
     emptying_penalty,
     group_regression,
@@ -44,6 +59,9 @@ COARSE = 0.03  # the same relative to how far Q and P are from optimal
 SMALLEST = 1e-9  # of the λ that empties Q: smaller ones are lost in the rounding of the gradient
 FLAT, CLOSER = 1e-14, 0.9  # of objective and violation: less is no progress …
 IDLE = 25  # … and so many alternations without any end the run
+FEW_DIGITS = 0.01  # of the square of a sample: below, that of its residual is not a difference
+RESIDUAL_ENTRIES = 2**22  # of residuals in memory at a time: 32 MB
+ROOM = 4  # times a copy in double precision must be free on a device for one to be made
 RISE = 1e-13  # of the objective: more than rounding where weights are not nearly singular
 ROUNDING = 1e-15  # relative error of a gradient, where nothing cancels
 KEEP = 1e-10  # of the largest singular value: directions that Q does not use stay as they were
@@ -77,13 +95,13 @@ class Loss(Protocol):
         """Return what relative rounding errors of S are multiplied by in the weights."""
 
     @property
-    def scale(self) -> FloatArray | float:
+    def scale(self) -> Array | float:
         """Return φ."""
 
-    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
+    def reweigh(self, Q: Array, P: Array, SQ: Array) -> float:
         """Set the weights for Q and P, given S Q with the present ones; return the loss there."""
 
-    def start(self, count: int) -> FloatArray:
+    def start(self, count: int) -> Array:
         """Return the best P̄ with the present weights and no penalty."""
 
 
@@ -97,11 +115,11 @@ class FrobeniusLoss:
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
 
-    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
+    def reweigh(self, Q: Array, P: Array, SQ: Array) -> float:
         """Return the loss."""
-        return 1 + float(np.sum(Q * SQ)) - 2 * float(np.sum(P * SQ))
+        return 1 + inner_product(Q, SQ) - 2 * inner_product(P, SQ)
 
-    def start(self, count: int) -> FloatArray:
+    def start(self, count: int) -> Array:
         """Return the principal components."""
         return self.gram.leading(count)[1]
 
@@ -111,8 +129,8 @@ class SampleLoss:
 
     Parameters
     ----------
-    centred : ndarray of shape (n_samples, n_features)
-        Centred data, in single or double precision.
+    centred : array of shape (n_samples, n_features)
+        Centred data, in single or double precision, on the host or on a device.
     wide : bool
         Whether products go through the samples instead of a p × p matrix.
     shrink : float
@@ -123,30 +141,64 @@ class SampleLoss:
     descends = True
     power = unit = 0.5
 
-    def __init__(self, centred: NDArray[np.floating], *, wide: bool, shrink: float = 1.0) -> None:
+    def __init__(self, centred: Array, *, wide: bool, shrink: float = 1.0) -> None:
         self.samples, self.wide, self.shrink = centred, wide, shrink
-        self.smoothing = SMOOTHING / np.sqrt(centred.shape[0])
-        self.squares = row_squares(centred)
+        self.smoothing = SMOOTHING / float(np.sqrt(centred.shape[0]))
+        there = is_device_array(centred)
+        if there and wide and free_bytes(centred) > ROOM * 8 * centred.shape[0] * centred.shape[1]:
+            self.samples = centred = double(centred)  # every alternation would convert them again
+        # On the host as an operator, whose products are kept for all weights.
+        self.operator = centred if there else operator_of(centred)
+        self.squares = row_squares(centred) if there else np.asarray(self.operator.row_squares())
+        self._through_samples = DeviceSampleGram if there else SampleGram
+        self._as_matrix: type[Gram] = DeviceGram if there else Gram
         self._pass()
 
-    def _pass(self, Q: FloatArray | None = None, P: FloatArray | None = None) -> FloatArray:
+    def _pass(self, Q: Array | None = None, P: Array | None = None) -> Array:
         """Set the weights of the residuals of Q and P; return their norms."""
-        fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
-        sums = ArraySamples(self.samples).weighted_pass(fit, scatter=not self.wide)
-        norms = self.shrink * np.asarray(sums.norms)
+        images: tuple[tuple[Array, Array], ...] = ()
         self.gram: Gram
-        if sums.scatter is None:
-            self.gram = SampleGram(self.samples, 0.5 / norms, self.squares)
+        if self.wide:
+            left = self.squares
+            if Q is not None and P is not None:
+                known = self.gram
+                assert isinstance(known, SampleGram)
+                images = ((Q, known.plain_image(Q)), (P, known.plain_image(P)))
+                left = self._left(images)
+            norms = (left * self.shrink**2 + self.smoothing**2) ** 0.5
+            self.gram = self._through_samples(self.operator, 0.5 / norms, self.squares)
+            self.gram.known_images = images
         else:
-            self.gram = Gram(0.5 / self.shrink * sums.scatter)
+            fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
+            sums = ArraySamples(self.samples).weighted_pass(fit)
+            norms = self.shrink * sums.norms
+            scatter: Array = sums.scatter
+            self.gram = self._as_matrix(0.5 / self.shrink * scatter)
         self.trace = self.gram.trace * self.shrink**2
         return norms
 
-    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
-        """Set the weights for Q and P; return the loss there."""
-        return float(np.sum(self._pass(Q, P)))
+    def _left(self, images: tuple[tuple[Array, Array], ...]) -> Array:
+        """Return the squared residuals ‖x - PQᵀx‖², given Q with XQ and P with XP.
 
-    def start(self, count: int) -> FloatArray:
+        With y = Qᵀx and z = Pᵀx they are ‖x‖² - 2yᵀz + yᵀPᵀPy: no array of the size of X is made.
+        Where that is a small difference, from the residuals themselves.
+        """
+        (_, y), (P, z) = images
+        xp = array_namespace(y)
+        left = self.squares + xp.sum(y * (y @ (P.T @ P) - 2 * z), axis=1)
+        small = xp.nonzero(left < FEW_DIGITS * self.squares)[0]
+        step = max(1, RESIDUAL_ENTRIES // self.samples.shape[1])
+        for first in range(0, small.shape[0], step):
+            rows = small[first : first + step]
+            residuals = double(self.samples[rows, :]) - y[rows] @ P.T
+            left[rows] = xp.sum(residuals**2, axis=1)
+        return left
+
+    def reweigh(self, Q: Array, P: Array, SQ: Array) -> float:
+        """Set the weights for Q and P; return the loss there."""
+        return float(self._pass(Q, P).sum())
+
+    def start(self, count: int) -> Array:
         """Return the leading directions of the weighted samples."""
         return self.gram.leading(count)[1]
 
@@ -160,48 +212,46 @@ class FeatureLoss:
 
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
-        self.squares = np.asarray(gram.diagonal)
-        self.smoothing = SMOOTHING / np.sqrt(self.squares.size)
-        self._set(np.sqrt(self.squares + self.smoothing**2))
+        self.squares = gram.here(np.asarray(gram.diagonal))
+        self.smoothing = SMOOTHING / float(np.sqrt(self.squares.shape[0]))
+        self._set((self.squares + self.smoothing**2) ** 0.5)
 
-    def _set(self, norms: FloatArray) -> None:
-        self.scale = np.sqrt(0.5 / norms)[:, None]
+    def _set(self, norms: Array) -> None:
+        self.scale = ((0.5 / norms) ** 0.5)[:, None]
         # A small residual is the difference of large squares.
-        self.cancellation = max(1.0, float(np.max(self.squares / norms**2)))
+        self.cancellation = max(1.0, float((self.squares / norms**2).max()))
 
-    def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
+    def reweigh(self, Q: Array, P: Array, SQ: Array) -> float:
         """Set the weights for Q and P = P̄/φ; return the loss there."""
         recovery = P / self.scale
         norms = feature_residuals(self.squares, Q, recovery, SQ, self.smoothing)
         self._set(norms)
-        return float(np.sum(norms))
+        return float(norms.sum())
 
-    def start(self, count: int) -> FloatArray:
+    def start(self, count: int) -> Array:
         """Return the leading directions of the features divided by the roots of their weights."""
         return self.gram.leading_scaled(self.scale[:, 0], count)
 
 
-def feature_residuals(
-    squares: FloatArray, Q: FloatArray, P: FloatArray, SQ: FloatArray, smoothing: float
-) -> FloatArray:
+def feature_residuals(squares: Array, Q: Array, P: Array, SQ: Array, smoothing: float) -> Array:
     """Return the norm of every column of X - XQPᵀ, from the scatter matrix alone."""
-    changed = np.sum(P * (P @ (Q.T @ SQ) - 2 * SQ), axis=1)
-    return np.sqrt(np.maximum(squares + changed, 0) + smoothing**2)
+    changed = (P * (P @ (Q.T @ SQ) - 2 * SQ)).sum(axis=1)
+    return (positive_part(squares + changed) + smoothing**2) ** 0.5
 
 
-def emptying_joint_penalty(loss: Loss, start: FloatArray) -> float:
+def emptying_joint_penalty(loss: Loss, start: Array) -> float:
     """Return the smallest λ for which Q = 0 is the best answer to the starting P."""
-    return emptying_penalty(loss.gram.apply(loss.scale * start)) * loss.trace
+    return emptying_penalty(loss.gram.apply(loss.scale * loss.gram.here(start))) * loss.trace
 
 
 def solve_joint(
     loss: Loss,
-    start: FloatArray,
+    start: Array,
     penalty: float,
     *,
     tol: float,
     max_iter: int,
-    warm: tuple[FloatArray, FloatArray] | None = None,
+    warm: tuple[Array, Array] | None = None,
 ) -> Solution:
     """Alternate between Q, P and the weights until they are optimal for each other.
 
@@ -229,7 +279,8 @@ def solve_joint(
     Examples
     --------
     >>> import numpy as np
-    >>> from jointsparse.solvers.products.gram import Gram
+    >>> from jointsparse.operators.dense import operator_of
+    from jointsparse.solvers.products.gram import Gram
     >>> from jointsparse.solvers.components.joint import FrobeniusLoss, solve_joint
     >>> loss = FrobeniusLoss(Gram(np.diag([3.0, 2.0, 1.0])))
     >>> solution = solve_joint(loss, loss.start(2), 0.5, tol=1e-8, max_iter=100)
@@ -238,26 +289,28 @@ def solve_joint(
            [0.  , 0.25],
            [0.  , 0.  ]])
     """
-    P, Q = start.copy(), np.zeros_like(start)
+    P = loss.gram.here(start)
+    Q = array_namespace(P).zeros_like(P)
     trace = Trace(tol, max_iter, "violation of the conditions of optimality")
     accuracy, equal = FIRST, equal_features(loss.gram)
     if warm is not None and np.any(warm[0]):
-        P, Q = _better_start(loss, P, warm, penalty, equal)
-    image = loss.gram.apply(Q) if np.any(Q) else np.zeros_like(Q)
+        before = loss.gram.here(warm[0]), loss.gram.here(warm[1])
+        P, Q = _better_start(loss, P, before, penalty, equal)
+    image = array_namespace(P).zeros_like(P) if warm is None else loss.gram.apply(Q)
     point = _Point(Q, P, image, loss.gram.apply(loss.scale * P), P / loss.scale)
     progress = _Progress()
     for iteration in range(1, max_iter + 1):
-        before, point = point, _alternated(loss, point, penalty, accuracy, equal)
-        if loss.descends and point.value > before.value * (1 + RISE):
+        earlier, point = point, _alternated(loss, point, penalty, accuracy, equal)
+        if loss.descends and point.value > earlier.value * (1 + RISE):
             # Only rounding can do that (near singular weights).
             progress.rises(accurate=accuracy == FINE)
-            loss.reweigh(before.Q, before.P, before.image)
-            point, accuracy = before, FINE
+            loss.reweigh(earlier.Q, earlier.P, earlier.image)
+            point, accuracy = earlier, FINE
         elif loss.descends:
             progress.note(point)
         if trace.record(iteration, point.value, measure=point.violation) or (tol and progress.over):
             break
-        if point is not before:
+        if point is not earlier:
             # More accurate than the point is good: a Q that stands still says nothing by itself.
             accuracy = max(min(accuracy, COARSE * min(point.violation, point.moved)), FINE)
     diagnostics = {"optimality": point.violation, "optimality_bound": tol + point.rounding}
@@ -271,11 +324,11 @@ def solve_joint(
 class _Point:
     """Q, P̄ and P; S Q and S(φ∘P̄) with the weights of Q and P; what is known of them."""
 
-    Q: FloatArray
-    P: FloatArray
-    image: FloatArray
-    correlation: FloatArray
-    recovery: FloatArray
+    Q: Array
+    P: Array
+    image: Array
+    correlation: Array
+    recovery: Array
     value: float = np.inf
     violation: float = np.inf
     rounding: float = 0.0
@@ -302,22 +355,29 @@ class _Progress:
 
 
 def _alternated(
-    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[IntArray]
+    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[EqualFeatures]
 ) -> _Point:
     """Return the next Q and P, and set the weights that belong to them."""
     Q, image = _projection(loss, point, penalty, accuracy, equal)
     P = _recovery(loss, image, point.P)
     recovery = P / loss.scale  # before the weights change
     gram = loss.gram
-    value = loss.reweigh(Q, P, image) + penalty * float(np.sum(np.linalg.norm(Q, axis=1)))
-    if loss.gram is not gram:
-        image = loss.gram.apply(Q)
-    correlation = loss.gram.apply(loss.scale * P)
-    size = float(np.linalg.norm(Q))
-    moved = float(np.linalg.norm(Q - point.Q)) / size if size > 0 else 1.0
+    value = loss.reweigh(Q, P, image) + penalty * float(row_lengths(Q).sum())
+    wanted = _scaled(loss, P)
+    if loss.gram is gram:
+        correlation = gram.apply(wanted)
+    else:
+        image, correlation = loss.gram.apply_both(Q, wanted)
+    size = length(Q)
+    moved = length(Q - point.Q) / size if size > 0 else 1.0
     reached = _Point(Q, P, image, correlation, recovery, value, moved=moved)
     violation, rounding = _violation(loss, reached, penalty)
     return replace(reached, violation=violation, rounding=rounding)
+
+
+def _scaled(loss: Loss, P: Array) -> Array:
+    """Return φ∘P; P itself where φ = 1, so that a loss may know it again."""
+    return P if isinstance(loss.scale, float) else loss.scale * P
 
 
 def _violation(loss: Loss, point: _Point, penalty: float) -> tuple[float, float]:
@@ -332,32 +392,33 @@ def _violation(loss: Loss, point: _Point, penalty: float) -> tuple[float, float]
     correlation = point.correlation
     if not isinstance(loss.scale, float):
         correlation = loss.gram.apply(loss.scale * frame)  # P̄ itself belongs to the last φ
-    largest = float(np.max(np.linalg.norm(correlation, axis=1)))
+    largest = float(row_lengths(correlation).max())
     unit = max(half, SMALLEST * largest) or 1.0
     missed = optimality_violation(point.Q, correlation - point.image, half) / unit
     rounding = ROUNDING * loss.cancellation * largest / unit
-    if not np.any(pull):
+    size = length(pull)
+    if size == 0:
         return (missed if penalty > 0 else 0.0), rounding
     inner = frame.T @ pull
-    slope = pull - frame @ ((inner + inner.T) / 2)
-    turned = float(np.linalg.norm(slope)) / float(np.linalg.norm(pull))
-    skewed = float(np.linalg.norm(frame.T @ frame - np.eye(len(inner)))) / len(inner) ** 0.5
+    turned = length(pull - frame @ ((inner + inner.T) / 2)) / size
+    crossed = to_host(frame.T @ frame)
+    skewed = length(crossed - np.eye(len(crossed))) / len(crossed) ** 0.5
     return max(missed, turned, skewed), rounding
 
 
 def _better_start(
     loss: Loss,
-    start: FloatArray,
-    before: tuple[FloatArray, FloatArray],
+    start: Array,
+    before: tuple[Array, Array],
     penalty: float,
-    equal: list[IntArray],
-) -> tuple[FloatArray, FloatArray]:
+    equal: list[EqualFeatures],
+) -> tuple[Array, Array]:
     """Return P̄ and Q: of the first answer to ``start``, or of the run before.
 
     The run before is close where the penalty has changed little. But a strong penalty can leave so
     few features that P turns away from all others, and these would never enter again.
     """
-    nothing = np.zeros_like(start)
+    nothing = array_namespace(start).zeros_like(start)
     correlation = loss.gram.apply(loss.scale * start)
     first = _Point(nothing, start, nothing, correlation, start / loss.scale)
     Q, SQ = _projection(loss, first, penalty, FIRST, equal)
@@ -365,18 +426,18 @@ def _better_start(
     values = []
     for Q, recovery in (fresh, before):
         value = loss.reweigh(Q, loss.scale * recovery, loss.gram.apply(Q))
-        values.append(value + penalty * float(np.sum(np.linalg.norm(Q, axis=1))))
+        values.append(value + penalty * float(row_lengths(Q).sum()))
     Q, recovery = before
     if values[0] < values[1]:
         Q, recovery = fresh
         loss.reweigh(Q, loss.scale * recovery, loss.gram.apply(Q))
     # The weights of features move the constraint.
-    return np.asarray(polar(loss.scale * recovery)), Q
+    return polar(loss.scale * recovery), Q
 
 
 def _projection(
-    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[IntArray]
-) -> tuple[FloatArray, FloatArray]:
+    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[EqualFeatures]
+) -> tuple[Array, Array]:
     """Return the best Q for P̄, and S Q."""
     wanted = loss.scale * point.P
     if penalty == 0:
@@ -385,7 +446,7 @@ def _projection(
     fit = group_regression(
         loss.gram,
         point.correlation,
-        target=float(np.sum(wanted * point.correlation)),
+        target=inner_product(wanted, point.correlation),
         penalty=penalty / loss.trace,
         tol=accuracy,
         start=point.Q,
@@ -394,7 +455,7 @@ def _projection(
     return share_equally(fit.coefficients, equal), fit.image
 
 
-def _recovery(loss: Loss, SQ: FloatArray, before: FloatArray) -> FloatArray:
+def _recovery(loss: Loss, SQ: Array, before: Array) -> Array:
     image = loss.scale * SQ
-    size = float(np.linalg.norm(image))
-    return before if size == 0 else np.asarray(polar(image + KEEP * size * before))
+    size = length(image)
+    return before if size == 0 else polar(image + KEEP * size * before)

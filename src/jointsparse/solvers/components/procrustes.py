@@ -65,7 +65,7 @@ class SparsePenalty:
 
     def space(self, gram: Gram, start: FloatArray) -> Space:
         """Return where A lives: over the samples where they are fewer and A itself is not asked."""
-        if isinstance(gram, SampleGram) and np.isinf(self.ridge):
+        if isinstance(gram, SampleGram) and gram.of_array and np.isinf(self.ridge):
             return SampleSpace(gram, start, self.l1 / 2 if self.counts is None else None)
         return FeatureSpace(gram, start)
 

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import double
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import to_host
 from jointsparse.projections import polar
 from jointsparse.solvers.products.gram import Gram, SampleGram
 
@@ -114,13 +114,12 @@ class SampleSpace:
     def __init__(self, gram: SampleGram, start: FloatArray, thresholds: FloatArray | None) -> None:
         self.gram, self.start, self.thresholds = gram, start, thresholds
         self.values, self.rows = gram.rows
-        self.roots = np.sqrt(gram.weights)
         self.sigma = np.sqrt(self.values)[:, None]
         self.turned = np.zeros(start.shape[1], dtype=bool)
-        self.image = self.roots * gram.image(start)
+        self.image = gram.image(start)
         self.frame = self.rows.T @ self.image / self.sigma  # a
         self.kept: IntArray | None = None
-        self.part = np.empty((0, 0))  # X for the features kept
+        self.part: Array = np.empty((0, 0))  # X for the features kept
         self.known = self.image  # X A when they were chosen
         self.reach = -1.0  # δ
 
@@ -128,7 +127,7 @@ class SampleSpace:
         """Return S A and B, both for the features that can have loadings now."""
         moved = float(np.max(np.linalg.norm(self.image - self.known, axis=0)))
         if self.kept is not None and moved <= self.reach:
-            return self.part.T @ self.image, B
+            return self._with_part(self.image, transposed=True), B
         B = self.all_rows(B)
         C = self.pull()
         self.kept = None
@@ -147,8 +146,13 @@ class SampleSpace:
         self.reach = float(np.partition(room, most)[most]) * (1 - 1e-9)
         self.kept = np.flatnonzero(room <= self.reach)
         self.known = self.image.copy()
-        self.part = self.roots * double(self.gram.samples.take(self.kept, axis=1))
+        self.part = self.gram.sample_columns(self.kept)
         return C[self.kept], B[self.kept]
+
+    def _with_part(self, matrix: FloatArray, *, transposed: bool = False) -> FloatArray:
+        """Return the product of X, or of its transpose, for the features kept; made where X is."""
+        part = self.part.T if transposed else self.part
+        return to_host(part @ self.gram.here(matrix))
 
     def place(self, frame: FloatArray) -> None:
         """Set A = V frame."""
@@ -161,7 +165,7 @@ class SampleSpace:
         self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
     ) -> tuple[float, float]:
         """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
-        scores = self.roots * self.gram.image(B) if self.kept is None else self.part @ B
+        scores = self.gram.image(B) if self.kept is None else self._with_part(B)
         frame = self.frame.copy()
         frame[:, alive] = polar(self.sigma * (self.rows.T @ scores[:, alive]))
         self.turned = self.turned | alive
@@ -170,13 +174,13 @@ class SampleSpace:
 
     def pull(self) -> FloatArray:
         """Return S A for all features."""
-        return self.gram.back(self.roots * self.image)
+        return self.gram.back(self.image)
 
     def directions(self) -> FloatArray:
         """Return A for all features: one more pass over X."""
         A = self.start.copy()
         inner = self.frame[:, self.turned] / self.sigma
-        A[:, self.turned] = self.gram.back(self.roots * (self.rows @ inner))
+        A[:, self.turned] = self.gram.back(self.rows @ inner)
         return A
 
     def all_rows(self, B: FloatArray) -> FloatArray:

@@ -40,9 +40,10 @@ import math
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, double, eigh, positive_part
+from jointsparse.operators.dense import operator_of
+from jointsparse.operators.samples import Samples
 from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.convex.model import capped_penalty
-from jointsparse.solvers.wide.data import WideData, as_wide
 
 LARGEST_NUMBER_OF_PASSES = 100
 # Rounding of a tested value, in units of tr S · ‖f_j‖²: far above what float64 can accumulate.
@@ -51,20 +52,20 @@ LEFT_OVER = 0.01  # share of λ² that directions left out may add to a test
 
 
 def static_screen(
-    data: Array | WideData, lam: float, eta: float, *, candidates: Array | None = None
+    data: Array | Samples, lam: float, eta: float, *, candidates: Array | None = None
 ) -> Array:
     """Return which features are zero in every optimum, judged by the data alone.
 
     Parameters
     ----------
-    data : array of shape (n, n_features) or WideData
+    data : array of shape (n, n_features) or Samples
         Any F with FᵀF = S.
     lam, eta : float
         Penalties in the units of S.
     candidates : array of bool, shape (n_features,), or None
         Where to look: those found for a larger λ, which saves most of the passes. None: all.
     """
-    wide = as_wide(data)
+    wide = operator_of(data)
     xp = array_namespace(wide.empty)
     if candidates is None:
         candidates = xp.ones(wide.shape[1], dtype=xp.bool, device=wide.empty.device)
@@ -73,13 +74,13 @@ def static_screen(
 
 
 def gap_safe_screen(
-    data: Array | WideData, factor: Array, gap_abs: float, lam: float, eta: float
+    data: Array | Samples, factor: Array, gap_abs: float, lam: float, eta: float
 ) -> Array:
     """Return which features are zero in every optimum, judged by a near-optimal point.
 
     Parameters
     ----------
-    data : array of shape (n, n_features) or WideData
+    data : array of shape (n, n_features) or Samples
         Any F with FᵀF = S.
     factor : array of shape (n_features, rank)
         U with Ω̂ = UUᵀ. Only its zero rows can be proved zero.
@@ -88,7 +89,7 @@ def gap_safe_screen(
     lam, eta : float
         Penalties in the units of S.
     """
-    wide = as_wide(data)
+    wide = operator_of(data)
     xp = array_namespace(wide.empty)
     support = xp.any(factor != 0, axis=1)
     rest, rows = wide.columns(support), double(factor[support, :])
@@ -102,7 +103,7 @@ def gap_safe_screen(
 
 
 def _self_consistent(
-    data: WideData,
+    data: Samples,
     candidates: Array,
     inner: Array,
     cross: Array,
@@ -146,12 +147,12 @@ def excess_form(gram: Array, eta: float) -> Array:
     return (vectors * weights) @ vectors.T
 
 
-def quadratic_forms(data: Array | WideData, matrix: Array) -> Array:
+def quadratic_forms(data: Array | Samples, matrix: Array) -> Array:
     """Return f_jᵀ N f_j for every feature, N positive semidefinite."""
     xp = array_namespace(matrix)
     values, vectors = eigh(matrix)
     there = values > ROUNDING * values[-1]  # often few
-    return as_wide(data).squared_lengths(vectors[:, there] * xp.sqrt(values[there]))
+    return operator_of(data).squared_lengths(vectors[:, there] * xp.sqrt(values[there]))
 
 
 def _leading_root(form: Array, level: float) -> tuple[float, Array]:
@@ -164,7 +165,7 @@ def _leading_root(form: Array, level: float) -> tuple[float, Array]:
 
 
 def _tested(
-    data: WideData,
+    data: Samples,
     dropped: Array,
     squares: Array,
     cross: Array,

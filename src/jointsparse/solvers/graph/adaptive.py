@@ -15,6 +15,7 @@ unique; the mean over all choices is taken, which depends on no basis.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,9 +26,15 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.adaptive import adapted_weights
 from jointsparse.graphs.laplacian import degrees, laplacian, rows_to_csr, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
+from jointsparse.graphs.sparse_samples import times
 from jointsparse.solvers.eigen.block_krylov import largest_pairs, widened
 from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, form_of
-from jointsparse.solvers.graph.reweighted_eigen import NEGLIGIBLE, reweighted_passes, row_norms_sum
+from jointsparse.solvers.graph.reweighted_eigen import (
+    NEGLIGIBLE,
+    reweighted_passes,
+    row_norms_sum,
+    with_accurate_rows,
+)
 from jointsparse.solvers.solution import Solution, Trace
 
 FIXED = 5  # iterations with the first candidates
@@ -40,7 +47,7 @@ FACTOR_UP_TO = 4000  # samples for which a sparse factorisation of the Laplacian
 
 
 def solve_adaptive_graph(
-    data: FloatArray,
+    data: Any,
     candidates: IntArray,
     weights: FloatArray,
     *,
@@ -57,8 +64,8 @@ def solve_adaptive_graph(
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features)
-        X.
+    data : array of shape (n_samples, n_features)
+        X, on the host or on a device.
     candidates, weights : ndarray of shape (n_samples, k)
         Neighbours in X and the first rows of S.
     n_clusters, n_components : int
@@ -88,7 +95,7 @@ def solve_adaptive_graph(
     space = _Projection(data, graph, *options).space
     trace = Trace(0.5, max_iter, "components too many or too few,")
     for iteration in range(1, max_iter + 1):
-        embedding = _without_rounding(data @ space.vectors)
+        embedding = _without_rounding(times(data, space.vectors))
         if iteration > FIXED and np.any(embedding):
             candidates = nearest_neighbours(embedding, candidates.shape[1])[0]
         weights = adapted_weights(embedding, indicators, candidates, trade=trade, strength=strength)
@@ -111,7 +118,7 @@ def solve_adaptive_graph(
             trade /= 2  # and the indicators stay: those of this graph are not unique
         indicators = best
     space = projection.settled()
-    embedding = _without_rounding(data @ space.vectors)
+    embedding = _without_rounding(times(data, space.vectors))
     again = adapted_weights(embedding, best, candidates, trade=trade, strength=strength)
     diagnostics = {
         "components": float(count),
@@ -209,7 +216,7 @@ class _Projection:
 
     def __init__(
         self,
-        data: FloatArray,
+        data: Any,
         graph: sp.csr_array,
         count: int,
         penalty: float,
@@ -218,9 +225,9 @@ class _Projection:
         twins: IntArray | None,
     ) -> None:
         self.penalty, self.power, self.tol = penalty, power, tol
-        form = form_of(data, laplacian(graph), count)
+        self.form = form_of(data, laplacian(graph), count)
         # All of them as published: where they end decides on the next graph, and so on the path.
-        self.passes = reweighted_passes(form, count, penalty, power, twins, plain=PASSES)
+        self.passes = reweighted_passes(self.form, count, penalty, power, twins, plain=PASSES)
         for number in range(1, PASSES + 1):
             self.at = next(self.passes)
             # The first space of wide data is known by its leverages only.
@@ -238,7 +245,8 @@ class _Projection:
     @property
     def objective(self) -> float:
         """tr(WᵀXᵀLXW) + g Σ‖w_j‖^q."""
-        return self.space.energy + self.penalty * row_norms_sum(self.space, self.power)
+        accurate = self.space._replace(vectors=with_accurate_rows(self.form, self.at))
+        return accurate.energy + self.penalty * row_norms_sum(accurate, self.power)
 
     def settled(self) -> Subspace:
         """Return the space where it is stationary: the last one no longer decides on a graph."""
@@ -246,4 +254,4 @@ class _Projection:
             if self.at.measure <= self.tol:
                 break
             self.at = next(self.passes)
-        return self.space
+        return self.space._replace(vectors=with_accurate_rows(self.form, self.at))

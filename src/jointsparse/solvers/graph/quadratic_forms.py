@@ -17,16 +17,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from jointsparse.arrays import FloatArray
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import is_device_array, like, to_host
 from jointsparse.graphs.laplacian import class_means
-from jointsparse.linalg import add_to_diagonal, eigh, lowest_eigenpairs, symmetric_part
+from jointsparse.linalg import (
+    add_to_diagonal,
+    array_namespace,
+    eigh,
+    lowest_eigenpairs,
+    symmetric_part,
+)
 from jointsparse.solvers.eigen.block_krylov import Pairs, widened
 from jointsparse.solvers.eigen.shifted_davidson import lowest_pairs
 from jointsparse.solvers.eigen.ties import TIE, later_tie, shares
@@ -55,13 +62,20 @@ class Subspace(NamedTuple):
 
 
 class QuadraticForm(Protocol):
-    """A symmetric matrix A, known through its lowest eigenspaces."""
+    """A symmetric matrix A, semidefinite, known through its lowest eigenspaces."""
+
+    @property
+    def size(self) -> float:
+        """No eigenvalue of A is larger, up to sign."""
 
     def first(self, count: int) -> Subspace:
         """Return the lowest eigenspace of A."""
 
     def lowest(self, weights: FloatArray, count: int, start: FloatArray) -> Subspace:
         """Return the lowest eigenspace of A + diag(weights), looked for from ``start``."""
+
+    def product(self, block: FloatArray) -> FloatArray:
+        """Return A times a block of vectors."""
 
 
 class DenseForm:
@@ -69,21 +83,27 @@ class DenseForm:
 
     Parameters
     ----------
-    matrix : ndarray of shape (n_features, n_features)
-        A.
+    matrix : array of shape (n_features, n_features)
+        A, on the host or on a device, where it then stays.
     """
 
-    def __init__(self, matrix: FloatArray) -> None:
+    def __init__(self, matrix: Array) -> None:
         self.matrix = matrix
 
     def first(self, count: int) -> Subspace:
         """Return the lowest eigenspace of A."""
         values, vectors = eigh(self.matrix)
-        size = self.matrix.shape[0] * float(np.max(np.abs(self.matrix)))
-        return self._subspace(vectors, shares(values, count, TIE * size))
+        size = self.matrix.shape[0] * float(abs(self.matrix).max())
+        return self._subspace(vectors, shares(to_host(values), count, TIE * size))
 
     def lowest(self, weights: FloatArray, count: int, start: FloatArray) -> Subspace:
         """Return the lowest eigenspace of A + diag(weights), looked for from ``start``."""
+        if is_device_array(self.matrix):  # all pairs cost no more there than some
+            xp = array_namespace(self.matrix)
+            here = xp.asarray(self.matrix, copy=True)
+            found, vectors = eigh(add_to_diagonal(here, like(weights, here)))
+            values = to_host(found)
+            return self._subspace(vectors, shares(values, count, later_tie(values, count)))
         shifted = add_to_diagonal(self.matrix.copy(), weights)
         size = weights.size
         most = min(count + GUARDS, size)
@@ -92,8 +112,20 @@ class DenseForm:
             values, vectors = eigh(shifted)
         return self._subspace(vectors, shares(values, count, later_tie(values, count)))
 
-    def _subspace(self, vectors: FloatArray, share: FloatArray) -> Subspace:
-        return subspace_of(vectors, share, lambda V: np.sum(V * (self.matrix @ V), axis=0))
+    @property
+    def size(self) -> float:
+        """No eigenvalue of A is larger, up to sign."""
+        return abs(float(array_namespace(self.matrix).linalg.trace(self.matrix)))
+
+    def product(self, block: FloatArray) -> FloatArray:
+        """Return A times a block of vectors."""
+        return to_host(self.matrix @ like(block, self.matrix))
+
+    def _subspace(self, vectors: Array, share: FloatArray) -> Subspace:
+        if is_device_array(vectors):
+            kept = max(int(np.count_nonzero(share)), GUARDS + round(float(share.sum())))
+            vectors, share = to_host(vectors[:, :kept]), share[:kept]
+        return subspace_of(vectors, share, lambda V: np.sum(V * self.product(V), axis=0))
 
 
 class _WideForm:
@@ -130,7 +162,7 @@ class _WideForm:
         while True:
             width = min(count + guards, n)
             pairs = lowest_pairs(
-                self._product,
+                self.product,
                 lambda shift: self._inverse(weights - shift),
                 weights,
                 widened(start, width),
@@ -185,7 +217,8 @@ class _WideForm:
     def _system(self, scaled: FloatArray) -> FloatArray:
         return np.asarray(add_to_diagonal(self.sign * (scaled @ self.rows.T), 1.0))
 
-    def _product(self, block: FloatArray) -> FloatArray:
+    def product(self, block: FloatArray) -> FloatArray:
+        """Return A times a block of vectors."""
         return self.sign * (self.rows.T @ (self.rows @ block))
 
     def _energies(self, vectors: FloatArray) -> FloatArray:
@@ -239,12 +272,12 @@ class ScatterForm(_WideForm):
         super().__init__(data, -1.0, float(self.values[-1]))
 
     def first(self, count: int) -> Subspace:
-        """Return the principal subspace."""
-        values = -self.values[::-1]
-        share = shares(values, count, TIE * abs(float(values[0])))
-        kept = values < -RANK * self.values[-1]
-        kept[max(count + GUARDS, np.count_nonzero(share)) :] = False
-        vectors = self.rows.T @ (self.vectors[:, ::-1][:, kept] / np.sqrt(-values[kept]))
+        """Return the principal subspace, of no more dimensions than the rank."""
+        rank = int(np.count_nonzero(self.values > RANK * self.size))
+        values = -self.values[::-1][:rank]  # what is zero ties with none of them
+        share = shares(values, count, TIE * self.size)
+        kept = slice(max(count + GUARDS, np.count_nonzero(share)))
+        vectors = self.rows.T @ (self.vectors[:, ::-1][:, :rank][:, kept] / np.sqrt(-values[kept]))
         return subspace_of(vectors, share[kept], self._energies)
 
 
@@ -266,9 +299,16 @@ def laplacian_product(data: FloatArray, matrix: sp.csr_array) -> FloatArray:
     return np.asarray(symmetric_part(data.T @ (matrix @ data)))
 
 
-def form_of(data: FloatArray, matrix: sp.csr_array, count: int) -> QuadraticForm:
+def form_of(data: Any, matrix: sp.csr_array, count: int) -> QuadraticForm:
     """Return XᵀLX as a matrix, or through the samples where they are fewer than the features."""
     n, p = data.shape
+    if is_device_array(data):
+        from jointsparse.solvers.graph.device_form import (  # which builds on this
+            DeviceForm,
+            device_product,
+        )
+
+        return DeviceForm(device_product(data, matrix))
     if p > n + count:
         return LaplacianForm(data, matrix)
     return DenseForm(laplacian_product(data, matrix))

@@ -26,6 +26,7 @@ from jointsparse.solvers.solution import Solution, Trace
 
 SMOOTHING = 1e-10  # ε; at rounding level the weights would exceed what an eigensolver can resolve
 PLAIN = 30  # passes as published before the first extrapolation
+OUT = 10.0  # times the size of A and of the eigenvalues: features with a larger weight are out
 NEGLIGIBLE = 1e-8  # ‖w_j‖² that smoothing leaves of a row that is zero
 
 
@@ -87,8 +88,9 @@ def solve_reweighted(
         "optimality": at.violation,
         "optimality_bound": tol,
     }
-    objective = at.space.energy + penalty * row_norms_sum(at.space, power)
-    return trace.solution(at.space.vectors, objective, None, diagnostics, at.space.leverages)
+    space = at.space._replace(vectors=with_accurate_rows(form, at))
+    objective = space.energy + penalty * row_norms_sum(space, power)
+    return trace.solution(space.vectors, objective, None, diagnostics, space.leverages)
 
 
 class Pass(NamedTuple):
@@ -97,13 +99,14 @@ class Pass(NamedTuple):
     ``change`` is the largest change of a leverage. ``violation`` is the length of the gradient of
     the smoothed objective along matrices with orthonormal columns, divided by that of the gradient
     of its penalty, 2‖DW‖ with D the diagonal of the weights. W is an eigenspace of A + diag(w) for
-    the weights w before, so that only (D - diag(w))W is left of the former.
+    the weights w before, so that only (D - diag(w))W is left of the former. ``weights`` are these.
     """
 
     space: Subspace
     objective: float
     change: float
     violation: float
+    weights: FloatArray | None
 
     @property
     def measure(self) -> float:
@@ -130,7 +133,7 @@ def reweighted_passes(
     """
     space = _even(form.first(count), twins)
     unknown = 0.0 if penalty == 0 else 1.0
-    best = Pass(space, _objective(space, penalty, power, smoothing), unknown, unknown)
+    best = Pass(space, _objective(space, penalty, power, smoothing), unknown, unknown, None)
     yield best
     at, jump = space.leverages, _Extrapolation(smoothing, plain)
     while True:
@@ -143,7 +146,7 @@ def reweighted_passes(
         else:
             change = float(np.max(np.abs(trial.leverages - at)))
             own = _weights(trial.leverages, penalty, power, smoothing)
-            best = Pass(trial, value, change, _violation(trial.vectors, own, weights))
+            best = Pass(trial, value, change, _violation(trial.vectors, own, weights), weights)
             at = jump.next(at, trial.leverages)
         yield best
 
@@ -158,6 +161,25 @@ def _violation(W: FloatArray, own: FloatArray, weights: FloatArray) -> float:
     slope = (own - weights)[:, None] * W
     slope -= W @ (W.T @ slope)
     return float(np.linalg.norm(slope)) / size if size > 0 else 0.0
+
+
+def with_accurate_rows(form: QuadraticForm, at: Pass) -> FloatArray:
+    """Return the vectors with the rows of features that are out as small as they are.
+
+    An eigensolver leaves 1e-16 of the longest row in all others, and the penalty of a row grows
+    with a power of its length below 1: to the power ½, that is 1e-8. From (A + diag(w))v = θv
+    follows v_j = -(Av)_j / (w_j - θ), to the relative rounding of Av where w_j is far above A, θ.
+    """
+    vectors = at.space.vectors
+    if at.weights is None or vectors.shape[1] == 0:
+        return vectors
+    image = form.product(vectors)
+    theta = np.sum(vectors * (image + at.weights[:, None] * vectors), axis=0)
+    theta /= np.sum(vectors**2, axis=0)
+    out = at.weights > OUT * (form.size + float(np.max(np.abs(theta))))
+    found = vectors.copy()
+    found[out] = -image[out] / (at.weights[out, None] - theta)
+    return found
 
 
 def row_norms_sum(space: Subspace, power: float) -> float:

@@ -6,13 +6,18 @@ r"""How smooth features are on a graph: the Laplacian score, in closed form.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
-from jointsparse.arrays import FloatArray
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import is_device_array, like, to_host
+from jointsparse.graphs.device_neighbours import BLOCK_ENTRIES as DEVICE_ENTRIES
+from jointsparse.graphs.device_neighbours import gathered
 from jointsparse.graphs.laplacian import degrees
-from jointsparse.graphs.sparse_samples import SparseSamples
-from jointsparse.linalg import columns_near_one
+from jointsparse.linalg import array_namespace, columns_near_one, columns_near_one_there
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.solution import Solution, closed_form
 
 BLOCK_ENTRIES = 2**17  # entries of features taken at a time: what is made of them is not large
@@ -24,8 +29,8 @@ def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> S
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features) or SparseSamples
-        Features in columns.
+    data : array of shape (n_samples, n_features) or SparseSamples
+        Features in columns, on the host or on a device.
     graph : csr_array of shape (n_samples, n_samples)
         Symmetric weights G, not all zero.
 
@@ -39,8 +44,10 @@ def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> S
     degree = degrees(graph)
     step = max(LEAST, BLOCK_ENTRIES // n)
     scores = np.empty(p)
-    if isinstance(data, SparseSamples):
-        columns = data.matrix.tocsc()
+    if is_device_array(data):
+        scores = _scores_there(data, graph, degree)
+    elif isinstance(data, SparseSamples):
+        columns = data.matrix
         # Of a column that is filled to half at most, no more than half of Σf² is its mean.
         full = np.diff(columns.indptr) > n / 2
         sparse, few = np.flatnonzero(~full), np.flatnonzero(full)
@@ -65,6 +72,23 @@ def _scores(part: FloatArray, graph: sp.csr_array, degree: FloatArray) -> FloatA
     total = degree @ (centred * centred)
     rough = total - np.einsum("ij,ij->j", centred, graph @ centred)
     return _ratio(rough, total, total + float(degree.sum()) * mean**2, degree.size)
+
+
+def _scores_there(data: Array, graph: sp.csr_array, degree: FloatArray) -> FloatArray:
+    """Return the same of samples on a device; what is rough is summed over the edges, once each."""
+    xp, data = array_namespace(data), columns_near_one_there(data)
+    upper = sp.triu(graph, 1).tocoo()
+    weights, mass = like(upper.data, data), like(degree, data)
+    mean = (mass @ data) / float(degree.sum())
+    total = mass @ (data - mean) ** 2
+    rough: Any = xp.zeros_like(total)
+    step = max(1, DEVICE_ENTRIES // data.shape[1])
+    for first in range(0, upper.nnz, step):
+        part = slice(first, first + step)
+        apart = gathered(data, upper.row[part]) - gathered(data, upper.col[part])
+        rough = rough + weights[part] @ apart**2
+    squares = total + float(degree.sum()) * mean**2
+    return _ratio(to_host(rough), to_host(total), to_host(squares), degree.size)
 
 
 def _sparse_scores(part: sp.csc_array, graph: sp.csr_array, degree: FloatArray) -> FloatArray:

@@ -30,6 +30,7 @@ from scipy.special import betainc
 from jointsparse.arrays import FloatArray
 from jointsparse.linalg import RANK, blocks
 from jointsparse.solvers.picking.patterns import Patterns
+from jointsparse.threads import in_parts
 
 ROUNDS = 50  # of the repetition, which takes about five
 SETTLED = 1e-6  # change of T, a share, at which it ends
@@ -60,7 +61,8 @@ def shares_and_pvalues(patterns: Patterns, count: int) -> tuple[FloatArray, Floa
         return shares, pvalues
     found = leave_one_out(patterns, count)[live]
     shares[live] = np.clip(1 - (1 - found) * patterns.n_directions / freedom, 0.0, 1.0)
-    pvalues[live] = betainc(freedom / 2, count / 2, 1 - found)
+    tails = in_parts(lambda part: betainc(freedom / 2, count / 2, 1 - found[part]), found.size)
+    pvalues[live] = np.concatenate(tails)
     return shares, pvalues
 
 
@@ -78,7 +80,8 @@ def leave_one_out(patterns: Patterns, count: int) -> FloatArray:
     freedom = patterns.n_directions - count
     images, squares = patterns.images(count), patterns.squares
     found = np.zeros(squares.size)
-    for part in blocks(squares.size):
+
+    def solve(part: slice) -> None:
         length = np.where(squares[part] > 0, squares[part], 1.0)
         inside = images[part] / length[:, None]  # a² as a share of the feature
         share = np.full(length.size, count / patterns.n_directions)
@@ -92,6 +95,12 @@ def leave_one_out(patterns: Patterns, count: int) -> FloatArray:
             if change <= SETTLED:
                 break
         found[part] = share
+
+    def solve_all(several: slice) -> None:
+        for part in blocks(several.stop - several.start):
+            solve(slice(several.start + part.start, several.start + part.stop))
+
+    in_parts(solve_all, squares.size)
     return found
 
 
@@ -112,13 +121,11 @@ def discoveries(pvalues: FloatArray, fdr: float) -> NDArray[np.bool_]:
     >>> discoveries(np.array([0.001, 0.8, 0.03, 0.02]), 0.05).tolist()
     [True, False, True, True]
     """
-    order = np.argsort(pvalues, kind="stable")
+    ascending = np.sort(pvalues)
     limits = fdr * np.arange(1, pvalues.size + 1) / pvalues.size
-    below = np.flatnonzero(pvalues[order] <= limits)
-    rejected = np.zeros(pvalues.size, dtype=bool)
-    if below.size:
-        rejected[order[: below[-1] + 1]] = True
-    return rejected
+    below = np.flatnonzero(ascending <= limits)
+    # What equals the last one is below its own limit, too, which is higher.
+    return pvalues <= ascending[below[-1]] if below.size else np.zeros(pvalues.size, dtype=bool)
 
 
 def beyond_doubt(pvalues: FloatArray, level: float) -> NDArray[np.bool_]:

@@ -35,13 +35,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray, IntArray
-from jointsparse.device import to_host
+from jointsparse.device import numbers, to_host
 from jointsparse.linalg import BLOCK, column_products, positive_part
 from jointsparse.solvers.picking.greedy_groups import group_score
-from jointsparse.solvers.picking.row_targets import BLOCK_ENTRIES, Target, row_gram, row_products
+from jointsparse.solvers.picking.row_targets import (
+    BLOCK_ENTRIES,
+    ImplicitKernel,
+    Target,
+    row_gram,
+    row_products,
+)
 from jointsparse.solvers.products.columns import Columns
-from jointsparse.solvers.products.remote_columns import RemoteColumns
-from jointsparse.solvers.products.sparse_columns import ImplicitKernel, SparseColumns
 from jointsparse.solvers.subset.rules import Room, Rules
 
 DETERMINED = 1e-9  # share of its variance below which a feature is determined by the picks
@@ -140,8 +144,8 @@ class _Residual:
 
     def _target_kernel(self) -> Any:
         """Return P X Aᵀ A Xᵀ P, in the unit in which its first trace was 1."""
-        if isinstance(self.columns, SparseColumns):
-            return self._implicit_kernel(self.columns)
+        if self.columns.samples.is_sparse:
+            return self._implicit_kernel()
         if self.target is None:
             kernel = row_gram(self.columns, self.off)
         else:
@@ -155,7 +159,7 @@ class _Residual:
             self._target_total = float(self.xp.linalg.trace(kernel)) or 1.0
         return kernel / self._target_total
 
-    def _implicit_kernel(self, columns: SparseColumns) -> ImplicitKernel:
+    def _implicit_kernel(self) -> ImplicitKernel:
         factor = None
         if self.target is not None:
             mapped = self._mapped()
@@ -164,7 +168,7 @@ class _Residual:
             factor = self.off(mapped / self._target_unit)
             if self.size == 0:
                 self._target_total = float(np.sum(factor**2)) or 1.0
-        return ImplicitKernel(columns, factor, self._target_total)
+        return ImplicitKernel(self.columns, factor, self._target_total)
 
     def _mapped(self) -> Array:
         """Return XAᵀ."""
@@ -174,7 +178,7 @@ class _Residual:
 
     def recompute(self, features: Array | None = None) -> None:
         """Compute f and g of some features (all by default) from their columns."""
-        if features is None and isinstance(self.columns, RemoteColumns):
+        if features is None and self.columns.samples.is_elsewhere:
             kernel = self.kernel if self.follow_target else None
             self.g, self.f = self.columns.left_over(self.span, kernel)
             self._g_known, self._f_known = self.g.copy(), self.f.copy()
@@ -195,12 +199,16 @@ class _Residual:
                 self.f[chosen] = positive_part(f)  # rounding
             self._g_known[chosen], self._f_known[chosen] = self.g[chosen], self.f[chosen]
 
+    @property
+    def worn(self) -> bool:
+        """Whether the residual of the kernel has lost digits against what it was."""
+        return self.follow_target and self.target_left < DIGITS * self._target_known
+
     def renew_target(self) -> None:
-        """Compute the kernel anew where its residual has lost digits against what it was."""
-        if self.follow_target and self.target_left < DIGITS * self._target_known:
-            self.kernel = self._target_kernel()
-            self.recompute()
-            self.target_left = self._target_known = self._trace()
+        """Compute the kernel anew."""
+        self.kernel = self._target_kernel()
+        self.recompute()
+        self.target_left = self._target_known = self._trace()
 
     def _trace(self) -> float:
         if not isinstance(self.kernel, ImplicitKernel):
@@ -210,23 +218,27 @@ class _Residual:
 
     def fallen(self, share: float) -> Array:
         """Features whose f or g is below a share of what it was when last computed."""
-        return (self.f < share * self._f_known) | (self.g < share * self._g_known)
+        if self.follow_target:
+            return (self.f < share * self._f_known) | (self.g < share * self._g_known)
+        return self.g < share * self._g_known
 
     def remove(self, feature: int) -> None:
         """Take a feature out of everything."""
-        q = self.off(self.columns.take([feature]))[:, 0]
+        q = self.off(self.columns.take(slice(feature, feature + 1)))[:, 0]
         q = q / self.xp.linalg.vector_norm(q)
         if self.follow_target:
             image = self.off(self.kernel @ q)
-            gain = float(q @ image)
+            gain = q @ image
             both = self.columns.project(self.xp.stack([q, image]))
             v, t = both[0, :], both[1, :]
             self.f += v * (gain * v - 2 * t)
-            self.target_left -= gain
+            share, explained = numbers(gain, v @ v)
+            self.target_left -= share
         else:
             v = self.columns.project(q[None, :])[0, :]
+            explained = float(v @ v)
         self.g -= v * v
-        self.unexplained -= float(v @ v)
+        self.unexplained -= explained
         if self.size == self._basis.shape[0]:
             self._basis = self.xp.concat([self._basis, self._empty_rows(self.size)])
         self._basis[self.size, :] = q
@@ -313,7 +325,7 @@ def select_greedily(
         if not unit:
             break
         for feature in unit:
-            run.take(feature)
+            run.take(feature, adds=len(unit) == 1)
         score = run.scores()
     exhausted = len(run.picks) < n_picks and not enough()
     return GreedyPath(
@@ -368,10 +380,10 @@ class _Run:
         """R² of the picks so far."""
         return self.curve[-1] if self.curve else 0.0
 
-    def take(self, feature: int) -> None:
-        """Add a feature to the picks."""
+    def take(self, feature: int, *, adds: bool = False) -> None:
+        """Add a feature to the picks; ``adds``: it is known not to be determined by the others."""
         left = self.residual.target_left
-        if self.residual.g[feature] > self.floor[feature]:
+        if adds or self.residual.g[feature] > self.floor[feature]:
             self.residual.remove(feature)
         self.free[feature] = False
         if self.room is not None:
@@ -395,7 +407,7 @@ class _Run:
         """Return the feature or whole group to take next; nothing where none adds anything."""
         single = self.best(score, alone, near)
         best: Sequence[int] = () if single is None else (single,)
-        level = 0.0 if single is None else float(score[single])
+        level = float(score[single]) if self.groups and single is not None else 0.0
         for members in self.groups:
             if len(members) > most or self.room is None or not self.room.fits(members):
                 continue
@@ -420,41 +432,50 @@ class _Run:
 
         Of several that are nearly as good, the one with the highest score at the start.
         """
-        top = float(self.xp.max(score))
-        if top <= 0:
-            return None
+        xp = self.xp
+        top = highest = xp.max(score)
         if near > 0:
-            score = self.xp.where(score >= (1 - near) * top, alone, 0.0)
-            top = float(self.xp.max(score))
+            score = xp.where(score >= (1 - near) * top, alone, 0.0)
+            highest = xp.max(score)
         # Counted, because not every library finds the first of several equal truth values.
-        return int(self.xp.argmax(self.xp.astype(score >= (1 - self.tie) * top, self.xp.int8)))
+        place = xp.argmax(xp.astype(score >= (1 - self.tie) * highest, xp.int8))
+        level, first = numbers(top, place)
+        return int(first) if level > 0 else None
 
     def scores(self) -> Array:
         """Return the scores of all features, computed anew where cancellation has cost digits."""
         xp = self.xp
-        if not bool(xp.any(self._left())):
-            return xp.zeros_like(self.squares)
-        self.residual.renew_target()
-        lost = self._left() & self.residual.fallen(NO_DIGITS)
-        if bool(xp.any(lost)):
-            self.residual.recompute(xp.nonzero(lost)[0])
-        score = self._downdated_scores()
+        left = self._left()
+        if self.residual.worn and bool(xp.any(left)):
+            self.residual.renew_target()
+            left = self._left()
+        lost = left & self.residual.fallen(NO_DIGITS)
+        score = self._downdated_scores(left)
         # A score that has lost some digits is wrong by less than half of the best.
         doubtful = self._doubtful(score)
-        while bool(xp.any(doubtful)):
+        some, renewed, doubted = numbers(xp.any(left), xp.any(lost), xp.any(doubtful))
+        if not some:
+            return xp.zeros_like(self.squares)
+        if renewed:
+            self.residual.recompute(xp.nonzero(lost)[0])
+            score = self._downdated_scores()
+            doubtful = self._doubtful(score)
+            doubted = bool(xp.any(doubtful))
+        while doubted:
             self.residual.recompute(xp.nonzero(doubtful)[0])
             score = self._downdated_scores()
             doubtful = self._doubtful(score)
+            doubted = bool(xp.any(doubtful))
         return score
 
     def _doubtful(self, score: Array) -> Array:
         return self.residual.fallen(DIGITS) & (score > 0.5 * self.xp.max(score))
 
-    def _downdated_scores(self) -> Array:
+    def _downdated_scores(self, left: Array | None = None) -> Array:
         xp = self.xp
         if self.by_gain and self.residual.target_left <= EXPLAINED:
             return xp.zeros_like(self.squares)
-        left = self._left()
+        left = self._left() if left is None else left
         above = positive_part(self.residual.f) if self.by_gain else self.residual.g
         below = self.residual.g if self.by_gain else self.squares
         if self.by_gain and self.noise is not None:

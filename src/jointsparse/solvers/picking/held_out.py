@@ -35,8 +35,8 @@ from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import array_namespace, blocks, eigh, positive_part, submatrix
 from jointsparse.moments import Moments
+from jointsparse.solvers.eigen.lanczos import leading_pairs
 from jointsparse.solvers.products.columns import Columns, feature_columns
-from jointsparse.solvers.products.sparse_columns import leading_pairs
 
 MANY_ROWS, FEW = 1000, 10  # of so many eigenvectors, a tenth is found sooner than all
 RCOND = 1e-5  # directions of the regressors, at unit length, that are shorter are noise
@@ -401,7 +401,7 @@ def cross_validation_folds(
     masks = inside or [np.ones(moments.n_features, dtype=bool)] * len(parts)
     if moments.n_features > rows.size:
         # Samples that are elsewhere come as products of all of them only.
-        if rows.size == moments.n_samples or hasattr(moments.data, "transposed_times"):
+        if rows.size == moments.n_samples or moments.elsewhere:
             columns, everyone, tests = feature_columns(moments), rows, list(parts)
         else:
             columns = feature_columns(Moments.from_data(_rows(moments.data, rows)))

@@ -16,6 +16,7 @@ eigenpairs are found, by products, and the other eigenvalues are put at their me
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,8 +25,10 @@ from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import RANK, Spectrum, array_namespace, eigh
 from jointsparse.moments import Moments
-from jointsparse.solvers.products.sparse_columns import LARGEST_GRAM, leading_pairs
-from jointsparse.solvers.wide.data import DenseWide, ScalableData, SparseWide
+from jointsparse.operators.dense import DenseSamples
+from jointsparse.operators.samples import Samples
+from jointsparse.operators.sparse import SparseSamples
+from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
 
 FIRST_PAIRS, MOST_PAIRS = 32, 512  # leading eigenpairs of a matrix too large to decompose
 NOTHING = 1e-10  # of a squared length: what is left of it is rounding
@@ -114,31 +117,38 @@ class _View:
     def __init__(
         self,
         moments: Moments,
-        wide: ScalableData | None,
+        samples: Samples | None,
         factors: FloatArray,
         weights: FloatArray | None,
+        mean: FloatArray | None,
     ) -> None:
-        self.wide = wide
-        home = moments.native.scatter if wide is None else wide.empty
+        home = moments.native.scatter if samples is None else samples.empty
         self.factors = like(factors, home)
-        self.root = None if weights is None else like(np.sqrt(weights), home)
+        self.weighted = weights is not None
         n, p = moments.n_samples, moments.n_features
-        remote = hasattr(moments.data, "transposed_times")
-        self.by_rows = wide is not None and (p > n or remote)
+        self.by_rows = samples is not None and (p > n or moments.elsewhere)
         self.moments_scatter = None if self.by_rows else moments.native
         self.rows: FloatArray | None = None
         self.fourth = np.zeros(p)  # Σ_i (f_jx_ij)⁴ for every feature
-        if wide is not None:
-            rows, fourth = wide.scaled_powers(self.factors)
-            self.fourth = to_host(fourth)
-            self.rows = to_host(rows) if self.root is None else self._weighted_rows(rows)
+        self.samples: Any = None if samples is None else samples.scaled(self.factors)
+        if self.samples is not None:
+            rows, fourth = self.samples.powers()
+            self.fourth, self.rows = to_host(fourth), to_host(rows)
+        if samples is not None and weights is not None and mean is not None:
+            centre = mean * factors
+            assert self.samples is not None
+            cross = self.samples.times(like(centre, home)[:, None])[:, 0]
+            around = self.rows - 2 * to_host(cross) + float(centre @ centre)
+            self.rows = np.maximum(weights * around, 0.0)
+            weighted = samples.reweighted(like(weights, home), like(mean, home))
+            self.samples = weighted.scaled(self.factors)
 
     def row_variance(self, squares: FloatArray) -> float:
         """Return the relative variance of Σ_j y_ij² for independent entries of equal level."""
         total = float(squares.sum())
-        if self.wide is None or not total > 0:
+        if self.samples is None or not total > 0:
             return np.nan
-        n = self.wide.shape[0]
+        n = self.samples.shape[0]
         return float(n * self.fourth.sum() - squares @ squares) / total**2
 
     def leverages(self, plain: FloatArray) -> FloatArray:
@@ -146,70 +156,19 @@ class _View:
         below = (to_host(self.factors) ** 2 * plain) ** 2
         return np.divide(self.fourth, below, out=np.zeros_like(below), where=below > 0)
 
-    def _weighted_rows(self, rows: Array) -> FloatArray:
-        """Return the squared lengths of the rows of Y, given those of XF."""
-        assert self.wide is not None
-        assert self.root is not None
-        xp = array_namespace(self.root)
-        mean = self._image_of_rows(self.root[:, None] ** 2)[:, 0] / xp.sum(self.root**2)
-        cross = self.wide.times((self.factors * mean)[:, None])[:, 0]
-        around = rows - 2 * cross + float(mean @ mean)
-        return np.maximum(to_host(self.root**2 * around), 0.0)
-
-    def _image_of_rows(self, vectors: Array) -> Array:
-        """Return (XF)ᵀ vectors."""
-        assert self.wide is not None
-        return self.wide.transposed_times(vectors) * self.factors[:, None]
-
-    def times(self, loadings: Array) -> Array:
-        """Return Y loadings."""
-        assert self.wide is not None
-        image = self.wide.times(loadings * self.factors[:, None])
-        return image if self.root is None else self._projected(self.root[:, None] * image)
-
-    def transposed_times(self, vectors: Array) -> Array:
-        """Return Yᵀ vectors."""
-        if self.root is not None:
-            vectors = self.root[:, None] * self._projected(vectors)
-        return self._image_of_rows(vectors)
-
-    def _projected(self, vectors: Array) -> Array:
-        """Take the weighted mean out: P vectors."""
-        assert self.root is not None
-        xp = array_namespace(self.root)
-        unit = self.root / xp.sqrt(xp.sum(self.root**2))
-        return vectors - unit[:, None] * (unit @ vectors)
-
     def matrix(self) -> Array:
         """Return YYᵀ or YᵀY."""
-        if not self.by_rows:
-            return self._scatter()
-        assert self.wide is not None
-        gram = self.wide.scaled_gram(self.factors)
-        if self.root is None:
-            return gram
-        gram = self._projected(self.root[:, None] * gram * self.root)
-        return self._projected(gram.T)
-
-    def _scatter(self) -> Array:
-        scale = self.factors[:, None] * self.factors
-        if self.root is None:
-            assert self.moments_scatter is not None
-            return self.moments_scatter.scatter * scale
-        assert isinstance(self.wide, DenseWide | SparseWide)
-        xp = array_namespace(self.root)
-        weights = self.root**2
-        total = xp.sum(weights)
-        mean = self.wide.transposed_times(weights[:, None])[:, 0] / total
-        return (self.wide.weighted_scatter(weights) - total * mean[:, None] * mean) * scale
+        if self.samples is not None and (self.by_rows or self.weighted):
+            return self.samples.gram() if self.by_rows else self.samples.scatter()
+        assert self.moments_scatter is not None
+        return self.moments_scatter.scatter * (self.factors[:, None] * self.factors)
 
     def product(self, vectors: FloatArray) -> FloatArray:
         """Return the matrix times vectors, without forming it."""
         thin = vectors.reshape(len(vectors), -1)
-        if self.by_rows:
-            image = self.times(self.transposed_times(thin))
-        elif self.wide is not None:
-            image = self.transposed_times(self.times(thin))
+        if self.samples is not None:
+            Y = self.samples
+            image = Y.times(Y.transposed_times(thin)) if self.by_rows else Y.scatter_times(thin)
         else:
             assert self.moments_scatter is not None
             image = self.moments_scatter.scatter @ (self.factors[:, None] * thin)
@@ -221,7 +180,7 @@ class _View:
         if not values.size:
             return np.zeros((self.factors.shape[0], 0))
         if self.by_rows:
-            return to_host(self.transposed_times(axes) ** 2)
+            return to_host(self.samples.transposed_times(axes) ** 2)
         return to_host(axes**2) * values
 
     def row_images(self, axes: Array, values: FloatArray) -> FloatArray:
@@ -230,7 +189,7 @@ class _View:
             return np.zeros(1)
         if self.by_rows:
             return to_host(axes**2) @ values
-        return to_host(self.times(axes) ** 2).sum(axis=1)
+        return to_host(self.samples.times(axes) ** 2).sum(axis=1)
 
 
 def patterns_of(
@@ -264,15 +223,15 @@ def patterns_of(
     >>> float(patterns.values.sum().round(6)), patterns.n_directions
     (150.0, 49)
     """
-    wide = _samples(moments)
-    weights = None if levels is None or wide is None else 1 / levels
-    squares = _squares(moments, wide, weights)
+    samples = _samples(moments)
+    weights = None if levels is None or samples is None else 1 / levels
+    squares, mean = _squares(moments, samples, weights)
     live = squares > 0
     factors = live.astype(np.float64)
     if standardised:
         factors[live] = np.sqrt(moments.n_samples / squares[live])
         squares = moments.n_samples * live.astype(np.float64)
-    view = _View(moments, wide, factors, weights)
+    view = _View(moments, samples, factors, weights, mean)
     values, axes, complete = _eigenpairs(moments, view, float(squares.sum()), pairs)
     n, p = moments.n_samples, int(live.sum())
     n_directions = max(n - 1, 1)
@@ -288,29 +247,31 @@ def patterns_of(
     return Patterns(n, p, n_directions, squares, values, others, spread, leverages, view, axes)
 
 
-def _samples(moments: Moments) -> ScalableData | None:
+def _samples(moments: Moments) -> Samples | None:
     """Return the centred samples where they are; None where only their sums are known."""
     if not moments.has_samples:
         return None
-    if hasattr(moments.data, "transposed_times"):
-        remote: ScalableData = moments.data
-        return remote
+    if moments.elsewhere:
+        elsewhere: Samples = moments.data
+        return elsewhere
     if sp.issparse(moments.data):
-        return SparseWide(moments.data, moments.mean)
-    return DenseWide(moments.native.data, moments.native.mean)
+        return SparseSamples(moments.data, moments.mean)
+    return DenseSamples(moments.native.data, moments.native.mean)
 
 
-def _squares(moments: Moments, wide: ScalableData | None, weights: FloatArray | None) -> FloatArray:
-    """Return the squared lengths of the features of weighted samples, around their mean."""
+def _squares(
+    moments: Moments, samples: Samples | None, weights: FloatArray | None
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return the squared lengths of the features of weighted samples around their mean; and it."""
     plain = moments.variances
-    if wide is None or weights is None:
-        return plain
-    here = like(weights, wide.empty)
-    around = to_host(wide.weighted_squares(here))
-    mean = to_host(wide.transposed_times(here[:, None]))[:, 0] / weights.sum()
+    if samples is None or weights is None:
+        return plain, None
+    here = like(weights, samples.empty)
+    around = to_host(samples.weighted_squares(here))
+    mean = to_host(samples.transposed_times(here[:, None]))[:, 0] / weights.sum()
     squares = around - weights.sum() * mean**2
     # A feature that varies in samples of no weight alone is constant in the others.
-    return np.where((plain > 0) & (squares > RANK * around), squares, 0.0)
+    return np.where((plain > 0) & (squares > RANK * around), squares, 0.0), mean
 
 
 def _eigenpairs(
@@ -323,10 +284,14 @@ def _eigenpairs(
     if size > LARGEST_GRAM and not is_device_array(view.factors):
         values, axes = leading_pairs(size, view.product, pairs)
         return values, axes, False
-    scale = None if view.by_rows or view.root is not None else _common(to_host(view.factors))
+    scale = None if view.by_rows or view.weighted else _common(to_host(view.factors))
     if scale is not None:  # the spectrum that solvers ask for, too
         spectrum: Spectrum = moments.native.spectrum
         ascending, vectors = spectrum.values * (spectrum.trace * scale**2), spectrum.vectors
+    elif is_device_array(moments.data) and not (view.by_rows or view.weighted):
+        # Features of equal length: the correlations, which the greedy rule decomposes, too.
+        _, values, vectors = moments.native.correlation_spectrum
+        ascending = values * moments.n_samples
     else:
         matrix = view.matrix() / total
         ascending, vectors = eigh((matrix + matrix.T) / 2)

@@ -20,11 +20,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg.lapack import dposv
 
-from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.solvers.products.gram import Gram
+from jointsparse.arrays import Array
+from jointsparse.device import is_device_array, like, to_host
+from jointsparse.linalg import (
+    add_to_diagonal,
+    array_namespace,
+    inner_product,
+    row_lengths,
+    rows_in_use,
+    solved_by_cholesky,
+)
+from jointsparse.solvers.products.gram import EqualFeatures, Gram
 from jointsparse.solvers.regression.group_curvature import Curvature, curvature_of
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual
@@ -58,15 +65,15 @@ class GroupRegression:
         ‖Y‖² and λ/2.
     """
 
-    coefficients: FloatArray
+    coefficients: Array
     n_steps: int
-    correlation: FloatArray
-    residual: FloatArray
+    correlation: Array
+    residual: Array
     target: float
     half: float
 
     @property
-    def image(self) -> FloatArray:
+    def image(self) -> Array:
         """S A."""
         return self.correlation - self.residual
 
@@ -89,13 +96,13 @@ class GroupRegression:
 
 def group_regression(
     gram: Gram,
-    correlation: FloatArray,
+    correlation: Array,
     *,
     target: float,
     penalty: float,
     tol: float = 1e-10,
-    start: FloatArray | None = None,
-    image: FloatArray | None = None,
+    start: Array | None = None,
+    image: Array | None = None,
 ) -> GroupRegression:
     """Minimise ‖Y - XA‖² + penalty Σ‖a_i‖ over A.
 
@@ -137,20 +144,30 @@ def group_regression(
     True
     """
     half = penalty / 2
-    solution = np.zeros_like(correlation) if start is None else start.copy()
+    given, correlation = correlation, gram.here(correlation)
+    xp = array_namespace(correlation)
+    if start is None:
+        solution = xp.zeros_like(correlation)
+    else:
+        solution = xp.asarray(gram.here(start), copy=True)
     if image is None:
-        image = gram.apply(solution) if np.any(solution) else np.zeros_like(solution)
-    residual = correlation - image
+        image = xp.zeros_like(solution) if start is None else gram.apply(solution)
+    residual = correlation - gram.here(image)
     n_steps, exhausted, best = 0, 0, np.inf
     for _ in range(correlation.shape[0] + 1):
-        used = solution.any(axis=1)
-        excess = np.where(used, 0.0, _lengths(residual) - half)
-        entering = _largest(excess, tol * half, max(10, int(used.sum()) // ENTERING))
-        if entering.size == 0 and _violation(solution[used], residual[used], half) <= tol * half:
+        used = rows_in_use(solution)
+        excess = xp.where(used, 0.0, row_lengths(residual) - half)
+        most = max(10, int(xp.sum(used)) // ENTERING)
+        entering, highest = _largest(excess, tol * half, most)
+        if (
+            entering.shape[0] == 0
+            and _violation(solution[used], residual[used], half) <= tol * half
+        ):
             break
-        working = np.union1d(np.flatnonzero(used), entering)
+        used[entering] = True
+        working = xp.nonzero(used)[0]
         # Not more accurate than it pays while features are still entering.
-        slack = max(tol * half, ACCURATE * float(np.max(excess)))
+        slack = max(tol * half, ACCURATE * highest)
         solution[working], steps = _solve_block(
             curvature_of(gram, working), correlation[working], half, solution[working], slack
         )
@@ -161,43 +178,47 @@ def group_regression(
         if not _falls(value, best) or exhausted == MOST_EXHAUSTED:
             break  # what is missing is rounding
         best = value
-    return GroupRegression(solution, n_steps, correlation, residual, target, half)
+    if not is_device_array(given):  # an answer of the kind of the question
+        solution, residual = to_host(solution), to_host(residual)
+    return GroupRegression(solution, n_steps, given, residual, target, half)
 
 
-def optimality_violation(coefficients: FloatArray, residual: FloatArray, half: float) -> float:
+def optimality_violation(coefficients: Array, residual: Array, half: float) -> float:
     """Return the largest violation of the conditions of optimality; ``residual`` is C - S A."""
-    used = _used(coefficients)
-    outside = float(np.max(_lengths(residual[~used]), initial=0.0)) - half
+    used = rows_in_use(coefficients)
+    outside = _highest(row_lengths(residual[~used])) - half
     return max(_violation(coefficients[used], residual[used], half), outside, 0.0)
 
 
-def emptying_penalty(correlation: FloatArray) -> float:
+def emptying_penalty(correlation: Array) -> float:
     """Return the smallest λ for which A = 0 is optimal: 2 maxᵢ ‖cᵢ‖."""
-    return 2 * float(np.max(_lengths(correlation)))
+    return 2 * float(row_lengths(correlation).max())
 
 
-def share_equally(coefficients: FloatArray, groups: list[IntArray]) -> FloatArray:
-    """Give equal features equal rows: their mean, which is never worse.
+def share_equally(coefficients: Array, groups: list[EqualFeatures]) -> Array:
+    """Give equal features equal rows, and opposite ones opposite rows: the mean, never worse.
 
     Any division of their sum in the same direction is as good, so rounding would choose one.
     """
-    for group in groups:
-        coefficients[group] = coefficients[group].mean(axis=0)
+    for features, signs in groups:
+        rows, turn = like(features, coefficients), like(signs, coefficients)
+        mean = (turn @ coefficients[rows]) / signs.size
+        coefficients[rows] = turn[:, None] * mean
     return coefficients
 
 
 def _certified(
-    solution: FloatArray, correlation: FloatArray, residual: FloatArray, target: float, half: float
+    solution: Array, correlation: Array, residual: Array, target: float, half: float
 ) -> tuple[float, float]:
     """Return the objective and the relative duality gap.
 
     The dual problem is max ‖Y‖² - ‖Y - Θ‖² over ‖Xᵀᵢ Θ‖ ≤ λ/2; Y - XA, shortened until it is
     feasible, comes close. Its best length is known in closed form.
     """
-    inner = float(np.sum(solution * residual))  # ⟨XA, Y - XA⟩
-    missed = target - float(np.sum(solution * correlation)) - inner  # ‖Y - XA‖²
-    size = float(np.sum(_lengths(solution)))
-    steepest = float(np.max(_lengths(residual)))
+    inner = inner_product(solution, residual)  # ⟨XA, Y - XA⟩
+    missed = target - inner_product(solution, correlation) - inner  # ‖Y - XA‖²
+    size = float(row_lengths(solution).sum())
+    steepest = float(row_lengths(residual).max())
     return certified(missed, inner, half=half, size=size, steepest=steepest)
 
 
@@ -223,27 +244,40 @@ def certified(
     return objective, max(objective - dual, 0.0) / objective if objective > 0 else 0.0
 
 
-def _largest(excess: FloatArray, slack: float, most: int) -> IntArray:
-    """Return the features that want to enter; the strongest where they are many, ties together."""
-    entering = np.flatnonzero(excess > slack)
-    if entering.size <= most:
-        return entering
-    # Few enter at a time: one that enters explains others, which then need not.
-    bar = np.partition(excess[entering], entering.size - most)[entering.size - most]
-    return entering[excess[entering] >= bar * (1 - TIE)]
+def _largest(excess: Array, slack: float, most: int) -> tuple[Array, float]:
+    """Return the features that want to enter, and what the first of them lacks.
+
+    The strongest where they are many, ties together: few enter at a time, since one that enters
+    explains others, which then need not.
+    """
+    xp = array_namespace(excess)
+    entering = xp.nonzero(excess > slack)[0]
+    count = int(entering.shape[0])
+    if count == 0:
+        return entering, float(excess.max())
+    lacking = excess[entering]
+    if count <= most:
+        return entering, float(lacking.max())
+    ordered = xp.sort(lacking)
+    return entering[lacking >= ordered[count - most] * (1 - TIE)], float(ordered[-1])
 
 
-def _violation(rows: FloatArray, residual: FloatArray, half: float) -> float:
+def _highest(values: Array) -> float:
+    """Return the largest of some numbers of at least 0; 0 of none."""
+    return float(values.max()) if values.shape[0] else 0.0
+
+
+def _violation(rows: Array, residual: Array, half: float) -> float:
     """Return the largest violation of the conditions of optimality in rows that are not zero."""
     if rows.shape[0] == 0:
         return 0.0
-    norms = _lengths(rows)[:, None]
-    return float(np.max(_lengths(residual - half * rows / norms)))
+    norms = row_lengths(rows)[:, None]
+    return float(row_lengths(residual - half * rows / norms).max())
 
 
-def _value(A: FloatArray, C: FloatArray, residual: FloatArray, half: float) -> float:
+def _value(A: Array, C: Array, residual: Array, half: float) -> float:
     """Return the objective without ‖Y‖²."""
-    return 2 * half * float(np.sum(_lengths(A))) - float(np.vdot(A, C + residual))
+    return 2 * half * float(row_lengths(A).sum()) - inner_product(A, C + residual)
 
 
 def _falls(value: float, best: float) -> bool:
@@ -251,46 +285,49 @@ def _falls(value: float, best: float) -> bool:
     return value < best - 1e-15 * abs(value)
 
 
-def _solve_block(
-    S: Curvature, C: FloatArray, half: float, A: FloatArray, slack: float
-) -> tuple[FloatArray, int]:
+def _solve_block(S: Curvature, C: Array, half: float, A: Array, slack: float) -> tuple[Array, int]:
     """Solve for the features of a working set; return also the number of steps."""
     lipschitz = S.bound
-    A, residual = A.copy(), C - S.times(A)
+    residual = C - S.times(A)
     best = np.inf
     for step in range(1, MAX_NEWTON + 1):  # noqa: B007 - returned
         A = _without_weak(S, C, half, _shrink_rows(A + residual / lipschitz, half / lipschitz))
-        used = _used(A)
-        if np.any(used):
-            inner = S if np.all(used) else S.only(used)
-            A[used] = _newton(inner, C[used], half, A[used])
+        used = rows_in_use(A)
+        count = int(used.sum())
+        if count == A.shape[0]:
+            A = _newton(S, C, half, A)
+        elif count:
+            A[used] = _newton(S.only(used), C[used], half, A[used])
         residual = C - S.times(A)
-        used = _used(A)
-        outside = _lengths(residual[~used])
+        used = rows_in_use(A)
         value = _value(A, C, residual, half)
         solved = _violation(A[used], residual[used], half) <= slack
-        if (solved and not np.any(outside > half + slack)) or not _falls(value, best):
+        outside = _highest(row_lengths(residual[~used])) if solved else np.inf
+        if outside <= half + slack or not _falls(value, best):
             break
         best = value
     return A, step
 
 
-def _shrink_rows(A: FloatArray, threshold: float) -> FloatArray:
-    norms = _lengths(A)
-    return A * np.maximum(1 - threshold / np.where(norms > 0, norms, 1.0), 0.0)[:, None]
+def _shrink_rows(A: Array, threshold: float) -> Array:
+    xp = array_namespace(A)
+    norms = row_lengths(A)
+    shares = 1 - threshold / xp.where(norms > 0, norms, 1.0)
+    return A * xp.where(shares > 0, shares, 0.0)[:, None]
 
 
-def _without_weak(S: Curvature, C: FloatArray, half: float, A: FloatArray) -> FloatArray:
+def _without_weak(S: Curvature, C: Array, half: float, A: Array) -> Array:
     """Set rows to zero that each would be, were it the only one to change; if that helps."""
+    xp = array_namespace(A)
     alone = C - S.times(A) + S.diagonal[:, None] * A
-    weak = (_lengths(alone) <= half) & A.any(axis=1)
-    if not weak.any():
+    weak = (row_lengths(alone) <= half) & rows_in_use(A)
+    if not bool(weak.any()):
         return A
-    fewer = np.where(weak[:, None], 0.0, A)
+    fewer = xp.where(weak[:, None], 0.0, A)
     return fewer if _block_value(S, C, half, fewer) < _block_value(S, C, half, A) else A
 
 
-def _newton(S: Curvature, C: FloatArray, half: float, A: FloatArray) -> FloatArray:
+def _newton(S: Curvature, C: Array, half: float, A: Array) -> Array:
     """Make one step over rows that are not zero: Newton's, or a safe one where that is better.
 
     With uᵢ = aᵢ/‖aᵢ‖ and hᵢ = λ/(2‖aᵢ‖) the Hessian is M = S + diag(h), the same for all columns,
@@ -298,23 +335,22 @@ def _newton(S: Curvature, C: FloatArray, half: float, A: FloatArray) -> FloatArr
     it, whatever the number of columns: M itself, and K = diag(1/h) - M⁻¹ ∘ UUᵀ. The safe step is
     M⁻¹C, the minimum of a quadratic function above the objective.
     """
-    norms = _lengths(A)
+    norms = row_lengths(A)
     units, heights = A / norms[:, None], half / norms
     inverse = S.shifted_inverse(heights)
     SA = S.times(A)
     gradient = SA + heights[:, None] * A - C
     # M⁻¹ times the gradient; not A - M⁻¹C, where the jitter would remain.
     plain = inverse.times(gradient)
-    K = inverse.bent(units)
-    K.flat[:: len(K) + 1] += DAMPING / heights
-    _, weights, failed = dposv(K, np.vecdot(units, plain), overwrite_a=True)
-    if failed:
+    K = add_to_diagonal(inverse.bent(units), DAMPING / heights)
+    weights = solved_by_cholesky(K, array_namespace(A).vecdot(units, plain))
+    if weights is None:
         return inverse.times(C)
     direction = -plain - inverse.times(units * weights[:, None])
     ahead = _stopped_at_zero(A + direction, A)
     value = _block_value(S, C, half, ahead)
-    now = float(np.vdot(A, SA - 2 * C)) + 2 * half * float(norms.sum())
-    if value < now + ENOUGH * float(np.vdot(gradient, direction)):
+    now = inner_product(A, SA - 2 * C) + 2 * half * float(norms.sum())
+    if value < now + ENOUGH * inner_product(gradient, direction):
         return ahead
     safe = inverse.times(C)
     lowest = _block_value(S, C, half, safe)
@@ -327,9 +363,7 @@ def _newton(S: Curvature, C: FloatArray, half: float, A: FloatArray) -> FloatArr
     return ahead if value < lowest else _stretched(S, C, half, A, safe)
 
 
-def _stretched(
-    S: Curvature, C: FloatArray, half: float, A: FloatArray, safe: FloatArray
-) -> FloatArray:
+def _stretched(S: Curvature, C: Array, half: float, A: Array, safe: Array) -> Array:
     """Go twice as far as the safe step, which is a short one, as long as that helps."""
     best, lowest, length = safe, _block_value(S, C, half, safe), 2.0
     while True:
@@ -340,25 +374,15 @@ def _stretched(
         best, lowest, length = ahead, value, 2 * length
 
 
-def _stopped_at_zero(ahead: FloatArray, A: FloatArray) -> FloatArray:
+def _stopped_at_zero(ahead: Array, A: Array) -> Array:
     """Set rows to zero that have turned round.
 
     A row that shrinks is linear in its length, so its Newton step leads beyond zero: there it
     stops. Many rows can leave in one step that way.
     """
-    ahead[np.vecdot(ahead, A) <= 0] = 0.0
+    ahead[array_namespace(A).vecdot(ahead, A) <= 0] = 0.0
     return ahead
 
 
-def _block_value(S: Curvature, C: FloatArray, half: float, A: FloatArray) -> float:
-    return S.energy(A) - 2 * float(np.vdot(A, C)) + 2 * half * float(_lengths(A).sum())
-
-
-def _used(A: FloatArray) -> NDArray[np.bool_]:
-    """Return which rows are not zero."""
-    return np.asarray(A.any(axis=1))
-
-
-def _lengths(A: FloatArray) -> FloatArray:
-    """Return the norm of every row; several times faster than the general one."""
-    return np.sqrt(np.vecdot(A, A))
+def _block_value(S: Curvature, C: Array, half: float, A: Array) -> float:
+    return S.energy(A) - 2 * inner_product(A, C) + 2 * half * float(row_lengths(A).sum())

@@ -14,12 +14,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dtrtrs
-
-from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import inverse_by_eigenpairs, inverse_of_factor
+from jointsparse.arrays import Array
+from jointsparse.linalg import (
+    add_to_diagonal,
+    array_namespace,
+    cholesky,
+    column_products,
+    inner_product,
+    inverse_by_eigenpairs,
+    inverse_of_positive,
+    length,
+    solve_lower,
+)
 from jointsparse.solvers.products.gram import Gram
 
 JITTER = 1e-14  # of the largest variance: keeps a singular S positive where λ is next to nothing
@@ -30,10 +36,10 @@ STEEP = 1e7  # of the largest variance over h: above, too many digits would canc
 class ShiftedInverse(Protocol):
     """M⁻¹."""
 
-    def times(self, matrix: FloatArray) -> FloatArray:
+    def times(self, matrix: Array) -> Array:
         """Return M⁻¹ @ matrix."""
 
-    def bent(self, units: FloatArray) -> FloatArray:
+    def bent(self, units: Array) -> Array:
         """Return diag(1/h) - M⁻¹ ∘ UUᵀ for rows of U that have length 1."""
 
 
@@ -41,27 +47,27 @@ class Curvature(Protocol):
     """S on some features."""
 
     @property
-    def diagonal(self) -> FloatArray:
+    def diagonal(self) -> Array:
         """Diagonal of S."""
 
     @property
     def bound(self) -> float:
         """The Frobenius norm: not below the largest eigenvalue, and cheap."""
 
-    def times(self, matrix: FloatArray) -> FloatArray:
+    def times(self, matrix: Array) -> Array:
         """Return S @ matrix."""
 
-    def energy(self, matrix: FloatArray) -> float:
+    def energy(self, matrix: Array) -> float:
         """Return ⟨A, S A⟩."""
 
-    def only(self, used: NDArray[np.bool_]) -> Curvature:
+    def only(self, used: Array) -> Curvature:
         """Return S on some of the features."""
 
-    def shifted_inverse(self, heights: FloatArray) -> ShiftedInverse:
+    def shifted_inverse(self, heights: Array) -> ShiftedInverse:
         """Return (S + diag(heights))⁻¹."""
 
 
-def curvature_of(gram: Gram, features: IntArray) -> Curvature:
+def curvature_of(gram: Gram, features: Array) -> Curvature:
     """Return S on some features, through the samples where those are fewer.
 
     Examples
@@ -76,7 +82,7 @@ def curvature_of(gram: Gram, features: IntArray) -> Curvature:
     True
     """
     root = gram.root(features)
-    if root is not None and features.size > WIDE * len(root):
+    if root is not None and features.shape[0] > WIDE * root.shape[0]:
         return SampleCurvature(root)
     return DenseCurvature(gram.block(features))
 
@@ -84,28 +90,28 @@ def curvature_of(gram: Gram, features: IntArray) -> Curvature:
 class DenseCurvature:
     """S as a matrix."""
 
-    def __init__(self, matrix: FloatArray) -> None:
+    def __init__(self, matrix: Array) -> None:
         self.matrix = matrix
-        self.diagonal = np.diagonal(matrix)
+        self.diagonal = array_namespace(matrix).linalg.diagonal(matrix)
 
     @property
     def bound(self) -> float:
         """The Frobenius norm: not below the largest eigenvalue, and cheap."""
-        return float(np.linalg.norm(self.matrix))
+        return length(self.matrix)
 
-    def times(self, matrix: FloatArray) -> FloatArray:
+    def times(self, matrix: Array) -> Array:
         """Return S @ matrix."""
         return self.matrix @ matrix
 
-    def energy(self, matrix: FloatArray) -> float:
+    def energy(self, matrix: Array) -> float:
         """Return ⟨A, S A⟩."""
-        return float(np.vdot(matrix, self.matrix @ matrix))
+        return inner_product(matrix, self.matrix @ matrix)
 
-    def only(self, used: NDArray[np.bool_]) -> DenseCurvature:
+    def only(self, used: Array) -> DenseCurvature:
         """Return S on some of the features."""
-        return DenseCurvature(self.matrix[np.ix_(used, used)])
+        return DenseCurvature(self.matrix[used, :][:, used])
 
-    def shifted_inverse(self, heights: FloatArray) -> ShiftedInverse:
+    def shifted_inverse(self, heights: Array) -> ShiftedInverse:
         """Return (S + diag(heights))⁻¹."""
         return ExplicitInverse(self.matrix, heights)
 
@@ -113,33 +119,33 @@ class DenseCurvature:
 class SampleCurvature:
     """S = RᵀR, through R."""
 
-    def __init__(self, root: FloatArray) -> None:
+    def __init__(self, root: Array) -> None:
         self.root = root
-        self.diagonal = np.einsum("ij,ij->j", root, root)
+        self.diagonal = column_products(root, root)
 
     @property
     def bound(self) -> float:
         """The Frobenius norm: not below the largest eigenvalue, and cheap."""
-        return float(np.linalg.norm(self.root @ self.root.T))
+        return length(self.root @ self.root.T)
 
-    def times(self, matrix: FloatArray) -> FloatArray:
+    def times(self, matrix: Array) -> Array:
         """Return S @ matrix."""
         return self.root.T @ (self.root @ matrix)
 
-    def energy(self, matrix: FloatArray) -> float:
+    def energy(self, matrix: Array) -> float:
         """Return ⟨A, S A⟩."""
         image = self.root @ matrix
-        return float(np.vdot(image, image))
+        return inner_product(image, image)
 
-    def only(self, used: NDArray[np.bool_]) -> Curvature:
+    def only(self, used: Array) -> Curvature:
         """Return S on some of the features."""
-        root = self.root.compress(used, axis=1)
-        few = root.shape[1] <= WIDE * len(root)
+        root = self.root[:, used]
+        few = root.shape[1] <= WIDE * root.shape[0]
         return DenseCurvature(root.T @ root) if few else SampleCurvature(root)
 
-    def shifted_inverse(self, heights: FloatArray) -> ShiftedInverse:
+    def shifted_inverse(self, heights: Array) -> ShiftedInverse:
         """Return (S + diag(heights))⁻¹."""
-        if np.max(self.diagonal) <= STEEP * np.min(heights):
+        if float(self.diagonal.max()) <= STEEP * float(heights.min()):
             return SampleInverse(self.root, heights)
         return ExplicitInverse(self.root.T @ self.root, heights)
 
@@ -147,50 +153,42 @@ class SampleCurvature:
 class ExplicitInverse:
     """M⁻¹ as a matrix."""
 
-    def __init__(self, S: FloatArray, heights: FloatArray) -> None:
+    def __init__(self, S: Array, heights: Array) -> None:
         self.heights = heights
-        M = S.copy()
-        M.flat[:: len(M) + 1] += heights + JITTER * float(np.max(np.diagonal(S)))
-        inverse = _inverse(M)
+        xp = array_namespace(S)
+        jitter = JITTER * xp.max(xp.linalg.diagonal(S))
+        M = add_to_diagonal(xp.asarray(S, copy=True), heights + jitter)
+        inverse = inverse_of_positive(M)
         if inverse is None:  # S has negative eigenvalues, by rounding
-            inverse = inverse_by_eigenpairs(S + np.diag(heights))
+            inverse = inverse_by_eigenpairs(add_to_diagonal(xp.asarray(S, copy=True), heights))
         self.inverse = inverse
 
-    def times(self, matrix: FloatArray) -> FloatArray:
+    def times(self, matrix: Array) -> Array:
         """Return M⁻¹ @ matrix."""
         return self.inverse @ matrix
 
-    def bent(self, units: FloatArray) -> FloatArray:
+    def bent(self, units: Array) -> Array:
         """Return diag(1/h) - M⁻¹ ∘ UUᵀ."""
-        result = self.inverse * (units @ -units.T)
-        result.flat[:: len(result) + 1] += 1 / self.heights
-        return result
+        return add_to_diagonal(self.inverse * (units @ -units.T), 1 / self.heights)
 
 
 class SampleInverse:
     """M⁻¹ = D - WᵀW."""
 
-    def __init__(self, root: FloatArray, heights: FloatArray) -> None:
+    def __init__(self, root: Array, heights: Array) -> None:
         self.spread = 1 / heights[:, None]
-        lengths = np.sqrt(self.spread[:, 0])
+        lengths = self.spread[:, 0] ** 0.5
         scaled = root * lengths
-        inner = scaled @ scaled.T  # a product with its own transpose costs half
-        inner.flat[:: len(inner) + 1] += 1.0
-        factor, _ = dpotrf(inner, lower=True, clean=False)
-        self.whitened = dtrtrs(factor, scaled * lengths, lower=1)[0]
+        # A product with its own transpose costs half.
+        inner = add_to_diagonal(scaled @ scaled.T, 1.0)
+        self.whitened = solve_lower(cholesky(inner), scaled * lengths)
 
-    def times(self, matrix: FloatArray) -> FloatArray:
+    def times(self, matrix: Array) -> Array:
         """Return M⁻¹ @ matrix."""
         return self.spread * matrix - self.whitened.T @ (self.whitened @ matrix)
 
-    def bent(self, units: FloatArray) -> FloatArray:
+    def bent(self, units: Array) -> Array:
         """Return diag(1/h) - M⁻¹ ∘ UUᵀ: the diagonal of UUᵀ is 1, so D goes."""
         result = self.whitened.T @ self.whitened
         result *= units @ units.T
         return result
-
-
-def _inverse(matrix: FloatArray) -> FloatArray | None:
-    """Return the inverse of a positive definite matrix, which is overwritten; None for others."""
-    factor, failed = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
-    return None if failed else inverse_of_factor(factor)

@@ -19,8 +19,9 @@ from scipy.linalg import svd
 from scipy.optimize import brentq
 
 from jointsparse.arrays import FloatArray
+from jointsparse.device import to_host
+from jointsparse.linalg import array_namespace
 from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
-from jointsparse.solvers.products.sparse_gram import SparseGram
 from jointsparse.solvers.regression.group import certified, group_regression, share_equally
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, norm_of
 from jointsparse.solvers.solution import Solution, Trace
@@ -50,10 +51,8 @@ class SubspaceProblem:
     @cached_property
     def row_space(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """V, σ of the thin X = U diag(σ) Vᵀ, and UᵀY: all that A can have to do with Y."""
-        if isinstance(self.gram, SampleGram) and self.targets is not None:
-            data = np.sqrt(self.gram.weights) * self.gram.samples
-            data -= data.mean(axis=0)  # what rounding to single precision left
-            U, sigma, Vt = svd(data, full_matrices=False, check_finite=False)
+        if isinstance(self.gram, SampleGram) and self.gram.of_array and self.targets is not None:
+            U, sigma, Vt = _thin_svd(self.gram)
             rank = int(np.count_nonzero(sigma > SINGULAR * sigma[0]))
             V, sigma, coordinates = Vt[:rank].T, sigma[:rank], U[:, :rank].T @ self.targets
         else:
@@ -67,6 +66,16 @@ class SubspaceProblem:
     def missed(self) -> float:
         """‖Y - XA‖_F for the least squares A: what no linear function of X explains."""
         return float(np.sqrt(max(1 - np.sum(self.row_space[2] ** 2), 0.0)))
+
+
+def _thin_svd(gram: SampleGram) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return U, σ and Vᵀ of the samples, computed where they are."""
+    data = gram.sample_columns(slice(None))
+    data = data - data.mean(axis=0)  # what rounding to single precision left
+    if isinstance(data, np.ndarray):
+        return svd(data, full_matrices=False, check_finite=False)
+    U, sigma, Vt = array_namespace(data).linalg.svd(data, full_matrices=False)
+    return to_host(U), to_host(sigma), to_host(Vt)
 
 
 def emptying(problem: SubspaceProblem, norm: str) -> float:
@@ -164,13 +173,8 @@ def penalised_gap(
     C, gram = problem.correlation, problem.gram
     if isinstance(gram, SampleGram) and problem.targets is not None:
         # From the residual itself: differences of large numbers would spoil a small gap.
-        data = np.sqrt(gram.weights) * gram.samples
-        lack = problem.targets - data @ A
-        R, missed = data.T @ lack, float(np.sum(lack**2))
-        inner = float(np.sum(A * R))
-    elif isinstance(gram, SparseGram) and problem.targets is not None:
-        lack = problem.targets - gram.scaled_image(A)
-        R, missed = gram.scaled_back(lack), float(np.sum(lack**2))
+        lack = problem.targets - gram.image(A)
+        R, missed = gram.back(lack), float(np.sum(lack**2))
         inner = float(np.sum(A * R))
     else:
         R = C - gram.apply(A)

@@ -22,16 +22,17 @@ import math
 from dataclasses import dataclass
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import array_namespace, unit_columns
+from jointsparse.linalg import EPSILON, array_namespace, positive_part, unit_columns
 from jointsparse.penalties import L21
-from jointsparse.projections import shrink_singular_values
 from jointsparse.solvers.convex.acceleration import Arrays
 from jointsparse.solvers.convex.certificate import dual_value_samples_free, relative_gap
 from jointsparse.solvers.convex.loop import Copies, run_splitting
 from jointsparse.solvers.convex.model import Reconstruction, capped_penalty, first_share
+from jointsparse.solvers.eigen.shrink import Shrink
 from jointsparse.solvers.samples.geometric_median import geometric_median, row_norms, typical_length
 from jointsparse.solvers.solution import Solution, Trace
 
+SLACK = 0.05  # of the tolerance: by how much an objective may be overestimated to save its SVD
 NEGLIGIBLE = 1e-14  # of the largest singular value: what rounding leaves of nothing
 
 
@@ -67,13 +68,17 @@ class FreeModel:
         offset = geometric_median(left, max_iter=50)
         return left - offset, offset
 
-    def objective(self, matrix: Array) -> float:
-        """Return the objective at Ω̂."""
+    def objective(self, matrix: Array, *, slack: float = 0.0) -> float:
+        """Return the objective at Ω̂; or more than it, by at most that share of it."""
         xp = array_namespace(matrix)
         residuals, _ = self.residuals(matrix)
         value = float(xp.sum(row_norms(residuals))) + L21(self.lam).value(matrix)
         if self.eta == 0:
             return value
+        if slack > 0:
+            norm, most_above = nuclear_norm_bound(matrix)
+            if self.eta * most_above <= slack * value:
+                return value + self.eta * norm
         return value + self.eta * float(xp.sum(xp.linalg.svdvals(matrix)))
 
 
@@ -88,8 +93,9 @@ class FreeCandidate:
 class FreeBlocks:
     """Block 0: residuals. Then the nuclear norm, where there is one. Last: the columns."""
 
-    def __init__(self, model: FreeModel) -> None:
-        self.model = model
+    def __init__(self, model: FreeModel, slack: float = 0.0) -> None:
+        self.model, self.slack = model, slack
+        self.shrink = Shrink(int(model.basis.shape[1]))
         self.spectral = model.eta > 0
         self.groups: tuple[tuple[int, ...], ...] = ((0,), (1, 2)) if self.spectral else ((0,), (1,))
 
@@ -121,7 +127,8 @@ class FreeBlocks:
         m, (rho_e, rho) = self.model, steps
         values: Arrays = (L21(1.0).prox(targets[0].T, 1 / rho_e).T,)
         if self.spectral:
-            values += (shrink_singular_values(targets[1].T, m.eta / rho).T,)
+            left, right = self.shrink(targets[1].T, m.eta / rho)
+            values += (right @ left.T,)
         values += (L21(m.lam).prox(targets[-1], 1 / rho),)
         factors = (rescale[0],) + (rescale[1],) * (len(targets) - 1)
         duals = tuple((t - z) / f for t, z, f in zip(targets, values, factors, strict=True))
@@ -145,7 +152,7 @@ class FreeBlocks:
     def candidate(self, copies: Copies) -> FreeCandidate:
         """Take the columns' copy: its zeros are exact."""
         matrix = copies.values[-1]
-        return FreeCandidate(self.model.objective(matrix), matrix)
+        return FreeCandidate(self.model.objective(matrix, slack=self.slack), matrix)
 
     def lower_bound(self, copies: Copies, *, thorough: bool) -> float:
         """Certify with the multipliers of all blocks; there is only one way."""
@@ -201,14 +208,29 @@ def solve_samples_free(
     nothing = xp.zeros_like(model.basis.T)
     empty = FreeCandidate(model.objective(nothing), nothing)
     trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
-    result = run_splitting(FreeBlocks(model), empty, trace, scale=scale)
+    result = run_splitting(FreeBlocks(model, SLACK * tol), empty, trace, scale=scale)
     matrix = result.best.matrix
-    gap = relative_gap(result.best.objective, result.lower_bound)
+    objective = model.objective(matrix)
+    gap = relative_gap(objective, result.lower_bound)
     _, offset = model.residuals(matrix)
     state = Reconstruction(model.basis, (model.basis @ offset) * scale)
     rank = int(xp.linalg.matrix_rank(matrix, rtol=1e-10)) if bool(xp.any(matrix != 0)) else 0
     diagnostics = {"rank": float(rank), **step_sizes(result.copies)}
-    return trace.solution(matrix.T, result.best.objective * scale, gap, diagnostics, state)
+    return trace.solution(matrix.T, objective * scale, gap, diagnostics, state)
+
+
+def nuclear_norm_bound(matrix: Array) -> tuple[float, float]:
+    """Return an upper bound on the sum of the singular values, and how far above it may be.
+
+    The squares of the singular values are the eigenvalues of MMᵀ, each computed to a rounding error
+    of ``δ`` at most; so √(value + δ) is no less than the singular value.
+    """
+    xp = array_namespace(matrix)
+    rows, columns = matrix.shape
+    squares = xp.linalg.eigvalsh(matrix @ matrix.T)
+    error = EPSILON * (rows + columns) * float(xp.sum(positive_part(squares)))
+    above = float(xp.sum(xp.sqrt(positive_part(squares) + error)))
+    return above, above - float(xp.sum(xp.sqrt(positive_part(squares - error))))
 
 
 def step_sizes(copies: Copies) -> dict[str, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, positive_part
-from jointsparse.solvers.wide.data import WideData
+from jointsparse.operators.samples import Samples
 
 
 def row_norms(points: Array) -> Array:
@@ -53,7 +53,7 @@ def geometric_median(
     return centre
 
 
-def median_by_products(data: WideData, *, tol: float = 1e-10, max_iter: int = 200) -> Array:
+def median_by_products(data: Samples, *, tol: float = 1e-10, max_iter: int = 200) -> Array:
     """Return the geometric median of centred samples that are known through their products.
 
     The median is a mean with weights, m = Xᵀs, so that ‖x_i - m‖² = ‖x_i‖² - 2(Xm)_i + ‖m‖² is all
@@ -61,7 +61,7 @@ def median_by_products(data: WideData, *, tol: float = 1e-10, max_iter: int = 20
 
     Parameters
     ----------
-    data : WideData
+    data : Samples
         X, centred: the first m is 0, as in :func:`geometric_median`.
     tol, max_iter : float, int
         As there.

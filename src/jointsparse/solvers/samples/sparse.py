@@ -6,7 +6,7 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray
 from jointsparse.solvers.components.joint import SMOOTHING, SampleLoss
-from jointsparse.solvers.products.sparse_gram import SparseGram
+from jointsparse.solvers.products.gram import SampleGram
 
 FEW_DIGITS = 1e-4  # of the square of a sample: below, that of its residual is not a difference
 DENSE_ENTRIES = 2**14  # of residuals that are computed at a time
@@ -17,13 +17,13 @@ class SparseSampleLoss(SampleLoss):
 
     Parameters
     ----------
-    gram : SparseGram
+    gram : SampleGram
         Scatter matrix of the samples, all weights 1.
     """
 
-    def __init__(self, gram: SparseGram) -> None:
+    def __init__(self, gram: SampleGram) -> None:
         self.plain, self.shrink = gram, 1 / np.sqrt(gram.trace)
-        self.squares = gram.row_squares()
+        self.squares = gram.squares
         self.smoothing = SMOOTHING / np.sqrt(self.squares.size)
         self._set(self._norms(self.squares))
 
@@ -37,7 +37,7 @@ class SparseSampleLoss(SampleLoss):
     def reweigh(self, Q: FloatArray, P: FloatArray, SQ: FloatArray) -> float:
         """Set the weights for Q and P; return the loss there."""
         # Not the residuals themselves, which would be dense.
-        scores, images = self.plain.data.times(Q), self.plain.data.times(P)
+        scores, images = self.plain.samples.times(Q), self.plain.samples.times(P)
         changed = np.sum(scores * (scores @ (P.T @ P) - 2 * images), axis=1)
         squares = self.squares + changed
         # But for the samples that are fitted nearly exactly, which this loss likes to have: a
@@ -46,7 +46,7 @@ class SparseSampleLoss(SampleLoss):
         step = max(1, DENSE_ENTRIES // len(P))
         for first in range(0, small.size, step):
             rows = small[first : first + step]
-            residuals = self.plain.data.rows(rows) - scores[rows] @ P.T
+            residuals = self.plain.samples.rows(rows) - scores[rows] @ P.T
             squares[rows] = np.sum(residuals**2, axis=1)
         norms = self._norms(squares)
         self._set(norms)

@@ -19,8 +19,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jointsparse.arrays import Array
+from jointsparse.device import on_accelerator
 from jointsparse.linalg import array_namespace, double
 from jointsparse.sources.base import BLOCK_ENTRIES
+
+DEVICE_ENTRIES = 2**26  # of a block on an accelerator: 512 MB, so that launches do not matter
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,8 @@ class ArraySamples:
         """Return the sums over all rows, made block by block."""
         count, width = self.data.shape
         # A block, its residuals and what is made of them are in memory together.
-        step = max(1, BLOCK_ENTRIES // 4 // max(width, 1))
+        entries = DEVICE_ENTRIES if on_accelerator(self.data) else BLOCK_ENTRIES // 4
+        step = max(1, entries // max(width, 1))
         return summed(
             block_sums(self.data[first : first + step, :], fit, scatter=scatter)
             for first in range(0, count, step)

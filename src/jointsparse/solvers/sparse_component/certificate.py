@@ -117,7 +117,9 @@ class RowSums:
         self.weights = weights = weights.copy()
         weights[itself] = 0.0
         n_included = np.count_nonzero(included)
-        beside = included[self.own]  # those included have one place more, and one rival less
+        beside = included[
+            self.own
+        ]  # those included have one place more, and one to compete with less
         self.free = k - 1 - n_included + beside
         rest = np.where(included, -1.0, weights)
         rest[itself] = -1.0  # a feature is not beside itself

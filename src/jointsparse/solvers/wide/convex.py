@@ -1,7 +1,7 @@
 r"""Exact solution of the convex model for many more features than samples.
 
 The p × p unknown is never formed, and the data are reached through a few products only
-(:mod:`~jointsparse.solvers.wide.data`):
+(:mod:`~jointsparse.operators.samples`):
 
 1. features that are zero in every optimum are taken out for good
    (:mod:`~jointsparse.solvers.convex.screening`); of a million features that is often all but a few
@@ -23,13 +23,14 @@ from typing import Any
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, eigh, root_of_scatter
+from jointsparse.operators.dense import operator_of
+from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.low_rank import LowRankState, solve_low_rank
 from jointsparse.solvers.convex.low_rank_basis import Basis
 from jointsparse.solvers.convex.model import EMPTYING
 from jointsparse.solvers.convex.screening import static_screen
 from jointsparse.solvers.solution import Solution, Trace
 from jointsparse.solvers.wide.certificate import SampleDual
-from jointsparse.solvers.wide.data import DenseWide, WideData, as_wide
 from jointsparse.solvers.wide.penalties import leading_eigenvalues
 from jointsparse.solvers.wide.rounds import solve_in_full_range
 from jointsparse.solvers.wide.scatter_access import FLOOR, LARGEST_GRAM, DataScatter
@@ -90,7 +91,7 @@ class WideState:
 
 
 def solve_wide(
-    data: Array | WideData,
+    data: Array | Samples,
     lam: float,
     eta: float,
     *,
@@ -104,7 +105,7 @@ def solve_wide(
 
     Parameters
     ----------
-    data : array of shape (n_samples, n_features) or WideData
+    data : array of shape (n_samples, n_features) or Samples
         X, centred; float64, or float32 to halve the memory.
     lam, eta : float
         Penalties in the units of XᵀX, at least 0.
@@ -126,9 +127,9 @@ def solve_wide(
         a list of :class:`~jointsparse.solvers.wide.certificate.SampleDual`.
     """
     lam, eta = float(lam), float(eta)  # a NumPy float64 would turn float32 arrays into float64
-    wide = as_wide(data)
+    wide = operator_of(data)
     if wide.shape[0] > wide.shape[1]:
-        wide = as_wide(root_of_scatter(wide.dense()))
+        wide = operator_of(root_of_scatter(wide.dense()))
     xp = array_namespace(wide.empty)
     total = float(xp.sum(wide.squared_lengths()))
     most = 2 * EMPTYING * total  # see capped_penalty
@@ -167,7 +168,7 @@ def solve_wide(
     )
 
 
-def _emptied(wide: WideData, total: float, screened: Array) -> Solution:
+def _emptied(wide: Samples, total: float, screened: Array) -> Solution:
     """Return the empty model, which every feature is proved to belong to."""
     xp = array_namespace(wide.empty)
     reason = "the penalty empties the model: every feature is proved to be zero"
@@ -227,7 +228,7 @@ def _enough(solution: Solution, accept: float) -> bool:
     return solution.converged or gap <= accept
 
 
-def _duals(solution: Solution, data: WideData, *, screened: bool) -> list[SampleDual]:
+def _duals(solution: Solution, data: Samples, *, screened: bool) -> list[SampleDual]:
     """Return the dual points of whichever solver came last, as the samples see them."""
     if isinstance(solution.dual, list):
         return solution.dual
@@ -237,7 +238,7 @@ def _duals(solution: Solution, data: WideData, *, screened: bool) -> list[Sample
     return [SampleDual.of(data.times(basis), rotated, limit, screened=screened)]
 
 
-def check_memory(data: WideData, eta: float) -> None:
+def check_memory(data: Samples, eta: float) -> None:
     """Raise :class:`TooManyDirectionsError` where the bases would not fit into memory."""
     n, p = data.shape
     xp = array_namespace(data.empty)
@@ -255,32 +256,32 @@ def check_memory(data: WideData, eta: float) -> None:
     raise TooManyDirectionsError(count, gigabytes, fits * (1 + 1e-6))
 
 
-def _room(data: WideData) -> int | None:
+def _room(data: Samples) -> int | None:
     """Return how many directions there is room for; None where a basis of all of them will do.
 
     Of an array, and of few enough samples for a Gram matrix (which :func:`check_memory` looks at),
     all will do. Of others, dense data and a basis of their range are no way out.
     """
     n, p = data.shape
-    if n <= LARGEST_GRAM or isinstance(data, DenseWide):
+    if n <= LARGEST_GRAM or data.is_array:
         return None
     most = int(LARGEST_BYTES // (_entry_bytes(data) * p))
     return None if 2 * n <= most else max(1, most // 2)
 
 
-def _beyond_room(data: WideData, room: int) -> TooManyDirectionsError:
+def _beyond_room(data: Samples, room: int) -> TooManyDirectionsError:
     level = float(leading_eigenvalues(data, room)[-1])
     gigabytes = _entry_bytes(data) * data.shape[1] * 2 * data.shape[0] / 1e9
     return TooManyDirectionsError(room, gigabytes, 2 * level / FLOOR * (1 + 1e-3))
 
 
-def _entry_bytes(data: WideData) -> int:
+def _entry_bytes(data: Samples) -> int:
     """Return the bytes that all arrays with one row for each feature take, for each entry."""
     single = data.empty.dtype == array_namespace(data.empty).float32
     return 8 * ARRAYS_IN_DOUBLE + (4 if single else 8) * ARRAYS_STORED
 
 
-def _screened(data: WideData, lam: float, eta: float, start: WideState | None) -> Array:
+def _screened(data: Samples, lam: float, eta: float, start: WideState | None) -> Array:
     """Return the features that are proved zero."""
     xp = array_namespace(data.empty)
     if data.shape[0] > LARGEST_GRAM:
@@ -299,7 +300,7 @@ def _on_all(rows: Array, alive: Array) -> Array:
     return result
 
 
-def _without_sparsity(data: WideData, total: float, eta: float) -> Solution:
+def _without_sparsity(data: Samples, total: float, eta: float) -> Solution:
     """Return the optimum for λ = 0: Ω = Σᵢ (1 - η/(2sᵢ))₊ vᵢvᵢᵀ over the eigenpairs of S."""
     xp = array_namespace(data.empty)
     s, vectors = eigh(data.gram())

@@ -14,14 +14,14 @@ import math
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, positive_part
+from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.screening import excess_form, quadratic_forms
-from jointsparse.solvers.wide.data import WideData
 from jointsparse.solvers.wide.scatter_access import LARGEST_GRAM, DataScatter, Krylov
 
 SETTLED = 1e-6  # relative change of eigenvalues from a Krylov space that is no longer enlarged
 
 
-def leading_eigenvalues(data: WideData, count: int) -> Array:
+def leading_eigenvalues(data: Samples, count: int) -> Array:
     """Return the ``count`` largest eigenvalues of S, largest first (all there are, if fewer)."""
     xp = array_namespace(data.empty)
     n = data.shape[0]
@@ -40,7 +40,7 @@ def leading_eigenvalues(data: WideData, count: int) -> Array:
         space.extend()
 
 
-def largest_lam_wide(data: WideData, eta: float) -> float:
+def largest_lam_wide(data: Samples, eta: float) -> float:
     """Return a lam that surely empties the model at this eta."""
     xp = array_namespace(data.empty)
     if data.shape[0] <= LARGEST_GRAM:

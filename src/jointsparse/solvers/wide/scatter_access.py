@@ -35,9 +35,9 @@ from jointsparse.linalg import (
     symmetric_part,
     unless_singular,
 )
+from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.low_rank_basis import Basis, Scatter
 from jointsparse.solvers.eigen.orthonormal import orthonormalised, outside
-from jointsparse.solvers.wide.data import WideData
 
 # Measured at η from 2 % to 10 % and λ from 0 to 2 % of tr S on three datasets (p = 256 to 784):
 # values up to a third away from these hardly change the number of rounds and iterations.
@@ -90,13 +90,13 @@ class DataScatter:
 
     Parameters
     ----------
-    data : WideData
+    data : Samples
         X, centred.
     total : float
         What S = XᵀX is divided by.
     """
 
-    def __init__(self, data: WideData, total: float) -> None:
+    def __init__(self, data: Samples, total: float) -> None:
         self.data, self.total, self.empty = data, total, data.empty
 
     def times(self, columns: Array) -> Array:

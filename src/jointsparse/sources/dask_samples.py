@@ -1,40 +1,44 @@
 """Products with a Dask array of few rows and very many columns, chunked along the columns.
 
-The blocks of :mod:`~jointsparse.sources.wide_blocks` stay on the workers. Sums are added in a tree
+The blocks of :mod:`~jointsparse.operators.blocks` stay on the workers. Sums are added in a tree
 that depends on the blocks alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
+from jointsparse.operators.blocks import RemoteSamples, on_centred
+from jointsparse.operators.samples import Samples
 from jointsparse.sources.base import BLOCK_ENTRIES
 from jointsparse.sources.dask_graph import applied, computed, on_cluster, persisted, tree_sum
-from jointsparse.sources.wide_blocks import WideBlocks, scaled_block
 
 
-class DaskWide(WideBlocks):
-    """Centred samples on a cluster, as the solvers for many features see them.
+class DaskSamples(RemoteSamples):
+    """Centred samples on a cluster.
 
     Parameters
     ----------
     blocks : sequence of dask.delayed.Delayed
         Consecutive columns with all rows: arrays.
     *args, **options
-        As of :class:`WideBlocks`.
+        As of :class:`RemoteSamples`.
     """
+
+    home = "cluster"
 
     def __init__(self, blocks: Sequence[Any], *args: Any, **options: Any) -> None:
         self._blocks, self._held = list(blocks), on_cluster()
         super().__init__(*args, **options)
 
     @classmethod
-    def of(cls, array: Any, *, collect: Callable[[NDArray[Any]], Any], memory: int) -> DaskWide:
+    def of(cls, array: Any, *, memory: int) -> DaskSamples:
         """Take a Dask array of known shape; its rows are brought together, chunk by chunk.
 
         On a cluster the blocks are kept in the memory of the workers: solvers come back to them
@@ -45,51 +49,46 @@ class DaskWide(WideBlocks):
         array = array.rechunk({0: -1, 1: _merged(array.chunks[1], least)})
         blocks = _kept(list(array.to_delayed().ravel()))
         widths = [int(width) for width in array.chunks[1]]
-        return cls(blocks, widths, n_samples, array.dtype, collect=collect, memory=memory)
+        return cls(blocks, widths, n_samples, array.dtype, memory=memory)
 
-    def columns(self, chosen: NDArray[np.bool_]) -> Any:
-        """Return the data of some features: in memory here where they fit."""
+    def columns(self, chosen: NDArray[np.bool_]) -> Samples:
+        """Return the samples with some features: in memory here where they fit."""
         selection = super().columns(chosen)
-        if isinstance(selection, DaskWide) and selection is not self:
+        if isinstance(selection, DaskSamples) and selection is not self:
             selection._blocks = _kept(selection._blocks)
         return selection
 
-    def _selected(self, chosen: NDArray[np.bool_]) -> DaskWide:
-        masks = list(self._cut(chosen))
+    def _selected(self, chosen: NDArray[np.bool_]) -> DaskSamples:
+        masks = np.split(chosen, np.cumsum(self._widths)[:-1])
         some = [position for position, mask in enumerate(masks) if mask.any()]
         blocks = applied(
             _take_columns, [self._blocks[i] for i in some], [(masks[i],) for i in some]
         )
-        return DaskWide(
+        return DaskSamples(
             blocks,
             [int(np.count_nonzero(masks[i])) for i in some],
             self.shape[0],
             self.dtype,
-            collect=self._collect,
             memory=self._memory,
             mean=self.mean[chosen],
+            factors=None if self._factors is None else self._factors[chosen],
         )
 
-    def scaled(self, factors: FloatArray) -> DaskWide:
-        """Return the features multiplied by factors, where they are."""
-        parts = ((part,) for part in self._cut(factors))
-        return DaskWide(
-            applied(scaled_block, self._blocks, parts),  # anew for each product: no second copy
-            self._widths,
-            self.shape[0],
-            self.dtype,
-            collect=self._collect,
-            memory=self._memory,
-            mean=self.mean * factors,
-        )
-
-    def _results(self, function: Callable[..., Any], parts: Iterable[Any]) -> Iterable[Any]:
-        found: Iterable[Any] = computed(*applied(function, self._blocks, parts), held=self._held)
+    def _results(self, function: Callable[..., Any], *aligned: NDArray[Any]) -> Iterable[Any]:
+        found: Iterable[Any] = computed(*self._applied(function, *aligned), held=self._held)
         return found
 
-    def _total(self, function: Callable[..., Any], parts: Iterable[Any]) -> FloatArray:
-        total = tree_sum(applied(function, self._blocks, parts), np.add)
+    def _total(
+        self, shape: tuple[int, ...], function: Callable[..., Any], *aligned: NDArray[Any]
+    ) -> FloatArray:
+        if not self._blocks:
+            return np.zeros(shape)
+        total = tree_sum(self._applied(function, *aligned), np.add)
         return np.asarray(computed(total, held=self._held)[0])
+
+    def _applied(self, function: Callable[..., Any], *aligned: NDArray[Any]) -> list[Any]:
+        here = partial(on_centred, function=function)
+        return list(applied(here, self._blocks, self._parts(*aligned)))
 
 
 def _kept(blocks: list[Any]) -> list[Any]:

@@ -1,0 +1,115 @@
+"""Tools of this environment that choose by themselves how many features they keep."""
+
+import warnings
+
+import numpy as np
+
+ENVIRONMENT = "here"
+DISTRIBUTION = "jointsparse"
+
+
+class Ours:
+    name = "jointsparse"
+    tasks = ("noise", "planted")
+
+    def set_objective(self, data, params):
+        self.parts = {key: data[key] for key in data if key.startswith("X")}
+
+    def model(self):
+        from jointsparse import SPCAPSD
+
+        return SPCAPSD()
+
+    def run(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that nothing is there
+            self.kept = {
+                key.replace("X", "kept"): self.features(self.model().fit(X))
+                for key, X in self.parts.items()
+            }
+
+    def features(self, model):
+        return model.get_support()
+
+    def get_result(self):
+        return self.kept
+
+
+class OursGreedy(Ours):
+    name = "jointsparse, GreedySelector"
+
+    def model(self):
+        from jointsparse import GreedySelector
+
+        return GreedySelector(n_features_to_select="auto")
+
+
+class OursSignificant(Ours):
+    name = "jointsparse, significant features"
+
+    def features(self, model):
+        return model.significant_
+
+
+class Sequential(Ours):
+    """Forward selection by cross-validated regressions of all features on those chosen.
+
+    Its default number is half of the features; it fits features × steps × 5 regressions.
+    """
+
+    name = "scikit-learn SequentialFeatureSelector"
+    MOST = 40  # features: more would take hours
+
+    @staticmethod
+    def refuses(data, params):
+        n_features = data["X0"].shape[1]
+        return None if n_features <= Sequential.MOST else "hours of regressions"
+
+    def model(self):
+        from sklearn.feature_selection import SequentialFeatureSelector
+        from sklearn.linear_model import LinearRegression
+
+        selector = SequentialFeatureSelector(LinearRegression())
+        return _ToItself(selector)
+
+
+class _ToItself:
+    """A supervised selector whose outcomes are the features themselves."""
+
+    def __init__(self, selector):
+        self.selector = selector
+
+    def fit(self, X):
+        return self.selector.fit(X, X)
+
+
+class Threshold(Ours):
+    name = "scikit-learn VarianceThreshold"
+
+    def model(self):
+        from sklearn.feature_selection import VarianceThreshold
+
+        return VarianceThreshold()
+
+
+class Loadings(Ours):
+    """Features with a loading in any of five components, at the default penalty."""
+
+    name = "scikit-learn SparsePCA, nonzero loadings"
+    MOST = 100
+
+    @staticmethod
+    def refuses(data, params):
+        n_features = data["X0"].shape[1]
+        return None if n_features <= Loadings.MOST else "minutes for each table"
+
+    def model(self):
+        from sklearn.decomposition import SparsePCA
+
+        return SparsePCA(n_components=5, random_state=0)
+
+    def features(self, model):
+        return np.any(model.components_ != 0, axis=0)
+
+
+SOLVERS = (Ours, OursGreedy, OursSignificant, Sequential, Threshold, Loadings)
