@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.gpu_bill import Bill, planted
+from benchmarks.gpu_bill import LONG, Bill, planted
 from jointsparse import CSPCA, JSPCA, SPCA, SPCAPSD, registry
 
 STORED = Path(__file__).parent / "results" / "gpu.json"
@@ -35,24 +35,38 @@ def wide_methods():
     }
 
 
-def section(page, clock, quick, methods=METHODS):
+def section(page, clock, quick):
     """Measure both tables, show and keep them."""
     rows = [] if quick else load()
+    measure_tall(rows, clock, quick, METHODS)
+    measure_wide(rows, clock, quick)
+    show(page, rows)
+
+
+def measure_tall(rows, clock, quick, methods):
+    """Measure methods on more samples than features, on the host and on the device."""
     n, p = (200, 100) if quick else (2000, 1000)
     X = planted(n, p, p // 8, min(20, p // 8), torch.float64, clock.device)
     host = X.cpu().numpy()
     for name in methods:
-        before, _ = clock.best(lambda name=name: made(name).fit(host), 2)
+        before, _ = clock.once(lambda name=name: made(name).fit(host))
+        if before < LONG:
+            before = min(before, clock.once(lambda name=name: made(name).fit(host))[0])
         measured = _measured(clock, lambda name=name: made(name), X)
         _put(rows, {"table": f"{n} × {p}", "method": name, "host_s": before, **measured})
         _keep(rows, quick)
+        print(f"[{name}: {before:.2f} s, {measured['device_s']:.3f} s]", flush=True)
+
+
+def measure_wide(rows, clock, quick):
+    """Measure the methods for a million features."""
     n, p, signal = (60, 2000, 20) if quick else (1000, 1_000_000, 2000)
     X = planted(n, p, signal, 10, torch.float32, clock.device)
     for name, (make, most) in wide_methods().items():
         measured = _measured(clock, make, X)
         _put(rows, {"table": f"{n} × {p} float32", "method": name, "most": most, **measured})
         _keep(rows, quick)
-    show(page, rows)
+        print(f"[{name}: {measured['device_s']:.3f} s]", flush=True)
 
 
 def made(name):
