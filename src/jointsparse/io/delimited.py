@@ -64,11 +64,14 @@ class Header:
         """Open the text as UTF-8."""
         return open_text(path, self.encoding) if self.sheet is None else io.BytesIO(self.sheet)
 
-    def options(self, block_size: int = 1 << 24) -> dict[str, Any]:
-        """Return how Arrow is to read what follows."""
+    def options(
+        self, block_size: int = 1 << 24, *, behind_names: bool = False
+    ) -> dict[str, Any]:
+        """Return how Arrow is to read the text, or what comes behind the names."""
         from pyarrow import csv as arrow_csv
 
-        reading = arrow_csv.ReadOptions(column_names=self.names, skip_rows=self.lines)
+        lines = 0 if behind_names else self.lines
+        reading = arrow_csv.ReadOptions(column_names=self.names, skip_rows=lines)
         # A row must fit in one block, and a block in 31 bits.
         reading.block_size = min(max(block_size, 64 * len(self.names)), (1 << 31) - 1)
         parsing = arrow_csv.ParseOptions(
