@@ -37,6 +37,8 @@ _TABLE_COPIES = 4
 _ENTRY_BYTES = 12  # of a sparse table: a number and its column
 _TEXT_SAMPLE = 1 << 16  # bytes of delimited text from which its number of rows is estimated
 _PACKED = 4  # how much smaller .gz is than what it holds, about
+# A few bytes of these can stand for any number of rows.
+_PACKED_WITHOUT_LIMIT = (".parquet", ".h5", ".h5ad")
 _BLOCKS_ONLY = (".hdf5", ".he5", ".zarr")
 
 
@@ -183,8 +185,9 @@ def _looks_like_table(path: Path) -> bool:
 
 
 def _may_be_large(path: Path, budget: int) -> bool:
-    # No format packs numbers more tightly than this; small files need not be looked into.
-    return 64 * path.stat().st_size > budget
+    # No text packs numbers more tightly than this; small files need not be looked into.
+    packed = path.suffix.lower() in _PACKED_WITHOUT_LIMIT
+    return packed or 64 * path.stat().st_size > budget
 
 
 def bytes_at_once(

@@ -64,9 +64,7 @@ class Header:
         """Open the text as UTF-8."""
         return open_text(path, self.encoding) if self.sheet is None else io.BytesIO(self.sheet)
 
-    def options(
-        self, block_size: int = 1 << 24, *, behind_names: bool = False
-    ) -> dict[str, Any]:
+    def options(self, block_size: int = 1 << 24, *, behind_names: bool = False) -> dict[str, Any]:
         """Return how Arrow is to read the text, or what comes behind the names."""
         from pyarrow import csv as arrow_csv
 

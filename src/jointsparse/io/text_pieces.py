@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from jointsparse.io.budget import size_in_words
 from jointsparse.io.errors import TableError, reading, shown, table_error
-from jointsparse.io.limits import check_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,9 +25,7 @@ _CELL = re.compile(r"CSV column #(\d+)(?:: Row #(\d+))?.*invalid value '(.*)'", 
 _COUNT = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
 
 
-def pieces(
-    path: Path, stream: IO[bytes], lines: int, size: int, memory: int
-) -> Iterator[bytes]:
+def pieces(path: Path, stream: IO[bytes], lines: int, size: int, memory: int) -> Iterator[bytes]:
     """Yield a text, without its first lines, in pieces of whole rows.
 
     Parameters
@@ -48,7 +46,12 @@ def pieces(
         # As much again as is left over: a long row is not put together from many small parts.
         more = stream.read(max(size, len(rest)))
         text = rest + more
-        check_memory(path, "its rows, one of which takes so much by itself,", len(text), memory)
+        if len(text) > memory:
+            raise table_error(
+                path,
+                f"has a row of more than {size_in_words(memory)}, half of what may be used; if "
+                "that is right, allow more memory.",
+            )
         while lines and (found := _LINE_END.search(text)):
             if found.end() == len(text) and more and text.endswith(b"\r"):
                 break  # perhaps half of an end

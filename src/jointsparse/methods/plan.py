@@ -14,6 +14,7 @@ from jointsparse.io.budget import enough, size_in_words
 from jointsparse.io.errors import TableError, table_error
 from jointsparse.methods import registry
 from jointsparse.sources import Source
+from jointsparse.sources.refusals import check_reading
 from jointsparse.sources.sums import mean_of
 
 # Arrays as large as the scatter matrix that exist at the same time: those of all samples and of two
@@ -102,6 +103,7 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     DoesNotFitError
         Where there is no way within the memory of the source.
     """
+    check_reading(source)
     budget, n_features = source.budget, source.n_features
     scatter_fits = bytes_in_blocks(source) <= budget
     n_samples = source.n_samples

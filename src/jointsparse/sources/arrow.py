@@ -37,7 +37,7 @@ READ_BUFFER = 1 << 16  # bytes of each column of a Parquet file that are fetched
 TEXT_SHARE, LEAST_TEXT, TEXT_BLOCK = 128, 1 << 16, 1 << 22
 TEXT_COPIES = 12  # of a piece of text: as text, where its cells begin, and as numbers
 TEXT_COLUMN = 9000  # bytes that Arrow takes for every column of text, however short
-BATCH_SHARE = 8  # parts of the memory, of which a batch of an Arrow file may take one
+BATCH_SHARE = 4  # parts of the memory, of which a batch of an Arrow file may take one
 # First rows by which columns are told apart, fewer of wide tables.
 SAMPLE_ROWS, SAMPLE_ENTRIES = 4096, 1 << 20
 
@@ -77,6 +77,7 @@ class ArrowSource(Source):
         self.layout = layout or Layout()
         self.notes: list[str] = []
         self.memory = memory
+        self.read_at_once = "open pages" if kind == "parquet" else "rows and columns of text"
         self._versions = Versions(self.files)
         if kind == "parquet":
             for file in self.files:
@@ -305,7 +306,8 @@ class ArrowSource(Source):
         """Yield delimited text without the names, some whole rows at a time."""
         header = self._headers[file]
         with header.open(file) as stream:
-            yield from pieces(file, stream, header.lines, self._text_bytes, self.budget)
+            most = max(self.budget // 2, UNCOUNTED)
+            yield from pieces(file, stream, header.lines, self._text_bytes, most)
 
     @property
     def _text_bytes(self) -> int:

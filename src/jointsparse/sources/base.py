@@ -59,6 +59,7 @@ class Source:
     ids: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     entries: int | None = None
+    read_at_once: str = "blocks"  # what has to be read as a whole, in messages
 
     def aside(self, name: str) -> NDArray[Any]:
         """Return a column that goes along with the samples."""

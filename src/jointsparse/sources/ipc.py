@@ -27,9 +27,9 @@ def ipc_batches(file: Path, names: list[str], rows: int, most: int) -> Iterator[
     names : list of str
         Columns to take.
     rows : int
-        How many rows of a large batch to take at a time.
+        How many rows of a large batch to take at a time, or more.
     most : int
-        Bytes of a batch that may be in memory.
+        Bytes of a batch that may be in memory, once as it is stored and once as rows of it.
     """
     import pyarrow as pa
 
@@ -45,10 +45,9 @@ def ipc_batches(file: Path, names: list[str], rows: int, most: int) -> Iterator[
             groups = [
                 _reader(stream, group) for group in _groups(every.schema, names, most // length)
             ]
-            for start in range(0, length, rows):
-                parts = [
-                    part for group in groups for part in _rows(group, number, start, rows)
-                ]
+            at_once = max(rows, most // width)
+            for start in range(0, length, at_once):
+                parts = [part for group in groups for part in _rows(group, number, start, at_once)]
                 yield pa.RecordBatch.from_arrays(parts, names=names)
 
 

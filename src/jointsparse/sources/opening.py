@@ -129,9 +129,7 @@ def open_with(
                 "cannot be transposed in blocks, since it is stored row by row; allow more memory, "
                 "or save it as .npy, HDF5 or Zarr.",
             )
-        source = ArrowSource(
-            files, kind, str(path), columns=columns, layout=layout, memory=allowed
-        )
+        source = ArrowSource(files, kind, str(path), columns=columns, layout=layout, memory=allowed)
     elif isinstance(source, AnnotatedSource) and source.feature_names is not None:
         source = source.chosen(columns)
     elif columns is not None or layout.carried or layout.drop or layout.only:
