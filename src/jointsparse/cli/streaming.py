@@ -385,6 +385,19 @@ def take_in(
     return table, values, told_with(how.transform, scaling), table.step
 
 
+def prepared_source(source: "Source", how: Preparation, given: dict[str, Any]) -> "Source":
+    """Return a table as it is before any scaling: filled, transformed, within its batches."""
+    from jointsparse.methods.plan import Reading
+    from jointsparse.sources.filling import filled_with_means
+    from jointsparse.sources.logarithms import Log1pSource
+
+    if how.impute is not None:
+        source = filled_with_means(source).source
+    if how.transform is Transform.LOG1P:
+        source = Log1pSource(source)
+    return weighed_source(source, given, Reading.MOMENTS)[0]
+
+
 def _taken_in(
     source: "Source", reading: "Reading", how: Preparation, given: dict[str, Any]
 ) -> "tuple[StreamedTable, Any]":

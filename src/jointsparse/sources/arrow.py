@@ -20,8 +20,8 @@ from jointsparse.io.formats import DELIMITERS
 from jointsparse.io.layout import Layout
 from jointsparse.io.limits import UNCOUNTED, check_possible
 from jointsparse.io.numerals import is_numeral, numbers_in
-from jointsparse.io.roles import assign_roles, find_column, is_number
 from jointsparse.io.parquet_pages import check_description, description_bytes, open_pages
+from jointsparse.io.roles import assign_roles, find_column, is_number
 from jointsparse.io.table import distinct
 from jointsparse.io.text_pieces import bad_cell, parsed, pieces
 from jointsparse.io.versions import Versions
@@ -37,7 +37,7 @@ READ_BUFFER = 1 << 16  # bytes of each column of a Parquet file that are fetched
 TEXT_SHARE, LEAST_TEXT, TEXT_BLOCK = 128, 1 << 16, 1 << 22
 TEXT_COPIES = 12  # of a piece of text: as text, where its cells begin, and as numbers
 TEXT_COLUMN = 9000  # bytes that Arrow takes for every column of text, however short
-BATCH_SHARE = 4  # parts of the memory, of which a batch of an Arrow file may take one
+BATCH_SHARE = 5  # parts of the memory, of which a batch of an Arrow file may take one
 # First rows by which columns are told apart, fewer of wide tables.
 SAMPLE_ROWS, SAMPLE_ENTRIES = 4096, 1 << 20
 
@@ -284,7 +284,6 @@ class ArrowSource(Source):
             self._versions.check(file)
 
     def _batches_of(self, file: Path, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
         from pyarrow import parquet
 
         if self.kind == "parquet":
@@ -315,7 +314,7 @@ class ArrowSource(Source):
 
     @cached_property
     def _first_text(self) -> tuple[pa.Table, bool]:
-        """The first piece of delimited text, with the types that it seems to have; is there more?"""
+        """The first piece of delimited text, with the types it seems to have, and if more follows."""
         file = self.files[0]
         header = self._headers[file]
         found = self._pieces(file)
@@ -349,7 +348,7 @@ class ArrowSource(Source):
         return max(taken - UNCOUNTED, 0)
 
     def _numbers(self, file: Path, batch: pa.RecordBatch, seen: int) -> pa.RecordBatch:
-        """Return a batch, behind some rows, whose text that is numbers in other writing is numbers."""
+        """Return a batch, behind some rows; text that is numbers in other writing is numbers."""
         import pyarrow as pa
 
         written = self._numerals.intersection(batch.schema.names) - {*self.ids, *self.labels}

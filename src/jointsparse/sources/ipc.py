@@ -43,7 +43,8 @@ def ipc_batches(file: Path, names: list[str], rows: int, most: int) -> Iterator[
                 yield checked_batch(every, number, names)
                 continue
             groups = [
-                _reader(stream, group) for group in _groups(every.schema, names, most // length)
+                _reader(stream, group)
+                for group in _groups(every.schema, names, most // (2 * length))
             ]
             at_once = max(rows, most // width)
             for start in range(0, length, at_once):

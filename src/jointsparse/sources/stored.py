@@ -80,7 +80,7 @@ class ChunkedSource(Source):
 
     @property
     def reading_bytes(self) -> int:
-        """Bytes of chunks, packed and unpacked, and of the rows that are read for several blocks."""
+        """Bytes of chunks, packed and unpacked, and of rows that are read for several blocks."""
         chunks = _chunks(self.stored)
         if chunks is None:
             return 0

@@ -118,7 +118,7 @@ class AlignedSource(Source):
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
         """Yield the changed blocks; refuse samples that are more or fewer than their weights."""
         start, expected = 0, self.aligned[0].size
-        for block in self.source.blocks(entries):
+        for block in self._cut(self.source.blocks(entries)):
             stop = start + block.shape[0]
             if stop <= expected:
                 changed = self.change(block, *(rows[start:stop] for rows in self.aligned))
@@ -127,6 +127,15 @@ class AlignedSource(Source):
             start = stop
         if start != expected:
             raise _wrong_length("sample_weight or batch", expected, start)
+
+    def _cut(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        """Cut sparse blocks, which become dense, into parts that are not too large for that."""
+        rows = max(1, self.block_entries() // max(1, self.n_features))
+        for block in blocks:
+            if sp.issparse(block):
+                yield from (block[first : first + rows] for first in range(0, block.shape[0], rows))
+            else:
+                yield block
 
 
 def checked_weights(sample_weight: Any, n_samples: int | None) -> FloatArray:
@@ -432,10 +441,13 @@ def _fold_batches(
     *,
     n_batches: int,
 ) -> _Sums:
-    dense = double(block.toarray() if sp.issparse(block) else block)
-    xp = array_namespace(dense)
-    shape = (n_batches, dense.shape[1])
+    shape = (n_batches, block.shape[1])
     found = _Sums(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    if sp.issparse(block):
+        _sum_sparse(found, block, codes, weights)
+        return found if state is None else state + found
+    dense = double(block)
+    xp = array_namespace(dense)
     for code in np.unique(codes).tolist():
         mine = np.flatnonzero(codes == code)
         rows, weight = dense[like(mine, dense)], like(weights[mine][:, None], dense)
@@ -449,6 +461,27 @@ def _fold_batches(
         found.counts[code], found.means[code] = to_host(count), to_host(mean)
         found.squares[code] = to_host(squares)
     return found if state is None else state + found
+
+
+def _sum_sparse(found: _Sums, block: Any, codes: IntArray, weights: FloatArray) -> None:
+    """Sum up the batches of a sparse block, which stays sparse; missing values are left out."""
+    rows = block.tocsr()
+    for code in np.unique(codes).tolist():
+        mine = np.flatnonzero(codes == code)
+        part = rows[mine]
+        weight = np.repeat(weights[mine], np.diff(part.indptr))
+        values, there = part.data.astype(np.float64), ~np.isnan(part.data)
+        add = partial(_per_column, part.indices, found.means.shape[1])
+        count = weights[mine].sum() - add(np.where(there, 0.0, weight))
+        weight, values = np.where(there, weight, 0.0), np.where(there, values, 0.0)
+        mean = add(weight * values) / np.where(count > 0, count, 1.0)
+        deviations = add(weight * (values - mean[part.indices]) ** 2)
+        found.counts[code], found.means[code] = count, mean
+        found.squares[code] = deviations + (count - add(weight)) * mean**2
+
+
+def _per_column(columns: IntArray, n_columns: int, values: FloatArray) -> FloatArray:
+    return np.bincount(columns, weights=values, minlength=n_columns)
 
 
 def _fold_added(
