@@ -47,7 +47,8 @@ def follow_steps(callback: Follower) -> Iterator[None]:
 
     Counted are the parts of the samples that are left out one by one, while the features are
     selected on the others ("parts left out"); the numbers of features that are tried to find how
-    many to keep ("sizes"); and the random sets that a selection is compared with ("random sets").
+    many to keep ("sizes"); the random sets that a selection is compared with ("random sets"); and,
+    of many samples, those whose neighbours are found, some at a time ("neighbours").
 
     Parameters
     ----------

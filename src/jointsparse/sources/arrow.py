@@ -314,7 +314,7 @@ class ArrowSource(Source):
 
     @cached_property
     def _first_text(self) -> tuple[pa.Table, bool]:
-        """The first piece of delimited text, with the types it seems to have, and if more follows."""
+        """The first piece of delimited text, as what it seems to be, and whether more follows."""
         file = self.files[0]
         header = self._headers[file]
         found = self._pieces(file)
