@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 from jointsparse.cli.console import error_console, print_note
 from jointsparse.cli.constraining import ConstraintOptions, places
 from jointsparse.cli.errors import told
+from jointsparse.cli.fitting import Transform
 from jointsparse.cli.reading_progress import reading_progress
-from jointsparse.cli.streaming import Preparation, prepared_source, rows_of
+from jointsparse.cli.streaming import Preparation, rows_of
+from jointsparse.cli.weighing import weighed_source
 
 if TYPE_CHECKING:
     from jointsparse.sources import Source
@@ -60,7 +62,7 @@ def screened(
         shown = reading_progress(error_console(), source, rows_of(source))
     try:
         with shown as watched:
-            prepared = prepared_source(watched, how, how.weighing.of_source(source))
+            prepared = _prepared_source(watched, how, how.weighing.of_source(source))
             found = most_shared(prepared, count, always=always)
     except NotFiniteError as error:
         raise told(not_finite(source, error)) from error
@@ -73,3 +75,16 @@ def screened(
         f"--memory {enough(2 * needed)}"
     )
     return source.columns(found.columns), [said]
+
+
+def _prepared_source(source: "Source", how: Preparation, given: dict[str, Any]) -> "Source":
+    """Return a table as it is before any scaling: filled, transformed, within its batches."""
+    from jointsparse.methods.plan import Reading
+    from jointsparse.sources.filling import filled_with_means
+    from jointsparse.sources.logarithms import Log1pSource
+
+    if how.impute is not None:
+        source = filled_with_means(source).source
+    if how.transform is Transform.LOG1P:
+        source = Log1pSource(source)
+    return weighed_source(source, given, Reading.MOMENTS)[0]

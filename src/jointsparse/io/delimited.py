@@ -221,14 +221,11 @@ def _first_lines(path: Path, stream: IO[bytes], rows: list[_Row]) -> Iterator[st
         )
 
 
-def read_delimited(
-    path: Path, kind: str, memory: int, layout: Layout | None = None
-) -> tuple[pa.Table, Header]:
+def read_delimited(path: Path, header: Header, memory: int) -> pa.Table:
     """Read all of a delimited text, or of a spreadsheet."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    header = read_header(path, kind, layout)
     options = header.options()
     # One thread is slower but counts the rows, so that its errors say which one is wrong.
     options["read_options"].use_threads = path.stat().st_size > 1 << 24
@@ -237,4 +234,4 @@ def read_delimited(
         table = arrow_csv.read_csv(bounded, **options)
     if any(pa.types.is_binary(column.type) for column in table.columns):
         raise table_error(path, READ_FAILURES[UnicodeDecodeError])
-    return table, header
+    return table

@@ -18,7 +18,7 @@ from jointsparse.io.delimited import Header, read_header
 from jointsparse.io.errors import TableError, listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS
 from jointsparse.io.layout import Layout
-from jointsparse.io.limits import UNCOUNTED, check_possible
+from jointsparse.io.limits import UNCOUNTED, check_memory, check_possible
 from jointsparse.io.numerals import is_numeral, numbers_in
 from jointsparse.io.parquet_pages import check_description, description_bytes, open_pages
 from jointsparse.io.roles import assign_roles, find_column, is_number
@@ -37,6 +37,7 @@ READ_BUFFER = 1 << 16  # bytes of each column of a Parquet file that are fetched
 TEXT_SHARE, LEAST_TEXT, TEXT_BLOCK = 128, 1 << 16, 1 << 22
 TEXT_COPIES = 12  # of a piece of text: as text, where its cells begin, and as numbers
 TEXT_COLUMN = 9000  # bytes that Arrow takes for every column of text, however short
+WIDE_SHARE = 4  # parts of the memory, of which columns of text may take one
 BATCH_SHARE = 5  # parts of the memory, of which a batch of an Arrow file may take one
 # First rows by which columns are told apart, fewer of wide tables.
 SAMPLE_ROWS, SAMPLE_ENTRIES = 4096, 1 << 20
@@ -79,9 +80,15 @@ class ArrowSource(Source):
         self.memory = memory
         self.read_at_once = "open pages" if kind == "parquet" else "rows and columns of text"
         self._versions = Versions(self.files)
-        if kind == "parquet":
-            for file in self.files:
+        for file in self.files:
+            if kind == "parquet":
                 check_description(file, self.budget)
+            elif kind in DELIMITERS and too_wide(
+                width := len(self._headers[file].names), self.budget
+            ):
+                needed = TEXT_COLUMN * width
+                what = f"{width} columns of text, read in blocks,"
+                check_memory(file, what, needed, self.budget // WIDE_SHARE, WIDE_SHARE * needed)
         schema = self._schema
         path = self.files[0]
         if columns is not None:
@@ -374,6 +381,18 @@ class ArrowSource(Source):
         # Whatever the first rows look like: integers may become fractions further down.
         logical = pa.types.is_boolean(self._schema.field(name).type)
         return pa.bool_() if logical else pa.float64()
+
+
+def too_wide(n_columns: int, budget: int) -> bool:
+    """Whether a text has too many columns to be read in blocks within some memory."""
+    needed = TEXT_COLUMN * n_columns
+    return needed > UNCOUNTED and needed > budget // WIDE_SHARE
+
+
+def _check_width(file: Path, n_columns: int, budget: int) -> None:
+    if too_wide(n_columns, budget):
+        needed, what = TEXT_COLUMN * n_columns, f"{n_columns} columns of text, read in blocks,"
+        check_memory(file, what, needed, budget // WIDE_SHARE, WIDE_SHARE * needed)
 
 
 def _fill(block: Block, filled: int, part: pa.RecordBatch) -> Block:

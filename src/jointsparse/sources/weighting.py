@@ -31,6 +31,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import array_namespace, double
 from jointsparse.sources.base import Block, Source
+from jointsparse.sources.batch_sums import fold_batches
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.sums import rounding
 
@@ -325,7 +326,7 @@ def _centred_table(
     n = codes.size if codes is not None else 0 if weights is None else weights.size
     weights = np.ones(n) if weights is None else weights * (n / weights.sum())
     codes = np.zeros(n, dtype=np.int64) if codes is None else codes
-    fold = partial(_fold_batches, n_batches=int(codes.max()) + 1)
+    fold = partial(fold_batches, n_batches=int(codes.max()) + 1)
     sums = _reduced(samples, fold, codes, weights)
     total = sums.total
     between = (sums.counts * (sums.means - total) ** 2).sum(axis=0)
@@ -407,81 +408,6 @@ class _Change(NamedTuple):
         xp = array_namespace(rows)
         single = str(block.dtype).endswith("float32")
         return xp.astype(rows, xp.float32, copy=False) if single else rows
-
-
-class _Sums(NamedTuple):
-    """Weight, mean and squares around it of what is there of each batch and feature."""
-
-    counts: FloatArray
-    means: FloatArray
-    squares: FloatArray
-
-    def __add__(self, other: object) -> _Sums:
-        assert isinstance(other, _Sums)
-        counts = self.counts + other.counts
-        share = np.divide(other.counts, counts, out=np.zeros_like(counts), where=counts > 0)
-        shift = other.means - self.means
-        squares = self.squares + other.squares + shift**2 * self.counts * share
-        return _Sums(counts, self.means + shift * share, squares)
-
-    @property
-    def total(self) -> FloatArray:
-        """Mean over all batches."""
-        counts = self.counts.sum(axis=0)
-        sums = (self.counts * (self.means - self.means[:1])).sum(axis=0)
-        return np.asarray(self.means[0] + sums / np.maximum(counts, np.finfo(float).tiny))
-
-
-def _fold_batches(
-    state: _Sums | None,
-    block: Block,
-    start: int,
-    codes: IntArray,
-    weights: FloatArray,
-    *,
-    n_batches: int,
-) -> _Sums:
-    shape = (n_batches, block.shape[1])
-    found = _Sums(np.zeros(shape), np.zeros(shape), np.zeros(shape))
-    if sp.issparse(block):
-        _sum_sparse(found, block, codes, weights)
-        return found if state is None else state + found
-    dense = double(block)
-    xp = array_namespace(dense)
-    for code in np.unique(codes).tolist():
-        mine = np.flatnonzero(codes == code)
-        rows, weight = dense[like(mine, dense)], like(weights[mine][:, None], dense)
-        there = ~xp.isnan(rows)
-        weight = xp.where(there, weight, xp.zeros_like(rows))
-        rows = xp.where(there, rows, xp.zeros_like(rows))
-        count = xp.sum(weight, axis=0)
-        safe = xp.where(count > 0, count, xp.ones_like(count))
-        mean = xp.sum(rows * weight, axis=0) / safe
-        squares = xp.sum(weight * (rows - mean) ** 2, axis=0)
-        found.counts[code], found.means[code] = to_host(count), to_host(mean)
-        found.squares[code] = to_host(squares)
-    return found if state is None else state + found
-
-
-def _sum_sparse(found: _Sums, block: Any, codes: IntArray, weights: FloatArray) -> None:
-    """Sum up the batches of a sparse block, which stays sparse; missing values are left out."""
-    rows = block.tocsr()
-    for code in np.unique(codes).tolist():
-        mine = np.flatnonzero(codes == code)
-        part = rows[mine]
-        weight = np.repeat(weights[mine], np.diff(part.indptr))
-        values, there = part.data.astype(np.float64), ~np.isnan(part.data)
-        add = partial(_per_column, part.indices, found.means.shape[1])
-        count = weights[mine].sum() - add(np.where(there, 0.0, weight))
-        weight, values = np.where(there, weight, 0.0), np.where(there, values, 0.0)
-        mean = add(weight * values) / np.where(count > 0, count, 1.0)
-        deviations = add(weight * (values - mean[part.indices]) ** 2)
-        found.counts[code], found.means[code] = count, mean
-        found.squares[code] = deviations + (count - add(weight)) * mean**2
-
-
-def _per_column(columns: IntArray, n_columns: int, values: FloatArray) -> FloatArray:
-    return np.bincount(columns, weights=values, minlength=n_columns)
 
 
 def _fold_added(
