@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jointsparse.sources import Source
 
 MOST = 1000  # features that take part: a fit to them takes minutes, and grows with their cube
+LEAST = 30  # of fewer it would be hard to say what they stand for
 
 
 def screened(
@@ -47,6 +48,8 @@ def screened(
     count = MOST
     while bytes_of_scatter(count) > source.budget // 2:
         count //= 2
+    if count < LEAST:
+        return source, []  # which is refused, with the memory that would do
     names = [source.column_name(j) for j in range(p)]
     always = places(options.include or (), names, "--include")
     always += places(options.exclude or (), names, "--exclude")

@@ -145,7 +145,7 @@ def open_if_large(
         raise told(error, about="--memory: ") from error
     if data is None or not (path := Path(data)).exists():
         return None
-    if not _blocks_only(path) and not _may_be_large(path, budget):
+    if not _blocks_only(path) and not _may_be_large(path, budget, packed=not layout.transpose):
         return None
     if _wide_text(path, layout, budget):
         return None  # read row by row, as a whole
@@ -202,9 +202,9 @@ def _wide_text(path: Path, layout: "Layout", budget: int) -> bool:
         return False  # what is wrong is said when it is read
 
 
-def _may_be_large(path: Path, budget: int) -> bool:
+def _may_be_large(path: Path, budget: int, *, packed: bool) -> bool:
     # No text packs numbers more tightly than this; small files need not be looked into.
-    packed = path.suffix.lower() in _PACKED_WITHOUT_LIMIT
+    packed = packed and path.suffix.lower() in _PACKED_WITHOUT_LIMIT
     return packed or 64 * path.stat().st_size > budget
 
 

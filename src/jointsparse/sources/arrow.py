@@ -282,8 +282,12 @@ class ArrowSource(Source):
             self._versions.check(file)
             batches, seen = self._batches_of(file, list(names), rows), 0
             while True:
-                with reading(file, pa.ArrowException):
-                    batch = next(batches, None)
+                try:
+                    with reading(file, pa.ArrowException):
+                        batch = next(batches, None)
+                except TableError:
+                    self._versions.check(file)  # that it changed is then the reason
+                    raise
                 if batch is None:
                     break
                 yield self._numbers(file, batch.select(list(names)), seen)

@@ -33,6 +33,8 @@ def ipc_batches(file: Path, names: list[str], rows: int, most: int) -> Iterator[
     """
     import pyarrow as pa
 
+    if not names:
+        return
     with pa.OSFile(str(file)) as stream:
         every = _reader(stream, names)
         count = _reader(stream, names[:1])  # the rows of a batch, at the price of one column
