@@ -88,14 +88,14 @@ def test_what_is_wrong_in_many_columns_is_named(tmp_path):
         read_table(wide(tmp_path, [good, good, bad]))
     with pytest.raises(TableError, match="does not fit in memory: names of 2501 columns"):
         read_table(wide(tmp_path, [good, good]), memory="1MB")
-    with pytest.raises(TableError, match="does not fit in memory: its first . rows"):
+    with pytest.raises(TableError, match=r"does not fit in memory: its first . rows"):
         read_table(wide(tmp_path, [good, good]), memory=2501 * 620)
 
 
 def test_a_late_row_is_named_by_its_number_in_the_file(tmp_path):
     path = tmp_path / "late.csv"
     path.write_text("a,b\n" + "1,2\n" * 40_000 + "1,x\n")
-    with pytest.raises(TableError, match="has 'x' in data row 40001 of column b.*drop='b'"):
+    with pytest.raises(TableError, match=r"has 'x' in data row 40001 of column b.*drop='b'"):
         list(open_source(path, memory="1MB").blocks())
     path.write_text("a,b\n" + "1,2\n" * 40_000 + "1\n")
     with pytest.raises(TableError, match="has 1 cells in data row 40001, and 2 columns"):

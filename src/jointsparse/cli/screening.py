@@ -8,7 +8,7 @@ from jointsparse.cli.constraining import ConstraintOptions, places
 from jointsparse.cli.errors import told
 from jointsparse.cli.fitting import Transform
 from jointsparse.cli.reading_progress import reading_progress
-from jointsparse.cli.streaming import Preparation, rows_of
+from jointsparse.cli.streaming import Preparation, StreamedTable, rows_of
 from jointsparse.cli.weighing import weighed_source
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def screened(
     quiet : bool
         Whether to say nothing meanwhile.
     """
+    import numpy as np
+
     from jointsparse.io import TableError
     from jointsparse.io.budget import enough, size_in_words
     from jointsparse.methods.plan import bytes_in_blocks, bytes_of_scatter
@@ -50,7 +52,7 @@ def screened(
         count //= 2
     if count < LEAST:
         return source, []  # which is refused, with the memory that would do
-    names = [source.column_name(j) for j in range(p)]
+    names = StreamedTable(source, 0).names
     always = places(options.include or (), names, "--include")
     always += places(options.exclude or (), names, "--exclude")
     needed = bytes_of_scatter(p)
@@ -77,7 +79,9 @@ def screened(
         "patterns. Shares below are of what takes part. All of them would need "
         f"--memory {enough(2 * needed)}"
     )
-    return source.columns(found.columns), [said]
+    cut = source.columns(found.columns)
+    cut.feature_names = np.array([names[j] for j in found.columns], dtype=object)
+    return cut, [said]
 
 
 def _prepared_source(source: "Source", how: Preparation, given: dict[str, Any]) -> "Source":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -108,7 +109,7 @@ def _columns(path: Path, kind: str, layout: Layout, memory: int) -> tuple[Column
         header = read_header(path, kind, layout)
         if len(header.names) >= WIDE:
             names, renamed = distinct(header.names)
-            wide = read_wide(path, header, names, memory)
+            wide = read_wide(path, header, names, memory, partial(plain, decimal=header.decimal))
             return wide, len(wide.numbers), [*header.notes, *renamed]
         arrow = read_delimited(path, header, memory)
         notes, decimal = list(header.notes), header.decimal

@@ -7,7 +7,7 @@ side is one column.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,11 +63,19 @@ class WideColumns(Mapping[str, "pa.ChunkedArray"]):
 
     def matrix(self, names: list[str]) -> np.ndarray:
         """Return some columns of numbers side by side; no copy where they are all."""
+        for name in self._others.keys() & set(names):  # truth values
+            self.numbers[:, self._places[name]] = _floats(self._others[name])
         places = [self._places[name] for name in names]
         return self.numbers if len(places) == len(self) else self.numbers[:, places]
 
 
-def read_wide(path: Path, header: Header, names: list[str], memory: int) -> WideColumns:
+def read_wide(
+    path: Path,
+    header: Header,
+    names: list[str],
+    memory: int,
+    plain: Callable[[Any], Any],
+) -> WideColumns:
     """Read all of a delimited text of many columns.
 
     Parameters
@@ -80,6 +88,8 @@ def read_wide(path: Path, header: Header, names: list[str], memory: int) -> Wide
         What its columns are called, each once.
     memory : int
         Bytes that it may take.
+    plain : callable
+        Makes numbers of an Arrow column that can be numbers.
     """
     width = len(names)
     check_memory(path, f"names of {width} columns", NAMED_BYTES * width, memory)
@@ -95,7 +105,8 @@ def read_wide(path: Path, header: Header, names: list[str], memory: int) -> Wide
                 check_memory(path, f"its first {len(rows)} rows", needed, memory)
     numbers = np.stack(rows) if rows else np.empty((0, width))
     rows.clear()
-    return WideColumns(names, numbers, _others(path, header, names, np.flatnonzero(text)))
+    others = _others(header, path, [names[place] for place in np.flatnonzero(text)], names)
+    return WideColumns(names, numbers, {name: plain(column) for name, column in others.items()})
 
 
 def _rows(path: Path, header: Header, piece: bytes, width: int, seen: int) -> Iterator[bytes]:
@@ -169,19 +180,21 @@ def _column(cells: bytes, type_: Any, decimal: str) -> pa.Array:
 
 
 def _floats(column: Any) -> np.ndarray:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+    import pyarrow as pa
+
+    joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.asarray(joined.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _others(path: Path, header: Header, names: list[str], places: np.ndarray) -> dict[str, Any]:
+def _others(header: Header, path: Path, wanted: list[str], names: list[str]) -> dict[str, Any]:
     """Return the columns that are not numbers, as Arrow finds them."""
     from pyarrow import csv as arrow_csv
 
-    if not places.size:
+    if not wanted:
         return {}
     options = header.options()
-    # Distinct names, in place of those that may repeat.
-    options["read_options"].column_names = names
-    options["convert_options"].include_columns = [names[place] for place in places]
+    options["read_options"].column_names = names  # distinct, in place of those that may repeat
+    options["convert_options"].include_columns = wanted
     with header.open(path) as stream:
         table = arrow_csv.read_csv(stream, **options)
     return dict(zip(table.column_names, table.columns, strict=True))
