@@ -83,12 +83,8 @@ class ArrowSource(Source):
         for file in self.files:
             if kind == "parquet":
                 check_description(file, self.budget)
-            elif kind in DELIMITERS and too_wide(
-                width := len(self._headers[file].names), self.budget
-            ):
-                needed = TEXT_COLUMN * width
-                what = f"{width} columns of text, read in blocks,"
-                check_memory(file, what, needed, self.budget // WIDE_SHARE, WIDE_SHARE * needed)
+            elif kind in DELIMITERS:
+                _check_width(file, len(self._headers[file].names), self.budget)
         schema = self._schema
         path = self.files[0]
         if columns is not None:
