@@ -121,3 +121,15 @@ def test_a_bar_on_a_terminal_and_silence():
         progress.method("greedy", 0, 2)
         progress.fit("greedy", 3, 11)
     assert stream.getvalue() == ""
+
+
+def test_how_far_the_neighbours_of_a_fit_are(monkeypatch):
+    monkeypatch.setattr("jointsparse.graphs.neighbours.BLOCK_ENTRIES", 400)  # a sample at a time
+    console = Console(file=io.StringIO(), width=100)
+    monkeypatch.setattr(compare_progress, "BETWEEN_LINES", 0.001)
+    with compare_progress.CompareProgress(console, quiet=False) as progress:
+        progress.fit("laplacian-score", 1, 11)
+        LaplacianScore().fit(X)
+        seen = progress._within
+    assert seen == ""  # they are over
+    assert "laplacian-score, fit 1 of 11, 1 s, looking for neighbours: " in console.file.getvalue()

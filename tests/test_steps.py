@@ -16,6 +16,7 @@ from jointsparse import (
 )
 from jointsparse import steps as module
 from jointsparse.cli.progress import _DOING
+from jointsparse.graphs.neighbours import FOLLOWED
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.steps import Step, follow_steps, steps
 
@@ -142,5 +143,5 @@ def test_paths_and_subsamples_are_counted():
 
 
 def test_whatever_is_counted_has_a_word_on_the_terminal():
-    told = set(re.findall(r'(?:steps|counting)\(\s*"([a-z ]+)"', SOURCES))
+    told = set(re.findall(r'(?:steps|counting)\(\s*"([a-z ]+)"', SOURCES)) | {FOLLOWED}
     assert told == set(_DOING)

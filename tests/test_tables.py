@@ -350,11 +350,11 @@ def test_a_cell_that_is_no_number_is_named(tmp_path):
 
 
 def test_a_late_cell_of_a_file_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("jointsparse.sources.arrow.TEXT_BLOCK", 1 << 10)
+    monkeypatch.setattr("jointsparse.sources.arrow.ArrowSource._text_bytes", 1 << 10)
     late = text(tmp_path, "a;b\n" + "1 000,5;1\n2 000,5;2\n" * 300 + "x;1\n")
     source = open_source(late)
     assert source.feature_names.tolist() == ["a", "b"]
-    with pytest.raises(TableError, match=r"'x' in column a.*drop='a'"):
+    with pytest.raises(TableError, match=r"'x' in data row 601 of column a.*drop='a'"):
         source.read()
 
 

@@ -50,8 +50,9 @@ def follow_steps(callback: Follower) -> Iterator[None]:
     selected on the others ("parts left out"); the numbers of features that are tried to find how
     many to keep ("sizes"); the random sets that a selection is compared with ("random sets"); the
     fits of a search for penalties, or along a path of them ("penalties"); the sets of features that
-    such a search clusters ("sets"); and the fits to random parts of the samples that tell how
-    stable a selection is ("subsamples").
+    such a search clusters ("sets"); the fits to random parts of the samples that tell how stable a
+    selection is ("subsamples"); and, of many samples, those whose neighbours are found, some at a
+    time ("neighbours").
 
     Parameters
     ----------

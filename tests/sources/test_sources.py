@@ -307,11 +307,11 @@ def text_in_numbers(tmp_path):
         (several_kinds, "files of several kinds: 2.parquet, more.csv"),
         (other_columns, "9.parquet has no column column 5, unlike 0.parquet"),
         (empty_folder, "folder without a file"),
-        (text_in_numbers, "Row #2002: .* invalid value 'two'"),
+        (text_in_numbers, "has 'two' in data row 2001 of column"),
     ],
 )
 def test_what_cannot_be_opened(make, message, tmp_path, monkeypatch):
-    monkeypatch.setattr("jointsparse.sources.arrow.TEXT_BLOCK", 1000)
+    monkeypatch.setattr("jointsparse.sources.arrow.ArrowSource._text_bytes", 1000)
     with pytest.raises(TableError, match=message):
         Moments.from_data(make(tmp_path))
 

@@ -12,6 +12,8 @@ from rich.text import Text
 
 from jointsparse.cli.console import print_note
 from jointsparse.cli.errors import CommandError
+from jointsparse.cli.progress import is_within, share_done
+from jointsparse.steps import Step, follow_steps
 from jointsparse.text import counted
 
 SLOW = 60.0  # seconds beyond which --skip-slow leaves a method out
@@ -75,7 +77,7 @@ class CompareProgress:
     def __init__(self, console: Console, quiet: bool) -> None:
         self._console, self._quiet = console, quiet
         self._bar: Progress | None = None
-        self._what, self._started = "", time.monotonic()
+        self._what, self._within, self._started = "", "", time.monotonic()
         self._over = threading.Event()
         self._lines: threading.Thread | None = None
         if not quiet and console.is_terminal:
@@ -84,6 +86,8 @@ class CompareProgress:
             self._task = self._bar.add_task("", total=None)
 
     def __enter__(self) -> "CompareProgress":
+        self._following = follow_steps(self.step)
+        self._following.__enter__()
         if self._bar is not None:
             self._bar.start()
         elif not self._quiet:
@@ -92,6 +96,7 @@ class CompareProgress:
         return self
 
     def __exit__(self, *exception: Any) -> None:
+        self._following.__exit__(None, None, None)
         self._over.set()
         if self._bar is not None:
             self._bar.stop()
@@ -112,10 +117,18 @@ class CompareProgress:
         if self._bar is not None:
             self._bar.update(self._task, description=self._what)
 
+    def step(self, step: Step) -> None:
+        """Note how far the long part of a fit is."""
+        if not is_within(step):
+            return
+        self._within = "" if step.done == step.total else f", {share_done(step)}"
+        if self._bar is not None:
+            self._bar.update(self._task, description=self._what + self._within)
+
     def _signs_of_life(self) -> None:
         while not self._over.wait(BETWEEN_LINES):
             seconds = time.monotonic() - self._started
-            self._console.print(Text(f"{self._what}, {duration(seconds)}"))
+            self._console.print(Text(f"{self._what}, {duration(seconds)}{self._within}"))
 
 
 def in_time(estimators: dict[str, Any], values: Any, table: Any, options: Any) -> dict[str, Any]:

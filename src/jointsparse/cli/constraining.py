@@ -125,9 +125,9 @@ def constraints_of(options: ConstraintOptions, table: Any) -> "Constraints | Non
     names: list[str] = table.names
     given: dict[str, Any] = _categories(options, table)
     if options.include:
-        given["include"] = _places(options.include, names, "--include")
+        given["include"] = places(options.include, names, "--include")
     if options.exclude:
-        given["exclude"] = _places(options.exclude, names, "--exclude")
+        given["exclude"] = places(options.exclude, names, "--exclude")
     if options.costs is not None:
         given["costs"] = read_pairs(options.costs, names, "cost", _cost)
         given["budget"] = options.budget
@@ -214,7 +214,7 @@ def _limits(texts: Sequence[str], known: list[str]) -> int | dict[str, int]:
     return limits
 
 
-def _places(given: Sequence[str], names: list[str], option: str) -> list[int]:
+def places(given: Sequence[str], names: list[str], option: str) -> list[int]:
     """Return the numbers of features that are named, or that a pattern stands for."""
     number = {name: place for place, name in enumerate(names)}
     places: list[int] = []

@@ -75,7 +75,19 @@ _DOING = {
     "penalties": "trying penalties",
     "sets": "clustering",
     "subsamples": "selecting on parts",
+    "neighbours": "looking for neighbours",
 }
+
+
+def is_within(step: Step) -> bool:
+    """Whether a step is within one of the others, which goes on when it is over."""
+    return step.what == "neighbours"
+
+
+def share_done(step: Step) -> str:
+    """Return how much of the steps within another is done."""
+    left = "" if not step.left else f", about {step.left:.0f} s left"
+    return f"{_DOING[step.what]}: {100 * step.done // step.total} %{left}"
 
 
 def _told(step: Step) -> str:
@@ -116,6 +128,9 @@ class _BarProgress(_ProgressHandler):
         self.close()
 
     def draw_step(self, step: Step) -> None:
+        if is_within(step):
+            self._progress.update(self._task, detail=share_done(step))
+            return
         self._in_steps = step.done < step.total
         self._progress.update(
             self._task,
@@ -160,6 +175,9 @@ class _LineProgress(_ProgressHandler):
         self._step: Step | None = None
 
     def draw_step(self, step: Step) -> None:
+        if is_within(step):
+            self._line(share_done(step))
+            return
         self._step = step if step.done < step.total else None
         if self._step is not None:
             self._line(f"{_DOING[step.what]}: {_told(step)}")

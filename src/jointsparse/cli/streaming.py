@@ -34,9 +34,12 @@ if TYPE_CHECKING:
 
 # Arrays as large as a table that is read as a whole, and fitted, that exist at the same time.
 _TABLE_COPIES = 4
+_FEATURE_BYTES = 1000  # of a feature beside its numbers: names, scores, ranks, stand-ins
 _ENTRY_BYTES = 12  # of a sparse table: a number and its column
 _TEXT_SAMPLE = 1 << 16  # bytes of delimited text from which its number of rows is estimated
 _PACKED = 4  # how much smaller .gz is than what it holds, about
+# A few bytes of these can stand for any number of rows.
+_PACKED_WITHOUT_LIMIT = (".parquet", ".h5", ".h5ad")
 _BLOCKS_ONLY = (".hdf5", ".he5", ".zarr")
 
 
@@ -142,8 +145,10 @@ def open_if_large(
         raise told(error, about="--memory: ") from error
     if data is None or not (path := Path(data)).exists():
         return None
-    if not _blocks_only(path) and not _may_be_large(path, budget):
+    if not _blocks_only(path) and not _may_be_large(path, budget, packed=not layout.transpose):
         return None
+    if _wide_text(path, layout, budget):
+        return None  # read row by row, as a whole
     from jointsparse.sources.opening import open_with
 
     try:
@@ -182,15 +187,32 @@ def _looks_like_table(path: Path) -> bool:
         return False
 
 
-def _may_be_large(path: Path, budget: int) -> bool:
-    # No format packs numbers more tightly than this; small files need not be looked into.
-    return 64 * path.stat().st_size > budget
+def _wide_text(path: Path, layout: "Layout", budget: int) -> bool:
+    """Whether a file is text of too many columns to be read in blocks."""
+    from jointsparse.io import TableError
+    from jointsparse.io.delimited import read_header
+    from jointsparse.io.formats import DELIMITERS, kind_of
+    from jointsparse.sources.arrow import too_wide
+
+    try:
+        if path.is_dir() or (kind := kind_of(path)) not in DELIMITERS or kind == "sheet":
+            return False
+        return too_wide(len(read_header(path, kind, layout).names), budget)
+    except (TableError, OSError):
+        return False  # what is wrong is said when it is read
+
+
+def _may_be_large(path: Path, budget: int, *, packed: bool) -> bool:
+    # No text packs numbers more tightly than this; small files need not be looked into.
+    packed = packed and path.suffix.lower() in _PACKED_WITHOUT_LIMIT
+    return packed or 64 * path.stat().st_size > budget
 
 
 def bytes_at_once(
     n_samples: int, n_features: int, estimator: Any, entries: int | None = None
 ) -> int:
     """Return the memory of a table that is read as a whole, and of a fit to it, about."""
+    from jointsparse.io.limits import UNCOUNTED
     from jointsparse.methods.plan import bytes_of_scatter
 
     needed = _TABLE_COPIES * 8 * n_samples * n_features
@@ -198,7 +220,7 @@ def bytes_at_once(
         needed = _TABLE_COPIES * _ENTRY_BYTES * entries  # sparse samples stay sparse
     if n_samples >= n_features and not estimator._needs().samples:
         needed += bytes_of_scatter(n_features)
-    return needed
+    return needed + max(_FEATURE_BYTES * n_features - UNCOUNTED, 0)
 
 
 def rows_of(source: "Source") -> int:

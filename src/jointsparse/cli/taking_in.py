@@ -7,6 +7,7 @@ from jointsparse.cli.arguments import parameters_of
 from jointsparse.cli.console import print_note
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.fitting import Transform
+from jointsparse.cli.screening import screened
 
 if TYPE_CHECKING:
     from jointsparse.cli.select import SelectOptions
@@ -45,10 +46,13 @@ def take_in(options: "SelectOptions", estimator: Any) -> tuple[Any, Any, str, An
         if table is None:
             streaming.check_format(options.output)
             streaming.check_outliers(source, options.outliers)
+            source, notes = screened(source, how, options, quiet=options.quiet)
             reading = streaming.how_to_read(source, estimator, how)
             if not options.quiet:
                 print_note(streaming.announcement(source, reading))
-            return streaming.take_in(source, reading, how, show_progress=not options.quiet)
+            taken = streaming.take_in(source, reading, how, show_progress=not options.quiet)
+            taken[0].notes[:0] = notes
+            return taken
     fitting.check_table(table, estimator)
     return (table, *_prepare(options, how, table, estimator))
 

@@ -19,7 +19,10 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array
 from jointsparse.graphs.device_neighbours import device_neighbours
 from jointsparse.operators.sparse import SparseSamples
+from jointsparse.steps import steps
 
+FOLLOWED = "neighbours"  # what the steps are called
+FEW_BLOCKS = 50  # that are over before anybody wants to know how far it is
 BLOCK_ENTRIES = 2**24  # distances held at a time
 PAIR_ENTRIES = 2**21  # entries of differences held at a time
 SMALLEST_SINGLE = 200  # samples; up to these, double precision costs nothing
@@ -83,7 +86,8 @@ def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, Floa
     distances = np.empty((n, count))
     screen = _Screen(centred, count, np.float32 if n > SMALLEST_SINGLE else np.float64)
     double = None if n > SMALLEST_SINGLE else screen
-    for first in range(0, n, screen.block):
+    starts = range(0, n, screen.block)
+    for first in steps(FOLLOWED, starts) if len(starts) > FEW_BLOCKS else starts:
         rows = np.arange(first, min(first + screen.block, n))
         pairs = screen.candidates(rows)
         if screen is not double and pairs[0].size > CANDIDATES * (count + 8) * rows.size:

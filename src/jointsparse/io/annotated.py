@@ -33,6 +33,10 @@ class Stored(Protocol):
     def entries(self) -> int | None:
         """How many entries are stored; None of a dense matrix."""
 
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes that are unpacked at a time, whatever is asked for, and of where rows begin."""
+
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows."""
 
@@ -48,6 +52,11 @@ class DenseRows:
     def entries(self) -> int | None:
         """None: all are stored."""
         return None
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of a chunk."""
+        return _chunk_bytes(self.dataset)
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows."""
@@ -76,6 +85,12 @@ class SparseRows:
     def entries(self) -> int | None:
         """How many entries are stored."""
         return int(self._indptr[-1])
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of chunks of values and of indices, and of where rows or columns begin."""
+        parts = _chunk_bytes(self._data) + _chunk_bytes(self._indices)
+        return parts + int(self._indptr.nbytes)
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows as a CSR matrix."""
@@ -107,6 +122,12 @@ class SparseColumns:
     def entries(self) -> int | None:
         """How many entries are stored."""
         return int(self._indptr[-1])
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of chunks of values and of indices, and of where rows or columns begin."""
+        parts = _chunk_bytes(self._data) + _chunk_bytes(self._indices)
+        return parts + int(self._indptr.nbytes)
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows as a CSR matrix."""
@@ -329,6 +350,14 @@ def read_annotated(path: Path, layout: Layout, memory: int) -> Table:
     first = layout.label if layout.label in labels else None
     chosen = labels.pop(first) if first is not None else None
     return Table(values, names, chosen, first, [*opened.notes, *notes], ids, labels)
+
+
+def _chunk_bytes(dataset: Any) -> int:
+    """Return the bytes of a chunk as it is unpacked; 0 where nothing is cut into chunks."""
+    if dataset.chunks is None:
+        return 0
+    bounds = zip(dataset.chunks, dataset.shape, strict=True)
+    return int(np.prod([min(pair) for pair in bounds])) * int(dataset.dtype.itemsize)
 
 
 def _is_tenx(file: Any) -> bool:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from jointsparse.io.delimited import read_delimited
+from jointsparse.io.delimited import read_delimited, read_header
 from jointsparse.io.errors import listed, reading
 from jointsparse.io.formats import DELIMITERS, formula_safe
 from jointsparse.io.layout import Layout
 from jointsparse.io.limits import CELL_BYTES, NAME_BYTES, check_memory
 from jointsparse.io.numerals import numbers_in
 from jointsparse.io.onehot import indicators
-from jointsparse.io.roles import assign_roles, is_number
+from jointsparse.io.roles import Columns, assign_roles, is_number
 from jointsparse.io.table import Table, check_shape, distinct
+from jointsparse.io.wide_text import WIDE, WideColumns, read_wide
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
@@ -68,26 +70,19 @@ def read_arrow(
     """Read delimited text, a spreadsheet, Parquet or Arrow."""
     import pyarrow as pa
 
-    notes: list[str] = []
-    decimal = layout.decimal or "."
     with reading(path, pa.ArrowException):
-        if kind in DELIMITERS:
-            arrow, header = read_delimited(path, kind, memory, layout)
-            notes, decimal = list(header.notes), header.decimal
-        elif kind == "arrow":
-            arrow = _read_ipc(path, memory)
-        else:
-            arrow = _read_parquet(path, memory)
-        names, renamed = distinct(arrow.column_names)
-        columns = dict(zip(names, (plain(c, decimal) for c in arrow.columns), strict=True))
-    check_shape(path, arrow.num_rows, len(names))
+        columns, n_rows, notes = _columns(path, kind, layout, memory)
+    check_shape(path, n_rows, len(columns))
     roles = assign_roles(path, columns, layout, keep_empty=keep_empty)
-    notes += [*renamed, *roles.notes]
-    features = {name: columns[name] for name in roles.features}
+    notes += roles.notes
     groups = {name: indicators(name, columns[name]) for name in roles.categories}
-    check_shape(path, arrow.num_rows, len(features) + len(groups))
-    values = _matrix(path, arrow.num_rows, features, groups)
-    every = [*features, *(made for group in groups.values() for made in group)]
+    check_shape(path, n_rows, len(roles.features) + len(groups))
+    if isinstance(columns, WideColumns) and not groups:
+        values = columns.matrix(roles.features)
+    else:
+        features = {name: columns[name] for name in roles.features}
+        values = _matrix(path, n_rows, features, groups)
+    every = [*roles.features, *(made for group in groups.values() for made in group)]
     if groups:
         every, again = distinct(every)
         notes.append(f"made columns of 0 and 1 of {listed(list(groups))}")
@@ -104,6 +99,27 @@ def read_arrow(
         dict(zip(roles.labels[1:], labels[1:], strict=True)),
         {name: list(group) for name, group in groups.items()},
     )
+
+
+def _columns(path: Path, kind: str, layout: Layout, memory: int) -> tuple[Columns, int, list[str]]:
+    """Return the columns of a table by their names, the number of rows, and notes."""
+    notes: list[str] = []
+    decimal = layout.decimal or "."
+    if kind in DELIMITERS:
+        header = read_header(path, kind, layout)
+        if len(header.names) >= WIDE:
+            names, renamed = distinct(header.names)
+            wide = read_wide(path, header, names, memory, partial(plain, decimal=header.decimal))
+            return wide, len(wide.numbers), [*header.notes, *renamed]
+        arrow = read_delimited(path, header, memory)
+        notes, decimal = list(header.notes), header.decimal
+    elif kind == "arrow":
+        arrow = _read_ipc(path, memory)
+    else:
+        arrow = _read_parquet(path, memory)
+    names, renamed = distinct(arrow.column_names)
+    columns = dict(zip(names, (plain(c, decimal) for c in arrow.columns), strict=True))
+    return columns, arrow.num_rows, [*notes, *renamed]
 
 
 def _matrix(

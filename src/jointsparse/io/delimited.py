@@ -64,11 +64,12 @@ class Header:
         """Open the text as UTF-8."""
         return open_text(path, self.encoding) if self.sheet is None else io.BytesIO(self.sheet)
 
-    def options(self, block_size: int = 1 << 24) -> dict[str, Any]:
-        """Return how Arrow is to read what follows."""
+    def options(self, block_size: int = 1 << 24, *, behind_names: bool = False) -> dict[str, Any]:
+        """Return how Arrow is to read the text, or what comes behind the names."""
         from pyarrow import csv as arrow_csv
 
-        reading = arrow_csv.ReadOptions(column_names=self.names, skip_rows=self.lines)
+        lines = 0 if behind_names else self.lines
+        reading = arrow_csv.ReadOptions(column_names=self.names, skip_rows=lines)
         # A row must fit in one block, and a block in 31 bits.
         reading.block_size = min(max(block_size, 64 * len(self.names)), (1 << 31) - 1)
         parsing = arrow_csv.ParseOptions(
@@ -220,14 +221,11 @@ def _first_lines(path: Path, stream: IO[bytes], rows: list[_Row]) -> Iterator[st
         )
 
 
-def read_delimited(
-    path: Path, kind: str, memory: int, layout: Layout | None = None
-) -> tuple[pa.Table, Header]:
+def read_delimited(path: Path, header: Header, memory: int) -> pa.Table:
     """Read all of a delimited text, or of a spreadsheet."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    header = read_header(path, kind, layout)
     options = header.options()
     # One thread is slower but counts the rows, so that its errors say which one is wrong.
     options["read_options"].use_threads = path.stat().st_size > 1 << 24
@@ -236,4 +234,4 @@ def read_delimited(
         table = arrow_csv.read_csv(bounded, **options)
     if any(pa.types.is_binary(column.type) for column in table.columns):
         raise table_error(path, READ_FAILURES[UnicodeDecodeError])
-    return table, header
+    return table

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import IO, Any
 
-from jointsparse.io.budget import size_in_words
+from jointsparse.io.budget import enough, size_in_words
 from jointsparse.io.errors import table_error
 
 NAME_BYTES = 100  # of a column's name and what refers to it, about
@@ -15,16 +15,37 @@ CELL_BYTES = 16  # a number in its column, and once more in the matrix
 HEADER_BYTES = 1 << 26  # of delimited text, with the first row; a million columns take half
 MOST_TEXT_COLUMNS = 1 << 20  # of delimited text; so many take half a minute
 MOST_BYTES = 2**63 - 1  # that a file can have
+# Bytes beside the numbers themselves that are not counted: the process varies by as much.
+UNCOUNTED = 1 << 21
 _PIECE = 1 << 24
 
 
-def check_memory(path: Path, what: str, needed: int, memory: int) -> None:
-    """Refuse what takes more memory than it may."""
+def check_memory(path: Path, what: str, needed: int, memory: int, would_do: int = 0) -> None:
+    """Refuse what takes more memory than it may.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    what : str
+        What takes it.
+    needed, memory : int
+        How much it takes, and may take.
+    would_do : int
+        How much would do for all of the work; 0 where that is not known.
+    """
     if needed > memory:
+        sentence = (
+            f"does not fit in memory: {what} take {size_in_words(needed)}, and "
+            f"{size_in_words(memory)} may be used"
+        )
+        if not would_do:
+            raise table_error(path, f"{sentence}.")
         raise table_error(
             path,
-            f"does not fit in memory: {what} take {size_in_words(needed)}, and "
-            f"{size_in_words(memory)} may be used.",
+            f"{sentence}; allow more with ",
+            f'memory="{enough(would_do)}".',
+            f"--memory {enough(would_do)}.",
         )
 
 

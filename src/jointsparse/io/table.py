@@ -155,8 +155,9 @@ def complete(path: Path, table: Table, impute: str | None) -> None:
         raise table_error(
             path,
             f"has {where}; fill with ",
-            "impute='median' (or 'mean').",
-            "--missing median (or mean).",
+            "impute='median' (or 'mean'), or keep them with impute='keep' and fit a method with "
+            "missing='em' (or 'pairwise').",
+            "--missing median (or mean), or estimate without them by --missing em (or pairwise).",
         )
     statistic = np.median if impute == "median" else np.mean
     for j in holed:

@@ -13,6 +13,7 @@ from jointsparse.io.errors import TableError, table_error
 from jointsparse.methods import registry
 from jointsparse.methods.needs import Needs
 from jointsparse.sources import Source
+from jointsparse.sources.refusals import check_reading
 from jointsparse.sources.sums import mean_of
 
 # Arrays as large as the scatter matrix that exist at the same time: those of all samples and of two
@@ -20,7 +21,7 @@ from jointsparse.sources.sums import mean_of
 # methods that need no more than the scatter matrix: 13 at most.
 SCATTER_COPIES = 13
 INDEX_BYTES = 4  # of the column of a stored entry
-BLOCK_COPIES = 4  # of a block in float64, while the next one is read
+BLOCK_COPIES = 7  # of a block in float64, while the next one is read: measured 5 to 7
 # Bytes of samples that are read whole, although sums of them would do, where a set of features is
 # judged: sums do not tell how noisy each sample is, and a file should give the answer of its array.
 # Beyond, a pass that keeps sums alone is worth more.
@@ -65,6 +66,7 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     DoesNotFitError
         Where there is no way within the memory of the source.
     """
+    check_reading(source)
     budget, n_features = source.budget, source.n_features
     scatter_fits = bytes_in_blocks(source) <= budget
     n_samples = source.n_samples
@@ -101,7 +103,7 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
 def bytes_in_blocks(source: Source) -> int:
     """Return the memory of a fit that reads the samples in blocks of rows."""
     blocks = BLOCK_COPIES * 8 * source.block_entries()
-    return bytes_of_scatter(source.n_features) + blocks
+    return bytes_of_scatter(source.n_features) + blocks + source.reading_bytes
 
 
 def bytes_of_scatter(n_features: int) -> int:
@@ -121,8 +123,9 @@ def bytes_of_samples(source: Source, n_samples: int) -> int:
 
 def _too_many_features(source: Source) -> DoesNotFitError:
     needed = bytes_in_blocks(source)
-    # Blocks take a quarter of what is allowed, or one row: this is enough for either.
-    allowed = bytes_of_scatter(source.n_features) * 4 // 3 + BLOCK_COPIES * 8 * source.n_features
+    # Blocks take a third of what is allowed, or one row, and text a tenth: this is enough for all.
+    allowed = 2 * (bytes_of_scatter(source.n_features) + source.reading_bytes)
+    allowed += BLOCK_COPIES * 8 * source.n_features
     return _refused(
         source,
         f"has {source.n_features} columns, whose scatter matrices need {size_in_words(needed)}, "

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from jointsparse.io.annotated import AnnotatedFile, SparseRows
 from jointsparse.io.errors import reading, table_error
 from jointsparse.io.layout import Layout
+from jointsparse.io.limits import UNCOUNTED
 from jointsparse.io.reshaping import column_of
 from jointsparse.io.roles import chosen_names, find_column
 from jointsparse.io.table import distinct
@@ -32,6 +33,8 @@ class AnnotatedSource(Source):
     layout : Layout
         Which columns are no features.
     """
+
+    read_at_once = "chunks"
 
     def __init__(self, opened: AnnotatedFile, layout: Layout) -> None:
         self._opened, self._layout = opened, layout
@@ -108,6 +111,12 @@ class AnnotatedSource(Source):
         """Yield blocks of rows; of a sparse matrix, the stored entries count."""
         for block in self._whole_blocks(entries or self.block_entries()):
             yield block if self._columns is None else block[:, self._columns]
+
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes of chunks, packed and unpacked, of where rows begin, and of names of samples."""
+        names = sum(column.nbytes for column in self._opened.ids.values())
+        return max(2 * self._opened.matrix.chunk_bytes + names - UNCOUNTED, 0)
 
     def _whole_blocks(self, entries: int) -> Iterator[Block]:
         matrix = self._opened.matrix

@@ -13,24 +13,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.io.arrow import checked_batch, plain
+from jointsparse.io.arrow import plain
 from jointsparse.io.delimited import Header, read_header
 from jointsparse.io.errors import TableError, listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS
 from jointsparse.io.layout import Layout
-from jointsparse.io.limits import check_possible
+from jointsparse.io.limits import UNCOUNTED, check_memory, check_possible
 from jointsparse.io.numerals import is_numeral, numbers_in
+from jointsparse.io.parquet_pages import check_description, description_bytes, open_pages
 from jointsparse.io.roles import assign_roles, find_column, is_number
 from jointsparse.io.table import distinct
+from jointsparse.io.text_pieces import bad_cell, parsed, pieces
 from jointsparse.io.versions import Versions
 from jointsparse.sources.base import Block, Source
+from jointsparse.sources.ipc import ipc_batches, ipc_rows
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-READ_BUFFER = 1 << 18  # bytes of each column of a Parquet file that are fetched at a time
-TEXT_BLOCK = 1 << 24  # bytes of delimited text that are parsed at a time
+READ_BUFFER = 1 << 16  # bytes of each column of a Parquet file that are fetched at a time
+# Bytes of delimited text that are parsed at a time: a share of the memory, within limits.
+TEXT_SHARE, LEAST_TEXT, TEXT_BLOCK = 128, 1 << 16, 1 << 22
+TEXT_COPIES = 12  # of a piece of text: as text, where its cells begin, and as numbers
+TEXT_COLUMN = 9000  # bytes that Arrow takes for every column of text, however short
+WIDE_SHARE = 4  # parts of the memory, of which columns of text may take one
+BATCH_SHARE = 5  # parts of the memory, of which a batch of an Arrow file may take one
 # First rows by which columns are told apart, fewer of wide tables.
 SAMPLE_ROWS, SAMPLE_ENTRIES = 4096, 1 << 20
 
@@ -50,6 +58,8 @@ class ArrowSource(Source):
         Columns to read; None is all that hold numbers.
     layout : Layout or None
         Which columns are no features, and how text is written.
+    memory : int or None
+        Bytes that a computation may take; None is half of what is free.
     """
 
     def __init__(
@@ -60,13 +70,21 @@ class ArrowSource(Source):
         *,
         columns: Sequence[str] | None = None,
         layout: Layout | None = None,
+        memory: int | None = None,
     ) -> None:
         self.files = list(files)
         self.kind = kind
         self.name = name
         self.layout = layout or Layout()
         self.notes: list[str] = []
+        self.memory = memory
+        self.read_at_once = "open pages" if kind == "parquet" else "rows and columns of text"
         self._versions = Versions(self.files)
+        for file in self.files:
+            if kind == "parquet":
+                check_description(file, self.budget)
+            elif kind in DELIMITERS:
+                _check_width(file, len(self._headers[file].names), self.budget)
         schema = self._schema
         path = self.files[0]
         if columns is not None:
@@ -91,6 +109,7 @@ class ArrowSource(Source):
             raise table_error(name, "has no numeric columns.")
         self.ids, self.labels = tuple(roles.ids), tuple(roles.labels)
         self._types = {name: sample[name].type.to_pandas_dtype() for name in names}
+        self.__dict__.pop("_first_text", None)  # of no more use
         self._take(names)
 
     def _without_empty(self, names: list[str]) -> list[str]:
@@ -117,18 +136,15 @@ class ArrowSource(Source):
         schema = self._schema
         with reading(file, pa.ArrowException):
             if self.kind in DELIMITERS:
-                options = self._headers[file].options(TEXT_BLOCK)
-                with self._headers[file].open(file) as stream:
-                    batches = csv_batches(stream, options)
-                    first = next(batches, None)
-                    whole = len(self.files) == 1 and next(batches, None) is None
+                first, more = self._first_text
+                whole = len(self.files) == 1 and not more
             else:
                 first, whole = next(self._batches_of(file, names, rows), None), False
             if first is None:
                 first = pa.RecordBatch.from_pylist([], schema=schema)
             first = first.select(names)
             part = first if whole else first.slice(0, rows)
-            found = pa.Table.from_batches([part])
+            found = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
             decimal = self._headers[file].decimal if self.kind in DELIMITERS else "."
             return {n: plain(c, decimal) for n, c in zip(names, found.columns, strict=True)}, whole
 
@@ -164,14 +180,13 @@ class ArrowSource(Source):
 
     def _schema_of(self, file: Path) -> pa.Schema:
         import pyarrow as pa
-        from pyarrow import csv, parquet
+        from pyarrow import parquet
 
         if self.kind in DELIMITERS:
             header = self._headers[file]
             if file != self.files[0]:
                 return pa.schema([(name, pa.float64()) for name in header.names])
-            with reading(file, pa.ArrowException), header.open(file) as stream:
-                return csv.open_csv(stream, **header.options(TEXT_BLOCK)).schema
+            return self._first_text[0].schema
         with reading(file, pa.ArrowException):
             if self.kind == "parquet":
                 return parquet.read_schema(file)
@@ -182,7 +197,7 @@ class ArrowSource(Source):
     def n_samples(self) -> int | None:  # type: ignore[override]
         """Number of rows; text files do not say."""
         import pyarrow as pa
-        from pyarrow import dataset, parquet
+        from pyarrow import parquet
 
         if self.kind in DELIMITERS:
             return None
@@ -190,7 +205,7 @@ class ArrowSource(Source):
             if self.kind == "parquet":
                 rows = sum(parquet.read_metadata(file).num_rows for file in self.files)
             else:
-                rows = int(dataset.dataset(self.files, format="ipc").count_rows())
+                rows = sum(map(ipc_rows, self.files))
         check_possible(Path(self.name), (rows, self.n_features), self.dtype.itemsize)
         return rows
 
@@ -261,17 +276,21 @@ class ArrowSource(Source):
         for file in self.files:
             # Each pass reads the same file as the first: what was found in one holds in the other.
             self._versions.check(file)
-            batches = self._batches_of(file, list(names), rows)
+            batches, seen = self._batches_of(file, list(names), rows), 0
             while True:
-                with reading(file, pa.ArrowException):
-                    batch = next(batches, None)
+                try:
+                    with reading(file, pa.ArrowException):
+                        batch = next(batches, None)
+                except TableError:
+                    self._versions.check(file)  # that it changed is then the reason
+                    raise
                 if batch is None:
                     break
-                yield self._numbers(file, batch.select(list(names)))
+                yield self._numbers(file, batch.select(list(names)), seen)
+                seen += batch.num_rows
             self._versions.check(file)
 
     def _batches_of(self, file: Path, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
         from pyarrow import parquet
 
         if self.kind == "parquet":
@@ -279,22 +298,64 @@ class ArrowSource(Source):
             with parquet.ParquetFile(file, buffer_size=READ_BUFFER, pre_buffer=False) as stored:
                 yield from stored.iter_batches(batch_size=rows, columns=names)
         elif self.kind == "arrow":
-            with pa.OSFile(str(file)) as stream:
-                stored = pa.ipc.open_file(stream)
-                for number in range(stored.num_record_batches):
-                    yield checked_batch(stored, number, names)
+            yield from ipc_batches(file, names, rows, self.budget // BATCH_SHARE)
         else:
-            options = self._headers[file].options(TEXT_BLOCK)
-            converting = options["convert_options"]
-            converting.include_columns = names
-            converting.column_types = {name: self._text_type(name) for name in names}
-            # One thread is slower but counts the rows, so that its errors say which one is wrong.
-            options["read_options"].use_threads = file.stat().st_size > 1 << 24
-            with self._headers[file].open(file) as stream:
-                yield from csv_batches(stream, options)
+            types = {name: self._text_type(name) for name in names}
+            header, seen = self._headers[file], 0
+            for piece in self._pieces(file):
+                table = parsed(file, header, piece, seen, types)
+                for batch in table.combine_chunks().to_batches():
+                    yield batch
+                    seen += batch.num_rows
 
-    def _numbers(self, file: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a batch in which text that is numbers in other writing is numbers."""
+    def _pieces(self, file: Path) -> Iterator[bytes]:
+        """Yield delimited text without the names, some whole rows at a time."""
+        header = self._headers[file]
+        with header.open(file) as stream:
+            most = max(self.budget // 2, UNCOUNTED)
+            yield from pieces(file, stream, header.lines, self._text_bytes, most)
+
+    @property
+    def _text_bytes(self) -> int:
+        return min(max(self.budget // TEXT_SHARE, LEAST_TEXT), TEXT_BLOCK)
+
+    @cached_property
+    def _first_text(self) -> tuple[pa.Table, bool]:
+        """The first piece of delimited text, as what it seems to be, and whether more follows."""
+        file = self.files[0]
+        header = self._headers[file]
+        found = self._pieces(file)
+        first = next(found, b"")
+        return parsed(file, header, first, 0), next(found, None) is not None
+
+    @cached_property
+    def _page_bytes(self) -> int:
+        """Bytes of the pages that are open while Parquet is read, and of the description."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        most = 0
+        assert self.feature_names is not None
+        for file in self.files:
+            with reading(file, pa.ArrowException):
+                described = parquet.read_metadata(file)
+                pages = open_pages(file, described, self.feature_names.tolist(), READ_BUFFER)
+            most = max(most, pages + 2 * description_bytes(file))
+        return most
+
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes beside the blocks."""
+        if self.kind == "arrow":
+            return 2 * self.budget // BATCH_SHARE
+        if self.kind == "parquet":
+            taken = self._page_bytes
+        else:
+            taken = TEXT_COPIES * self._text_bytes + TEXT_COLUMN * len(self._schema.names)
+        return max(taken - UNCOUNTED, 0)
+
+    def _numbers(self, file: Path, batch: pa.RecordBatch, seen: int) -> pa.RecordBatch:
+        """Return a batch, behind some rows; text that is numbers in other writing is numbers."""
         import pyarrow as pa
 
         written = self._numerals.intersection(batch.schema.names) - {*self.ids, *self.labels}
@@ -306,7 +367,7 @@ class ArrowSource(Source):
             if name in written:
                 found = numbers_in(pa.chunked_array([columns[place]]), decimal)
                 if found is None and columns[place].null_count < len(batch):
-                    raise _no_number(file, name, columns[place], decimal)
+                    raise _no_number(file, name, columns[place], decimal, seen)
                 empty = pa.nulls(len(batch), pa.float64())
                 columns[place] = empty if found is None else found.combine_chunks()
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -322,6 +383,18 @@ class ArrowSource(Source):
         return pa.bool_() if logical else pa.float64()
 
 
+def too_wide(n_columns: int, budget: int) -> bool:
+    """Whether a text has too many columns to be read in blocks within some memory."""
+    needed = TEXT_COLUMN * n_columns
+    return needed > UNCOUNTED and needed > budget // WIDE_SHARE
+
+
+def _check_width(file: Path, n_columns: int, budget: int) -> None:
+    if too_wide(n_columns, budget):
+        needed, what = TEXT_COLUMN * n_columns, f"{n_columns} columns of text, read in blocks,"
+        check_memory(file, what, needed, budget // WIDE_SHARE, WIDE_SHARE * needed)
+
+
 def _fill(block: Block, filled: int, part: pa.RecordBatch) -> Block:
     """Copy a batch below the rows that are filled; integers with holes make the block float64."""
     for j, column in enumerate(part.columns):
@@ -332,26 +405,12 @@ def _fill(block: Block, filled: int, part: pa.RecordBatch) -> Block:
     return block
 
 
-def csv_batches(stream: Any, options: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a delimited text."""
-    from pyarrow import csv
-
-    with csv.open_csv(stream, **options) as batches:
-        yield from batches
-
-
 def _is_text(type_: pa.DataType) -> bool:
     return str(type_) in ("string", "large_string")
 
 
-def _no_number(file: Path, name: str, column: pa.Array, decimal: str) -> TableError:
+def _no_number(file: Path, name: str, column: pa.Array, decimal: str, seen: int) -> TableError:
     """Say which cell of a column of numbers in other writing is none."""
-    cells = ((row, cell.as_py()) for row, cell in enumerate(column, start=1))
+    cells = ((row, cell.as_py()) for row, cell in enumerate(column, start=seen + 1))
     row, cell = next((r, c) for r, c in cells if c is not None and not is_numeral(c, decimal))
-    return table_error(
-        file,
-        f"has {cell[:60]!r} in column {shown(name)}, which otherwise holds numbers (row {row} of "
-        "the block in which it is); mend the cell, or leave the column out with ",
-        f"drop={name[:60]!r}.",
-        f"--drop {shown(name)}.",
-    )
+    return bad_cell(file, cell, row, name)

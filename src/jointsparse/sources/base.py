@@ -17,6 +17,8 @@ from jointsparse.sources.read_ahead import read_ahead
 
 BLOCK_ENTRIES = 2**22  # 32 MB of float64: larger blocks are no faster, smaller ones are slower
 BLOCK_ROWS = 512  # fewer rows at a time would spend the time on the p × p sums, not the products
+# Of what is allowed, for each entry of a block: a third of it is taken by blocks, see BLOCK_COPIES.
+BYTES_OF_ENTRY = 160
 
 Block = Any  # an array or CSR matrix of some consecutive rows
 State = TypeVar("State")
@@ -58,6 +60,7 @@ class Source:
     ids: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     entries: int | None = None
+    read_at_once: str = "blocks"  # what has to be read as a whole, in messages
 
     def aside(self, name: str) -> NDArray[Any]:
         """Return a column that goes along with the samples."""
@@ -88,9 +91,16 @@ class Source:
         """Bytes that a computation may take."""
         return default_budget() if self.memory is None else self.memory
 
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes that reading takes beside the blocks: open pages, whole chunks, unparsed text."""
+        inner = getattr(self, "source", None)
+        return inner.reading_bytes if isinstance(inner, Source) else 0
+
     def block_entries(self) -> int:
         """Return how many entries a block should have."""
-        most = self.budget // 128  # of a block there are a few copies in float64 at a time
+        # A few copies of a block in float64 exist at a time, and another one is being read.
+        most = (self.budget - self.reading_bytes) // BYTES_OF_ENTRY
         return max(self.n_features, min(most, max(BLOCK_ENTRIES, BLOCK_ROWS * self.n_features)))
 
     def reduce(

@@ -119,6 +119,7 @@ def open_with(
     check_plain(path)
     if not path.exists():
         raise table_error(path, "does not exist.")
+    allowed = None if memory is None else parse_size(memory)
     source = _open_array(path, layout)
     if source is None:
         files, kind = _files(path)
@@ -128,14 +129,14 @@ def open_with(
                 "cannot be transposed in blocks, since it is stored row by row; allow more memory, "
                 "or save it as .npy, HDF5 or Zarr.",
             )
-        source = ArrowSource(files, kind, str(path), columns=columns, layout=layout)
+        source = ArrowSource(files, kind, str(path), columns=columns, layout=layout, memory=allowed)
     elif isinstance(source, AnnotatedSource) and source.feature_names is not None:
         source = source.chosen(columns)
     elif columns is not None or layout.carried or layout.drop or layout.only:
         raise table_error(path, "has no column names, so no column can be named.")
     if layout.transpose:
         source = TransposedSource(source)
-    source.memory = None if memory is None else parse_size(memory)
+    source.memory = allowed
     return source
 
 

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.io.budget import size_in_words
+from jointsparse.io.budget import enough, size_in_words
 from jointsparse.io.errors import shown, table_error
 from jointsparse.sources.base import Source
 from jointsparse.sources.sums import NotFiniteError
 
 
+def check_reading(source: Source) -> None:
+    """Refuse, before anything is read, what cannot be read within the memory at all."""
+    needed, budget = source.reading_bytes, source.budget
+    if needed > budget:
+        inner = source
+        while isinstance(getattr(inner, "source", None), Source):
+            inner = inner.source  # type: ignore[attr-defined]
+        raise table_error(
+            source.name,
+            f"cannot be read within {size_in_words(budget)}: its {inner.read_at_once}, of which "
+            f"each is read as a whole, take {size_in_words(needed)}; allow more with ",
+            f'memory="{enough(2 * needed)}".',
+            f"--memory {enough(2 * needed)}.",
+        )
+
+
 def check_memory(source: Source) -> None:
     """Refuse, before anything is read, a scatter matrix that does not fit in the memory."""
+    check_reading(source)
     needed = bytes_for_moments(source.n_features)
     if needed > source.budget:
         raise table_error(

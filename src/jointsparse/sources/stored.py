@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 from jointsparse.io.budget import available_memory
 from jointsparse.io.errors import reading, table_error
-from jointsparse.io.limits import NAME_BYTES, check_memory, check_possible
+from jointsparse.io.limits import NAME_BYTES, UNCOUNTED, check_memory, check_possible
 from jointsparse.sources.base import Block, Source
 
+SLAB_SHARE = 4  # parts of the memory, of which whole rows of chunks may take one
+CHUNKS_AT_ONCE = 10  # that Zarr unpacks at the same time
 ALSO_RAISED = (AttributeError, AssertionError)  # by Zarr, where its metadata are not what they seem
 
 
@@ -35,6 +37,8 @@ class ChunkedSource(Source):
         The files that it is read from, which must not change; None where that is not known.
     """
 
+    read_at_once = "chunks"
+
     def __init__(self, stored: Any, name: str = "the data", watched: Watched | None = None) -> None:
         shape = tuple(map(int, stored.shape))
         if len(shape) != 2 or stored.dtype.kind not in "biuf":
@@ -52,12 +56,40 @@ class ChunkedSource(Source):
         self.name = name
 
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
-        """Yield blocks of whole chunks, so that none is read twice."""
+        """Yield blocks of whole chunks, or parts of them, so that none is read twice."""
         rows = max(1, (entries or self.block_entries()) // max(1, self.n_features))
-        chunk = (_chunks(self.stored) or (1,))[0]
-        rows = max(rows - rows % chunk, min(chunk, rows))
-        for start in range(0, self.stored.shape[0], rows):
-            yield self._read(slice(start, start + rows))
+        chunk = self._chunk_rows
+        at_once = rows
+        if chunk <= rows:
+            at_once = rows = rows - rows % chunk
+        elif self._slab_bytes <= self.budget // SLAB_SHARE:
+            at_once = chunk
+        for start in range(0, self.stored.shape[0], at_once):
+            read = self._read(slice(start, start + at_once))
+            for first in range(0, read.shape[0], rows):
+                yield read[first : first + rows]
+
+    @property
+    def _chunk_rows(self) -> int:
+        return min((_chunks(self.stored) or (1,))[0], self.stored.shape[0])
+
+    @property
+    def _slab_bytes(self) -> int:
+        """Bytes of as many whole rows as a chunk has."""
+        return self._chunk_rows * self.n_features * self.dtype.itemsize
+
+    @property
+    def reading_bytes(self) -> int:
+        """Bytes of chunks, packed and unpacked, and of rows that are read for several blocks."""
+        chunks = _chunks(self.stored)
+        if chunks is None:
+            return 0
+        bounds = zip(chunks, self.stored.shape, strict=True)
+        chunk = math.prod(min(one, all_) for one, all_ in bounds) * self.dtype.itemsize
+        side_by_side = -(-self.n_features // chunks[1])
+        slab = self._slab_bytes if self._slab_bytes <= self.budget // SLAB_SHARE else 0
+        taken = 2 * chunk * min(side_by_side, CHUNKS_AT_ONCE) + slab
+        return max(taken - UNCOUNTED, 0)
 
     def read_columns(self, features: Any) -> Any:
         """Return some columns; what lies between them is read, what lies around them is not."""

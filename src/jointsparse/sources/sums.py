@@ -26,6 +26,10 @@ from jointsparse.linalg import blocks as slices
 from jointsparse.linalg import without_offsets
 from jointsparse.sources.base import Block, Source
 
+# A product of two stored entries takes a hundred times as long as one of a dense product, of which
+# half are computed.
+DENSE_ENOUGH = 0.07
+DENSE_PART = 2**21  # entries that are made dense at a time
 CACHED = 2**15  # entries of a part of a block that stays in the cache while it is worked on
 
 
@@ -73,7 +77,7 @@ class Sums:
         if block.shape[0] == 0:
             return
         if sp.issparse(block):
-            self._add_sparse(block, start)
+            self._add_rows(block, start)
             return
         rows = np.empty(block.shape, order="F" if block.flags.f_contiguous else "C")
         mean = self.mean
@@ -92,6 +96,17 @@ class Sums:
         self.scatter = dsyr(-(m * m) / (self.n + m), deviation, a=self.scatter, overwrite_a=1)
         self.n += m
         self.mean = self.mean + deviation * (m / self.n)
+
+    def _add_rows(self, block: Any, start: int) -> None:
+        """Take sparse rows in, as dense ones where so much is stored that it takes less time."""
+        n, p = block.shape
+        if block.nnz <= DENSE_ENOUGH * n * p:
+            self._add_sparse(block, start)
+            return
+        rows = max(1, DENSE_PART // p)
+        parts = block.tocsr()
+        for first in range(0, n, rows):
+            self.add(parts[first : first + rows].toarray(), start + first)
 
     def _add_sparse(self, block: Any, start: int) -> None:
         """Take more rows in that stay sparse: strip by strip, upper triangle only.

@@ -31,6 +31,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import array_namespace, double
 from jointsparse.sources.base import Block, Source
+from jointsparse.sources.batch_sums import fold_batches
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.sums import rounding
 
@@ -118,7 +119,7 @@ class AlignedSource(Source):
     def blocks(self, entries: int | None = None) -> Iterator[Block]:
         """Yield the changed blocks; refuse samples that are more or fewer than their weights."""
         start, expected = 0, self.aligned[0].size
-        for block in self.source.blocks(entries):
+        for block in self._cut(self.source.blocks(entries)):
             stop = start + block.shape[0]
             if stop <= expected:
                 changed = self.change(block, *(rows[start:stop] for rows in self.aligned))
@@ -127,6 +128,15 @@ class AlignedSource(Source):
             start = stop
         if start != expected:
             raise _wrong_length("sample_weight or batch", expected, start)
+
+    def _cut(self, blocks: Iterator[Block]) -> Iterator[Block]:
+        """Cut sparse blocks, which become dense, into parts that are not too large for that."""
+        rows = max(1, self.block_entries() // max(1, self.n_features))
+        for block in blocks:
+            if sp.issparse(block):
+                yield from (block[first : first + rows] for first in range(0, block.shape[0], rows))
+            else:
+                yield block
 
 
 def checked_weights(sample_weight: Any, n_samples: int | None) -> FloatArray:
@@ -316,7 +326,7 @@ def _centred_table(
     n = codes.size if codes is not None else 0 if weights is None else weights.size
     weights = np.ones(n) if weights is None else weights * (n / weights.sum())
     codes = np.zeros(n, dtype=np.int64) if codes is None else codes
-    fold = partial(_fold_batches, n_batches=int(codes.max()) + 1)
+    fold = partial(fold_batches, n_batches=int(codes.max()) + 1)
     sums = _reduced(samples, fold, codes, weights)
     total = sums.total
     between = (sums.counts * (sums.means - total) ** 2).sum(axis=0)
@@ -398,57 +408,6 @@ class _Change(NamedTuple):
         xp = array_namespace(rows)
         single = str(block.dtype).endswith("float32")
         return xp.astype(rows, xp.float32, copy=False) if single else rows
-
-
-class _Sums(NamedTuple):
-    """Weight, mean and squares around it of what is there of each batch and feature."""
-
-    counts: FloatArray
-    means: FloatArray
-    squares: FloatArray
-
-    def __add__(self, other: object) -> _Sums:
-        assert isinstance(other, _Sums)
-        counts = self.counts + other.counts
-        share = np.divide(other.counts, counts, out=np.zeros_like(counts), where=counts > 0)
-        shift = other.means - self.means
-        squares = self.squares + other.squares + shift**2 * self.counts * share
-        return _Sums(counts, self.means + shift * share, squares)
-
-    @property
-    def total(self) -> FloatArray:
-        """Mean over all batches."""
-        counts = self.counts.sum(axis=0)
-        sums = (self.counts * (self.means - self.means[:1])).sum(axis=0)
-        return np.asarray(self.means[0] + sums / np.maximum(counts, np.finfo(float).tiny))
-
-
-def _fold_batches(
-    state: _Sums | None,
-    block: Block,
-    start: int,
-    codes: IntArray,
-    weights: FloatArray,
-    *,
-    n_batches: int,
-) -> _Sums:
-    dense = double(block.toarray() if sp.issparse(block) else block)
-    xp = array_namespace(dense)
-    shape = (n_batches, dense.shape[1])
-    found = _Sums(np.zeros(shape), np.zeros(shape), np.zeros(shape))
-    for code in np.unique(codes).tolist():
-        mine = np.flatnonzero(codes == code)
-        rows, weight = dense[like(mine, dense)], like(weights[mine][:, None], dense)
-        there = ~xp.isnan(rows)
-        weight = xp.where(there, weight, xp.zeros_like(rows))
-        rows = xp.where(there, rows, xp.zeros_like(rows))
-        count = xp.sum(weight, axis=0)
-        safe = xp.where(count > 0, count, xp.ones_like(count))
-        mean = xp.sum(rows * weight, axis=0) / safe
-        squares = xp.sum(weight * (rows - mean) ** 2, axis=0)
-        found.counts[code], found.means[code] = to_host(count), to_host(mean)
-        found.squares[code] = to_host(squares)
-    return found if state is None else state + found
 
 
 def _fold_added(

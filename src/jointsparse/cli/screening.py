@@ -1,0 +1,97 @@
+"""Tables of so many features that their scatter matrix does not fit: some of them take part."""
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from jointsparse.cli.console import error_console, print_note
+from jointsparse.cli.constraining import ConstraintOptions, places
+from jointsparse.cli.errors import told
+from jointsparse.cli.fitting import Transform
+from jointsparse.cli.reading_progress import reading_progress
+from jointsparse.cli.streaming import Preparation, StreamedTable, rows_of
+from jointsparse.cli.weighing import weighed_source
+
+if TYPE_CHECKING:
+    from jointsparse.sources import Source
+
+MOST = 1000  # features that take part: a fit to them takes minutes, and grows with their cube
+LEAST = 30  # of fewer it would be hard to say what they stand for
+
+
+def screened(
+    source: "Source", how: Preparation, options: ConstraintOptions, *, quiet: bool
+) -> "tuple[Source, list[str]]":
+    """Return a table, or those of its columns that share most where all do not fit; and notes.
+
+    Parameters
+    ----------
+    source : Source
+        The table.
+    how : Preparation
+        What is done to its values.
+    options : ConstraintOptions
+        Features that are named take part in any case.
+    quiet : bool
+        Whether to say nothing meanwhile.
+    """
+    import numpy as np
+
+    from jointsparse.io import TableError
+    from jointsparse.io.budget import enough, size_in_words
+    from jointsparse.methods.plan import bytes_in_blocks, bytes_of_scatter
+    from jointsparse.moments import not_finite
+    from jointsparse.sources.screening import most_shared
+    from jointsparse.sources.sums import NotFiniteError
+
+    n, p = source.n_samples, source.n_features
+    named = options.costs is not None or options.groups is not None
+    if n is None or n < p or named or bytes_in_blocks(source) <= source.budget:
+        return source, []
+    count = MOST
+    while bytes_of_scatter(count) > source.budget // 2:
+        count //= 2
+    if count < LEAST:
+        return source, []  # which is refused, with the memory that would do
+    names = StreamedTable(source, 0).names
+    always = places(options.include or (), names, "--include")
+    always += places(options.exclude or (), names, "--exclude")
+    needed = bytes_of_scatter(p)
+    if not quiet:
+        print_note(
+            f"scatter matrices of {p} features take {size_in_words(needed)}, more than the "
+            f"{size_in_words(source.budget)} allowed: looking for the {count} that share most with "
+            "others, in five passes and one more"
+        )
+    shown: Any = nullcontext(source)
+    if not quiet:
+        shown = reading_progress(error_console(), source, rows_of(source))
+    try:
+        with shown as watched:
+            prepared = _prepared_source(watched, how, how.weighing.of_source(source))
+            found = most_shared(prepared, count, always=always)
+    except NotFiniteError as error:
+        raise told(not_finite(source, error)) from error
+    except (TableError, OSError) as error:
+        raise told(error) from error
+    said = (
+        f"{found.columns.size} of {p} features take part, those that share most with others; each "
+        f"of the rest has at most {100 * found.left_out:.2g} % of its variance in the leading "
+        "patterns. Shares below are of what takes part. All of them would need "
+        f"--memory {enough(2 * needed)}"
+    )
+    cut = source.columns(found.columns)
+    cut.feature_names = np.array([names[j] for j in found.columns], dtype=object)
+    return cut, [said]
+
+
+def _prepared_source(source: "Source", how: Preparation, given: dict[str, Any]) -> "Source":
+    """Return a table as it is before any scaling: filled, transformed, within its batches."""
+    from jointsparse.methods.plan import Reading
+    from jointsparse.sources.filling import filled_with_means
+    from jointsparse.sources.logarithms import Log1pSource
+
+    if how.impute is not None:
+        source = filled_with_means(source).source
+    if how.transform is Transform.LOG1P:
+        source = Log1pSource(source)
+    return weighed_source(source, given, Reading.MOMENTS)[0]

@@ -1,0 +1,107 @@
+"""Arrow files, in batches that fit: a batch that is too large is read some columns at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jointsparse.io.arrow import checked_batch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TEXT_BYTES = 64  # of a cell that is no number, about
+
+
+def ipc_batches(file: Path, names: list[str], rows: int, most: int) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of an Arrow file.
+
+    A stored batch can only be unpacked whole, but column by column. One that is larger than
+    allowed is passed over again for every run of rows that is made of it.
+
+    Parameters
+    ----------
+    file : Path
+        The file.
+    names : list of str
+        Columns to take.
+    rows : int
+        How many rows of a large batch to take at a time, or more.
+    most : int
+        Bytes of a batch that may be in memory, once as it is stored and once as rows of it.
+    """
+    import pyarrow as pa
+
+    if not names:
+        return
+    with pa.OSFile(str(file)) as stream:
+        every = _reader(stream, names)
+        count = _reader(stream, names[:1])  # the rows of a batch, at the price of one column
+        width = sum(_bytes(field.type) for field in every.schema)
+        for number in range(every.num_record_batches):
+            length = checked_batch(count, number, names[:1]).num_rows
+            if length * width <= most:
+                yield checked_batch(every, number, names)
+                continue
+            groups = [
+                _reader(stream, group)
+                for group in _groups(every.schema, names, most // (2 * length))
+            ]
+            at_once = max(rows, most // width)
+            for start in range(0, length, at_once):
+                parts = [part for group in groups for part in _rows(group, number, start, at_once)]
+                yield pa.RecordBatch.from_arrays(parts, names=names)
+
+
+def ipc_rows(file: Path) -> int:
+    """Return the number of rows of an Arrow file, at the price of its first column."""
+    import pyarrow as pa
+
+    with pa.OSFile(str(file)) as stream:
+        first = pa.ipc.open_file(stream).schema.names[:1]
+        stored = _reader(stream, first)
+        numbers = range(stored.num_record_batches)
+        return sum(checked_batch(stored, number, first).num_rows for number in numbers)
+
+
+def _reader(stream: Any, names: list[str]) -> Any:
+    """Return what reads some columns of a file, and nothing of the others."""
+    import pyarrow as pa
+
+    schema = pa.ipc.open_file(stream).schema
+    places = [schema.get_field_index(name) for name in names]
+    options = pa.ipc.IpcReadOptions(included_fields=places)
+    return pa.ipc.open_file(stream, options=options)
+
+
+def _groups(schema: Any, names: list[str], most: int) -> Iterator[list[str]]:
+    """Yield runs of columns whose cells in one row take no more than so many bytes, or one."""
+    group, size = list[str](), 0
+    for name in names:
+        more = _bytes(schema.field(name).type)
+        if group and size + more > most:
+            yield group
+            group, size = [], 0
+        group, size = [*group, name], size + more
+    yield group
+
+
+def _bytes(type_: Any) -> int:
+    try:
+        return max(1, int(type_.bit_width) // 8)
+    except ValueError:
+        return _TEXT_BYTES
+
+
+def _rows(group: Any, number: int, start: int, count: int) -> list[Any]:
+    """Return some rows of a batch, which do not keep the others in memory."""
+    import pyarrow as pa
+
+    batch = checked_batch(group, number, group.schema.names)
+    columns = [column.slice(start, count) for column in batch.columns]
+    copies = [pa.concat_arrays([column, column.slice(0, 0)]) for column in columns]
+    del batch, columns
+    # What is freed stays with the thread that read it, and others would take more.
+    pa.default_memory_pool().release_unused()
+    return copies
