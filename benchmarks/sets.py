@@ -43,6 +43,9 @@ given as many principal components as features are to be kept.
 ## What was promised
 
 {bars}
+
+More time does not help where a gap was missed: [Proofs](proofs.md#sets-that-explain-most-of-all-features) has where
+each bound ends, and why.
 """
 
 
