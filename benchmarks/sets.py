@@ -44,8 +44,8 @@ given as many principal components as features are to be kept.
 
 {bars}
 
-On USPS more time does not reach 15 % either: [Proofs](proofs.md#sets-that-explain-most-of-all-features)
-has where each bound ends, and why.
+On USPS more time does not reach 15 % either: where each bound ends, and why, is said in
+[Proofs](proofs.md#sets-that-explain-most-of-all-features).
 """
 
 
