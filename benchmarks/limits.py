@@ -210,7 +210,8 @@ def page(rows):
         "# How near the kernels are to their goals",
         "",
         "Made by `python -m benchmarks --suite limits --before FOLDER`: time on one thread of the "
-        "processor, the best of a few; earlier sources in the same run. UDFS and Laplacian score "
+        "processor, the best of a few; earlier sources in the same run. Ratios from 0.7 to 1.4 are "
+        "within what the clock of a busy machine varies. UDFS and Laplacian score "
         "beside scikit-feature, and SPCA beside A-ManPG, are in [RESULTS.md](RESULTS.md) (suites "
         "graphs and components); what runs on a GPU is in [gpu.md](gpu.md).",
         "",
