@@ -21,7 +21,7 @@ import numpy as np
 HERE = Path(__file__).parent
 PAGE, STORED = HERE / "limits.md", HERE / "results" / "limits.json"
 REPEATS = 3
-LONG = 2.0  # seconds: such a fit is not repeated
+LONG = 1.0  # seconds: such a fit is not repeated
 
 
 def factors(n, p, *, rank=10, noise=1.0, gross=0.0, dtype=float):
@@ -39,21 +39,21 @@ def fits():
 
     kept = {"n_features_to_select": 20}
     model = {"n_features_to_select": "support"}
-    wide = factors(200, 20_000, dtype=np.float32)
+    wide = factors(100, 10_000, dtype=np.float32)
     return {
-        "RobustPCA, 5 % gross errors": ("600 × 300, noise 1 %", 10, js.RobustPCA(),
-            factors(600, 300, noise=0.01, gross=0.05)),
-        "RobustPCA, noise alone": ("600 × 300, noise 100 %", 10, js.RobustPCA(), factors(600, 300)),
-        "AW-SPCA-PSD": ("450 × 300", 4, js.AWSPCA(**model), factors(450, 300)),
-        "CSPCA without the cone": ("450 × 300", 6.7, js.CSPCA(psd=False, **model),
-            factors(450, 300)),
-        "CSPCA-PSD": ("450 × 300", 2, js.CSPCA(**model), factors(450, 300)),
-        "UDFS": ("400 × 200", 6, js.UDFS(**kept), factors(400, 200)),
-        "SOGFS": ("400 × 200", 10, js.SOGFS(**kept), factors(400, 200)),
+        "RobustPCA, 5 % gross errors": ("400 × 200, noise 1 %", 10, js.RobustPCA(),
+            factors(400, 200, noise=0.01, gross=0.05)),
+        "RobustPCA, noise alone": ("400 × 200, noise 100 %", 10, js.RobustPCA(), factors(400, 200)),
+        "AW-SPCA-PSD": ("300 × 200", 4, js.AWSPCA(**model), factors(300, 200)),
+        "CSPCA without the cone": ("300 × 200", 6.7, js.CSPCA(psd=False, **model),
+            factors(300, 200)),
+        "CSPCA-PSD": ("300 × 200", 2, js.CSPCA(**model), factors(300, 200)),
+        "UDFS": ("300 × 150", 6, js.UDFS(**kept), factors(300, 150)),
+        "SOGFS": ("300 × 150", 10, js.SOGFS(**kept), factors(300, 150)),
         "Laplacian score": ("500 × 200", 5 / 3, js.LaplacianScore(**kept), factors(500, 200)),
-        "SPCA-PSD, wide": ("200 × 20 000 float32", 2, js.SPCAPSD(**model), wide),
-        "SPCA, wide": ("200 × 20 000 float32", 2, js.SPCA(n_components=3), wide),
-        "JSPCA, wide": ("200 × 20 000 float32", 2, js.JSPCA(n_components=3), wide),
+        "SPCA-PSD, wide": ("100 × 10 000 float32", 2, js.SPCAPSD(**model), wide),
+        "SPCA, wide": ("100 × 10 000 float32", 2, js.SPCA(n_components=3), wide),
+        "JSPCA, wide": ("100 × 10 000 float32", 2, js.JSPCA(n_components=3), wide),
     }  # fmt: skip
 
 
@@ -210,7 +210,8 @@ def page(rows):
         "# How near the kernels are to their goals",
         "",
         "Made by `python -m benchmarks --suite limits --before FOLDER`: time on one thread of the "
-        "processor, the best of a few; earlier sources in the same run. UDFS and Laplacian score "
+        "processor, the best of a few; earlier sources in the same run. Ratios from 0.7 to 1.4 are "
+        "within what the clock of a busy machine varies. UDFS and Laplacian score "
         "beside scikit-feature, and SPCA beside A-ManPG, are in [RESULTS.md](RESULTS.md) (suites "
         "graphs and components); what runs on a GPU is in [gpu.md](gpu.md).",
         "",
