@@ -389,7 +389,7 @@ def scores_in_words(tested):
     if not below:
         return ""
     listed = [
-        f"{family} {tested[family]['scores'][0]:.3f} ± {tested[family]['scores'][1]:.3f}"
+        f"{family} {tested[family]['scores'][0]:.3f} ± {tested[family]['scores'][1]:.4f}"
         f" ({tested[family]['scores, lower'][0]:.3f}; {tested[family]['scores, weighted'][0]:.3f})"
         for family in below
     ]

@@ -224,7 +224,7 @@ def test_the_page_tells_of_scores_that_shares_beat_and_of_noise_that_is_kept(tmp
     (tmp_path / "tested.json").write_text(json.dumps(tested))
     words = evidence_page.planted_part(tmp_path)
     assert "| small | 0.999 | 0.980 | 4.6 ± 0.2 | 100.0 | 5 to 7 | 1 of 2 |" in words
-    assert "small 0.980 ± 0.002 (0.991; 0.992)" in words
+    assert "small 0.980 ± 0.0020 (0.991; 0.992)" in words
 
 
 def test_the_page_compares_the_default_with_the_one_before_over_other_cuts(tmp_path):

@@ -256,6 +256,22 @@ def test_parquet_text_that_repeats_takes_no_memory(tmp_path):
     refused(path, "its labels take 8 GB", label="t", memory="50MB")
 
 
+def test_text_of_an_arrow_file_that_repeats_is_not_written_out(tmp_path):
+    rows = 600_000  # of 4000 characters each: more than Arrow's text can have
+    codes = np.arange(rows, dtype=np.int32) % 2
+    texts = pa.DictionaryArray.from_arrays(codes, ["text" * 1000, "other" * 800])
+    table = pa.table({"a": texts, "b": np.zeros(rows), "c": np.ones(rows)})
+    path = tmp_path / "x.arrow"
+    with ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    started = time.process_time()
+    assert read_table(path).names == ["b", "c"]
+    made = read_table(path, categories="onehot")
+    assert time.process_time() - started < SECONDS
+    assert len(made.names) == 4
+    np.testing.assert_array_equal(made.values[:4, 2:], [[0, 1], [1, 0]] * 2)
+
+
 def test_rows_without_a_byte(tmp_path):
     path = tmp_path / "a.arrow"
     table = pa.table({"a": pa.Array.from_buffers(pa.null(), 10**12, [None])})

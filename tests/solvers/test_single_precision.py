@@ -4,8 +4,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from jointsparse import JSPCA, SPCA
+from jointsparse import AWSPCA, CSPCA, JSPCA, SPCA, GreedySelector
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
 
@@ -118,3 +119,27 @@ def test_memory_is_one_copy_in_single_precision(model):
     tracemalloc.stop()
     factors = 20 * 60_000 * 3 * 8  # A, B and their like: features × components
     assert peak < X.nbytes + factors + 2**26  # two blocks in double precision
+
+
+def test_small_samples_next_to_an_outlier_are_picked_as_in_double_precision():
+    # The features differ by less than rounding the mean to single precision leaves of them.
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        X = rng.standard_normal((12, 3)) @ rng.standard_normal((3, 30))
+        X[0] *= 1e5
+        X = X.astype(np.float32)
+        selector = GreedySelector(n_features_to_select=4)
+        found, expected = clone(selector).fit(X), clone(selector).fit(X.astype(np.float64))
+        np.testing.assert_array_equal(found.ranking_, expected.ranking_)
+
+
+@pytest.mark.parametrize("method", [CSPCA(psd=False), AWSPCA(psd=False)])
+def test_samples_used_in_double_precision_are_centred_in_it(method):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((20, 2)) @ rng.standard_normal((2, 8))
+    X += 0.1 * rng.standard_normal((20, 8))
+    X = (X + 1000.0).astype(np.float32)
+    method = clone(method).set_params(n_features_to_select=3)
+    found, expected = clone(method).fit(X), clone(method).fit(X.astype(np.float64))
+    np.testing.assert_allclose(found.feature_scores_, expected.feature_scores_, rtol=1e-7)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-9)

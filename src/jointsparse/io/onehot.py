@@ -17,6 +17,12 @@ def indicators(name: str, column: pa.ChunkedArray) -> dict[str, np.ndarray]:
     """
     import pyarrow as pa
 
-    cells = np.array(column.cast(pa.string()).to_pylist(), dtype=object)
-    values = sorted({cell for cell in cells if cell is not None})
-    return {f"{name}={value}": (cells == value).astype(np.uint8) for value in values}
+    packed = pa.types.is_dictionary(column.type)
+    column = (column if packed else column.dictionary_encode()).unify_dictionaries()
+    codes = np.concatenate([chunk.indices.fill_null(-1).to_numpy() for chunk in column.chunks])
+    texts = np.array(column.chunk(0).dictionary.cast(pa.string()).to_pylist(), dtype=object)
+    found = {value: np.isin(codes, np.flatnonzero(texts == value)) for value in set(texts)}
+    return {
+        f"{name}={value}": found[value].astype(np.uint8)
+        for value in sorted(value for value in found if value is not None and found[value].any())
+    }

@@ -224,10 +224,13 @@ def holds_numbers(column: pa.ChunkedArray) -> bool:
     import pyarrow as pa
     from pyarrow import compute
 
-    cells = column.cast(pa.string()).drop_null()
-    fits = [compute.match_substring_regex(cells, pattern=numeral(mark)) for mark in ".,"]
-    numbers = compute.sum(compute.or_(*fits)).as_py() or 0
-    return len(cells) // 2 < numbers < len(cells)
+    # A text may be stored once for millions of rows, which written out would be gigabytes.
+    different = compute.value_counts(column.drop_null())
+    texts, counts = different.field("values").cast(pa.string()), different.field("counts")
+    fits = [compute.match_substring_regex(texts, pattern=numeral(mark)) for mark in ".,"]
+    numbers = compute.sum(counts.filter(compute.or_(*fits))).as_py() or 0
+    total = compute.sum(counts).as_py() or 0
+    return total // 2 < numbers < total
 
 
 def _is_numeral(cell: str) -> bool:

@@ -14,6 +14,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
 from jointsparse.linalg import column_norms, columns_near_one, columns_near_one_there, double
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
@@ -45,8 +46,8 @@ class GraphSelector(Selector):
     _rewards_duplicates = False
     _scale_free = False
 
-    def _needs_samples(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _stays(self, moments: Moments) -> bool:
         """Whether ``_solve_samples`` takes samples on a device as they are."""

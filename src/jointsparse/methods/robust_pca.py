@@ -12,6 +12,7 @@ from jointsparse.arrays import FloatArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import column_medians
 from jointsparse.methods.components import ComponentsMethod, check_count
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.solvers.products.device_gram import centred_in_double_there
@@ -231,8 +232,8 @@ class RobustPCA(ComponentsMethod):
         # A regression of X on the scores would let the errors back in.
         return self.components_
 
-    def _needs_samples(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _sparse_gram(self) -> bool:
         return False
@@ -268,7 +269,7 @@ class RobustPCA(ComponentsMethod):
             self._warn("the low-rank part is empty; raise alpha")
         elif self.n_components is not None and loadings.shape[1] < self.n_components:
             self._warn(f"the low-rank part has only {counted(loadings.shape[1], 'component')}")
-        return replace(solution, loadings=loadings, state=None)
+        return replace(solution.with_state(None), loadings=loadings)
 
     def _axes(
         self, scores: FloatArray, basis: FloatArray, moments: Moments

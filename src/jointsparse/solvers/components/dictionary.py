@@ -64,7 +64,7 @@ def solve_dictionary(
     trace: float = 1.0,
     tol: float,
     max_iter: int,
-) -> Solution:
+) -> Solution[tuple[FloatArray, FloatArray]]:
     """Minimise over codes and atoms.
 
     Parameters

@@ -252,7 +252,7 @@ def solve_joint(
     tol: float,
     max_iter: int,
     warm: tuple[Array, Array] | None = None,
-) -> Solution:
+) -> Solution[Array]:
     """Alternate between Q, P and the weights until they are optimal for each other.
 
     Parameters

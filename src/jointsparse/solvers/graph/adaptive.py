@@ -59,7 +59,7 @@ def solve_adaptive_graph(
     tol: float,
     max_iter: int,
     twins: IntArray | None = None,
-) -> Solution:
+) -> Solution[tuple[FloatArray, sp.csr_array, float]]:
     """Alternate between the graph, its indicators and the projection.
 
     Parameters

@@ -100,7 +100,7 @@ def solve_samples(
     tol: float = 1e-4,
     max_iter: int = 1000,
     patience: int | None = None,
-) -> Solution:
+) -> Solution[Reconstruction]:
     """Solve CSPCA or AW-SPCA on the cone to a certified relative gap.
 
     Parameters

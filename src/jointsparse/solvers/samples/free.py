@@ -180,7 +180,7 @@ def solve_samples_free(
     free_mean: bool = False,
     tol: float = 1e-4,
     max_iter: int = 1000,
-) -> Solution:
+) -> Solution[Reconstruction]:
     """Solve CSPCA or AW-SPCA without the cone to a certified relative gap.
 
     Parameters

@@ -104,7 +104,7 @@ class StreamedModel:
             dual = MatrixDual(nothing, nothing[:0, :], 1.0)
             return replace(closed_form(nothing, float(xp.linalg.trace(scatter)), None), dual=dual)
         if self.low_rank:
-            solution = solve_low_rank(
+            small = solve_low_rank(
                 scatter,
                 self.lam,
                 self.eta,
@@ -113,10 +113,10 @@ class StreamedModel:
                 start=self._start(scatter),
                 most_leading=int(LOW_RANK_SHARE * scatter.shape[0]),
             )
-            if solution.state is not None:
-                self.state = solution.state
-            if solution.dual is not None and _gap(solution) <= ACCEPTED * tol:
-                return solution
+            if small.state is not None:
+                self.state = small.state
+            if small.dual is not None and _gap(small) <= ACCEPTED * tol:
+                return small
             self.low_rank = False
         solution = solve_splitting(
             Spectrum.of(scatter),

@@ -100,7 +100,7 @@ def solve_wide(
     start: WideState | None = None,
     keep_state: bool = False,
     accept: float = 0.0,
-) -> Solution:
+) -> Solution[WideState | None]:
     """Solve the convex model to a certified relative gap without any p × p matrix.
 
     Parameters
