@@ -33,7 +33,9 @@ Three questions, the next one only where the one before is answered by no:
    or as far from those as they are apart, unless it changed places with equal scores only; the kept
    features must be those of one of them, or, where they do not all keep the same, explain as much
    as those of one of them, by a regression made for the purpose. What the changed twins agree on,
-   the container has to agree on too.
+   the container has to agree on too. Some published algorithms diverge: where neither fit converged
+   and rounding changes the scores of the twin by ``NO_DIGIT`` of their size, there is nothing to
+   agree on.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ STATIONARY = 1e-7  # tolerance of a solver without gaps then: SPCA cannot tell B
 TIGHT_LIMIT = 5000  # iterations for that
 GROWTH = 10.0
 SAMPLED = 10.0  # the largest difference among some twins is not the largest there is
+NO_DIGIT = 0.5  # of their size: numbers that rounding changes by so much are none
 MOST_TWINS = 48
 PATIENCE = 4.0  # seconds of processor time for them
 GOOD_OUTCOMES = SAME, SAME_LIMIT, TIED, REFUSED = "fitted", "same limit", "tied", "refused"
@@ -351,6 +354,8 @@ def _like_one_of(
     rounding = SINGLE_ROUNDING if single else ROUNDING
     for name, distance in distances(found, middle).items():
         among = max((distances(other, middle)[name] for other in fitted[1:]), default=0.0)
+        if name == "scores" and among > NO_DIGIT and not (found.converged or middle.converged):
+            return True
         if not distance <= rounding + SAMPLED * among:
             return False
     ranks = np.array([other.ranking for other in fitted])

@@ -1,6 +1,7 @@
 """The check that compares a container with its twin finds what is wrong, and excuses only ties."""
 
 import copy
+import zlib
 
 import numpy as np
 import pytest
@@ -93,6 +94,32 @@ def test_the_other_of_two_equal_columns_is_a_tie_and_another_column_is_none():
     assert verdict(Largest(), lambda one: tied(one, X), X) == TIED
     other = changed(**dict.fromkeys(("ranking", "support"), lambda one: one[::-1]))
     assert "kept" in verdict(Largest(), lambda one: other(one, X), X)
+
+
+class Chaotic(Largest):
+    """Scores that are nothing but rounding, of a solver that did not converge."""
+
+    converged = False
+
+    def fit(self, X, y=None):
+        digits = np.random.default_rng(zlib.crc32(np.asarray(X).tobytes()))
+        super().fit(digits.uniform(0.1, 1.0, X.shape))
+        self.converged_ = self.converged
+        return self
+
+
+class ChaoticButSure(Chaotic):
+    """The same, that says to have converged."""
+
+    converged = True
+
+
+def test_there_is_nothing_to_agree_on_where_a_solver_diverges():
+    X = table(n=3)
+    other = rounded_otherwise(X, np.random.default_rng(5))
+    assert verdict(Chaotic(), lambda one: answer(one, other), X) == TIED
+    wrong = changed(scores=lambda scores: 50 * scores, objective=lambda value: 50 * value)
+    assert "scores differ" in verdict(ChaoticButSure(), lambda one: wrong(one, other), X)
 
 
 def test_what_every_twin_decides_alike_is_no_tie():

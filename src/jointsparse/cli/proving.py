@@ -15,7 +15,7 @@ PROVE_HELP = (
     "Search so many seconds for a better set, and prove how much better one of as many features "
     "could be in this table; preparing the search takes time too."
 )
-NAMED = 12  # features of a better set in a note; --json names all
+NAMED = 12  # features of a better set on the terminal; --json names all
 NOTHING = "nothing is kept, so there is nothing to prove"
 
 
@@ -78,14 +78,13 @@ def proof(
     return found, []
 
 
-def better_set(found: "SetCertificate | None", names: list[str]) -> list[str]:
-    """Return a note with the features of a better set, where the proof came across one."""
-    better = set_record(found, names)
-    features = [] if better is None else better["better"] or []
-    if not features:
-        return []
+def better_set(found: "SetCertificate", names: list[str]) -> str:
+    """Name the features of a better set where the proof came across one; else say nothing."""
+    if found.best_value <= found.value + found.tol:
+        return ""
+    features = [names[j] for j in found.best_features.tolist()]
     more = f" and {len(features) - NAMED} more (--json names all)" if len(features) > NAMED else ""
-    return [f"the better set that --prove found: {', '.join(map(quoted, features[:NAMED]))}{more}"]
+    return f"{', '.join(map(quoted, features[:NAMED]))}{more}"
 
 
 def proving(show_progress: bool) -> AbstractContextManager[Any]:

@@ -328,7 +328,6 @@ def select(options: SelectOptions) -> None:
             *_seed_note(options.seed, parameters_of(estimator)),
             *choice,
             *unproved,
-            *proving.better_set(certificate, table.names),
         ],
         warnings=warnings,
         report=worth,

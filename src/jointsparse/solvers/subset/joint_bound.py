@@ -13,6 +13,7 @@ in single precision, which takes half the time. Proofs are in double precision.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -118,7 +119,7 @@ class Relaxation:
         self.frame, self.steps = frame, 0
         split = count = len(frame.target)
         size = frame.size
-        kind = np.float32 if count >= SINGLE else np.float64
+        kind: Any = np.float32 if count >= SINGLE else np.float64
         self._columns, self._duals_of, self._inner, self._dual_inner, self._target = (
             part.astype(kind)
             for part in (frame.columns, frame.duals, frame.inner, frame.dual_inner, frame.target)
