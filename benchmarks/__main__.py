@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, installed or not
 
-from benchmarks import history, report
+from benchmarks import history, limits, report
 from benchmarks.common import ROOT, has_data
 from benchmarks.competitors import all_solvers
 from benchmarks.environments import Environments, default_folder
@@ -24,7 +24,13 @@ from benchmarks.tasks import OURS
 def arguments(words):
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "--suite", choices=(*SUITES, "all"), action="append", help="may be given more than once"
+        "--suite",
+        choices=(*SUITES, "limits", "all"),
+        action="append",
+        help="may be given more than once; limits (benchmarks/limits.py) has a page of its own",
+    )
+    parser.add_argument(
+        "--before", type=Path, default=None, help="limits: sources of an earlier version"
     )
     parser.add_argument("--quick", action="store_true", help="small problems: does it all run?")
     parser.add_argument("--repeats", type=int, default=None, help="runs of each (5; quick: 2)")
@@ -98,6 +104,16 @@ def lines(task, problem, outcomes, seconds):
 def main(words=None):
     options = arguments(words)
     chosen = options.suite or ["all"]
+    if "limits" in chosen:
+        limits.main(
+            [
+                *([] if options.before is None else ["--before", str(options.before)]),
+                *([] if options.output is None else ["--output", str(options.output)]),
+            ]
+        )
+        chosen = [name for name in chosen if name != "limits"]
+        if not chosen:
+            return
     suites = SUITES if "all" in chosen else [name for name in SUITES if name in chosen]
     suites = () if options.tables_only else suites
     output = options.output or (ROOT / "benchmarks" if not options.quick else Path.cwd())

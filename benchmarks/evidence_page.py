@@ -191,15 +191,28 @@ def costliest_in_words(folder):
     )
 
 
-def before_in_words(folder):
-    """Return where the default before is ahead by five points, all features counting alike."""
+def behind_before(folder):
+    """Return [(metric, table)] where the default before is ahead by five points, all alike."""
     found = shares(folder)
-    ahead = [
-        f"{in_words(metric)}, {name} {percent(value)} (now {percent(found[OURS][metric][name])})"
+    return [
+        (metric, name)
         for metric, tables in found.get(BEFORE, {}).items()
         for name, value in tables.items()
         if metric.startswith("all samples") and value > found[OURS][metric][name] + 0.05
     ]
+
+
+def before_in_words(folder):
+    """Return where the default before is ahead by five points, and how it is on other cuts."""
+    found, more = shares(folder), stored("cuts", folder)
+    ahead = []
+    for metric, name in behind_before(folder):
+        both = [percent(found[tool][metric][name]) for tool in (BEFORE, OURS)]
+        words = f"{in_words(metric)}, {name} {both[0]} (now {both[1]}"
+        if name in more:
+            other = [percent(more[name][tool]["quality"][metric]) for tool in (BEFORE, OURS)]
+            words += f"; on ten other cuts {other[0]}, now {other[1]}"
+        ahead.append(words + ")")
     return f" The default before is ahead by five points here: {'; '.join(ahead)}." if ahead else ""
 
 
@@ -336,7 +349,7 @@ fastcan and CSS have no such answer: they keep as many features as they are told
 
 def planted_part(folder=RESULTS):
     found, tested = stored("planted", folder), stored("tested", folder)
-    if not found or not tested:
+    if not found or set(found) - set(tested):
         return ""
     rows = []
     for family, one in found.items():
@@ -376,7 +389,7 @@ def scores_in_words(tested):
     if not below:
         return ""
     listed = [
-        f"{family} {tested[family]['scores'][0]:.3f} ± {tested[family]['scores'][1]:.3f}"
+        f"{family} {tested[family]['scores'][0]:.3f} ± {tested[family]['scores'][1]:.4f}"
         f" ({tested[family]['scores, lower'][0]:.3f}; {tested[family]['scores, weighted'][0]:.3f})"
         for family in below
     ]

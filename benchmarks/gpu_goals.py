@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.gpu_bill import Bill, planted
+from benchmarks.gpu_bill import LONG, Bill, planted
 from jointsparse import CSPCA, JSPCA, SPCA, SPCAPSD, registry
 
 STORED = Path(__file__).parent / "results" / "gpu.json"
@@ -22,6 +22,19 @@ METHODS = (
     "rne", "udfs", "sogfs", "robust-pca",
 )  # fmt: skip
 KEPT = 50
+# What a profile says about rows that miss their goal: where the time is that no device takes.
+WHY = {
+    "greedy": "fifty picks of some fifty launches each, 0.8 ms a pick; two eigendecompositions are "
+    "two thirds of the primitives",
+    "dictionary-spca": "72 sweeps over two atoms of 1000 numbers, 0.4 ms of Python each",
+    "laplacian-score": "the picks of the greedy rule; between 4.9 and 5.6 times from run to run",
+    "robust-pca": "the steps between the decompositions",
+    "spca-psd": "the test of a million features by itself (p values, noise edge, ranks), 1.3 s on "
+    "the host",
+    "cspca-psd": "the same test, and samples converted to double precision 4096 features at a time",
+    "spca": "loadings of a million features, their ranks and their variances, on the host",
+    "jspca": "120 alternations of some 250 launches",
+}
 
 
 def wide_methods():
@@ -35,24 +48,38 @@ def wide_methods():
     }
 
 
-def section(page, clock, quick, methods=METHODS):
+def section(page, clock, quick):
     """Measure both tables, show and keep them."""
     rows = [] if quick else load()
+    measure_tall(rows, clock, quick, METHODS)
+    measure_wide(rows, clock, quick)
+    show(page, rows)
+
+
+def measure_tall(rows, clock, quick, methods):
+    """Measure methods on more samples than features, on the host and on the device."""
     n, p = (200, 100) if quick else (2000, 1000)
     X = planted(n, p, p // 8, min(20, p // 8), torch.float64, clock.device)
     host = X.cpu().numpy()
     for name in methods:
-        before, _ = clock.best(lambda name=name: made(name).fit(host), 2)
+        before, _ = clock.once(lambda name=name: made(name).fit(host))
+        if before < LONG:
+            before = min(before, clock.once(lambda name=name: made(name).fit(host))[0])
         measured = _measured(clock, lambda name=name: made(name), X)
         _put(rows, {"table": f"{n} × {p}", "method": name, "host_s": before, **measured})
         _keep(rows, quick)
+        print(f"[{name}: {before:.2f} s, {measured['device_s']:.3f} s]", flush=True)
+
+
+def measure_wide(rows, clock, quick):
+    """Measure the methods for a million features."""
     n, p, signal = (60, 2000, 20) if quick else (1000, 1_000_000, 2000)
     X = planted(n, p, signal, 10, torch.float32, clock.device)
     for name, (make, most) in wide_methods().items():
         measured = _measured(clock, make, X)
         _put(rows, {"table": f"{n} × {p} float32", "method": name, "most": most, **measured})
         _keep(rows, quick)
-    show(page, rows)
+        print(f"[{name}: {measured['device_s']:.3f} s]", flush=True)
 
 
 def made(name):
@@ -103,6 +130,13 @@ def show(page, rows):
              f"{row['primitives_s']:.3f} s", f"{above:.1f}", goal, "met" if met(row) else "missed")
         )  # fmt: skip
     page.table(header, lines)
+    missed = [row["method"] for row in rows if not met(row)]
+    if missed:
+        page.say("Where the time of those that miss their goal is:", "")
+        page.say(*(f"* {name}: {WHY[name]}." for name in missed if name in WHY), "")
+    unknown = [name for name in METHODS if not any(row["method"] == name for row in rows)]
+    if unknown:
+        page.say(f"Not measured: {', '.join(unknown)}.", "")
 
 
 def load():

@@ -23,8 +23,8 @@ HEAD = """<!-- Written by `python -m benchmarks.history` from benchmarks/history
 
 What `python -m benchmarks --store` kept of each version. *Operations* are counted on fifteen small
 fixed problems and do not depend on the machine: fewer are better. *Ratios* are the other tool's
-time over ours, the median over the problems of a task, each within one run: more is better.
-Ratios of different versions come from different runs; changes below a fifth say nothing.
+time over that of jointsparse, the median over the problems of a task, each within one run: more is
+better. Ratios of different versions come from different runs; changes below a fifth say nothing.
 """
 
 

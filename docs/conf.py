@@ -52,6 +52,8 @@ sphinx_gallery_conf = {
 
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = "jointsparse"
 html_show_sourcelink = False
 html_theme_options = {

@@ -3,6 +3,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from backends import installed
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
@@ -30,6 +31,25 @@ def pytest_configure(config):
     if config.option.markexpr.startswith("not slow") or "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.update(dict.fromkeys(THREADS, "1"))
         threadpool_limits(1)
+
+
+BACKENDS = {backend.name: backend for backend in installed()}
+# One that skips where there is none: a test without parameters would not be reported at all.
+TENSORS = [name for name in BACKENDS if name != "numpy"] or [None]
+
+
+@pytest.fixture(params=list(BACKENDS))
+def backend(request):
+    """One array library after the other, NumPy among them."""
+    return BACKENDS[request.param]
+
+
+@pytest.fixture(params=TENSORS)
+def tensors(request):
+    """One array library after the other, but for NumPy."""
+    if request.param is None:
+        pytest.skip("neither PyTorch nor CuPy is installed: pip install '.[torch]'")
+    return BACKENDS[request.param]
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ from jointsparse.cli.arguments import parse_value
 from jointsparse.cli.console import shorten_middle
 from jointsparse.cli.main import app
 from jointsparse.methods import registry
+from jointsparse.methods.needs import Needs
 from jointsparse.steps import Step, follow_steps, steps
 from jointsparse.text import visible
 
@@ -69,8 +70,8 @@ class VarianceSelector:
         names = ("alpha", "n_features_to_select", "behaviour", "random_state")
         return {name: getattr(self, name) for name in names}
 
-    def _needs_samples(self):
-        return False
+    def _needs(self):
+        return Needs()
 
     def fit(self, X, y=None):
         if self.behaviour == "interrupt":

@@ -348,3 +348,13 @@ def test_path_refuses():
     )
     assert_refused(invoke("path", "--smallest", "2"), "--smallest")
     assert_refused(invoke("path", "--param", "eta=7"), "eta=7")
+
+
+def test_a_warning_of_a_compared_method_names_it_once(tmp_path):
+    np.save(tmp_path / "noise.npy", np.random.default_rng(0).standard_normal((40, 30)))
+    asked = ("compare", str(tmp_path / "noise.npy"), "--features", "3", "--methods", "greedy")
+    result = invoke(*asked, "--quiet")
+    assert result.exit_code == 0
+    assert "warning: greedy: no structure beyond noise: the 3 kept" in " ".join(
+        result.stderr.split()
+    )

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from jointsparse import Report, SubsetSelector
+from jointsparse import Report, SubsetSelector, certify_set
 from jointsparse.cli import proving
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.main import app
@@ -75,6 +75,20 @@ def test_every_method_has_its_set_beside_what_no_set_can_exceed(table, method):
     assert line.split(maxsplit=2)[2] == found["words"]
     assert line.endswith(ABOUT_THIS_TABLE)
     assert ("the model" in text) is (method != "subset")
+    named = ", ".join(f"'{name}'" for name in found["better"] or [])
+    lines = [line for line in text.splitlines() if line.startswith("a better set  ")]
+    assert [line.split(maxsplit=3)[3] for line in lines] == ([named] if named else [])
+
+
+def test_a_better_set_of_many_features_is_not_named_in_full(table):
+    _, Z = table
+    names = [f"f{j}" for j in range(20)]
+    some = certify_set(Z, [0, 1, 2], time_limit=20)
+    assert some.best_value > some.value
+    many = replace(some, best_features=np.arange(20))
+    said = proving.better_set(many, names)
+    assert said.endswith("'f11' and 8 more (--json names all)")
+    assert proving.better_set(replace(some, value=some.best_value), names) == ""
 
 
 def test_both_kinds_of_sentence_occur(table):

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import evidence, evidence_page, other_tables
 from benchmarks.competitors import all_solvers
-from jointsparse import SPCAPSD, GreedySelector
+from jointsparse import SPCAPSD, GreedySelector, Moments
 
 
 def two_halves(seed=0, n=80, p=120):
@@ -193,3 +193,61 @@ def test_the_tables_that_are_made_up_are_the_same_every_time(monkeypatch, tmp_pa
         np.testing.assert_array_equal(tables[name](), tables[name]())
     for make in other_tables.MADE_UP:
         assert make(np.random.default_rng(0)).shape == (300, 400)
+
+
+def test_other_cuts_are_other_halves_of_the_same_table(monkeypatch):
+    X = two_halves(5)[0]
+    monkeypatch.setattr(evidence, "table", lambda name, most: (X, np.zeros(len(X))))
+    problem = evidence.Problem("evidence", "worth", "fake", "fake", {"cuts": [2, 11]})
+    data = evidence.halves(problem)
+    assert {key for key in data if key[0] == "X"} == {"X21", "X22", "X111", "X112"}
+    assert set(data["_folds"]["all samples"]) == {"21", "22", "111", "112"}
+
+
+def test_scores_in_closed_form_are_those_of_the_model():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 30))
+    X[:, :8] += rng.standard_normal((80, 1))
+    X = evidence.standardised(X)
+    model = SPCAPSD(alpha=1e-7, n_features_to_select=3, tol=1e-9).fit(X)
+    found = evidence.score_at(Moments.from_data(X), 1.0)
+    np.testing.assert_allclose(found, model.feature_scores_, atol=1e-4)
+
+
+def test_the_page_tells_of_scores_that_shares_beat_and_of_noise_that_is_kept(tmp_path):
+    draws = [{"kept": 5, "kept_signal": 5}, {"kept": 7, "kept_signal": 6}]
+    names = ("shares", "scores", "scores, lower", "scores, weighted", "fdp", "power")
+    values = (0.999, 0.98, 0.991, 0.992, 0.046, 1.0)
+    tested = {"small": dict(zip(names, ([value, 0.002] for value in values), strict=True))}
+    (tmp_path / "planted.json").write_text(json.dumps({"small": {"draws": draws}}))
+    assert evidence_page.planted_part(tmp_path) == ""  # one without the other is no table
+    (tmp_path / "tested.json").write_text(json.dumps(tested))
+    words = evidence_page.planted_part(tmp_path)
+    assert "| small | 0.999 | 0.980 | 4.6 ± 0.2 | 100.0 | 5 to 7 | 1 of 2 |" in words
+    assert "small 0.980 ± 0.0020 (0.991; 0.992)" in words
+
+
+def test_the_page_compares_the_default_with_the_one_before_over_other_cuts(tmp_path):
+    def one(now, before):
+        metric = "all samples: ridge 10"
+        return {
+            tool: {"quality": {metric: value}}
+            for tool, value in ((evidence_page.OURS, now), (evidence_page.BEFORE, before))
+        }
+
+    (tmp_path / "cuts.json").write_text(json.dumps({"a": one(0.5, 0.4), "b": one(0.3, 0.32)}))
+    words = evidence_page.cuts_part(tmp_path)
+    row = "| ridge, h = 10, all samples | 40.0 | 36.0 | +4.0 ± 6.0 | 1 of 2 | b -2.0 |"
+    assert row in words
+
+
+def test_the_rules_are_told_apart_on_the_page(tmp_path, monkeypatch):
+    X = two_halves(5)[0]
+    y = (np.arange(80) % 3).astype(int)
+    monkeypatch.setattr(evidence, "table", lambda name, most: (X, y))
+    monkeypatch.setattr(evidence, "NAMES", ["fake"])
+    evidence.run("rules", None, tmp_path, out=str)
+    found = evidence.stored("rules", tmp_path)["fake"]
+    assert all(0 <= one["agree"] <= 1 for one in found.values())
+    words = evidence_page.rules_part(tmp_path)
+    assert all(f"| `{rule}` | " in words for rule in found)

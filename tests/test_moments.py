@@ -14,6 +14,7 @@ from jointsparse import GreedySelector, Moments
 from jointsparse.moments import bytes_for_moments, check_memory
 from jointsparse.sources import as_source, base
 from jointsparse.sources.in_memory import ArraySource
+from jointsparse.workspace import Slot
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 7)) * np.array([1, 2, 3, 1e-3, 10, 5, 1]) + np.arange(7)
@@ -190,10 +191,11 @@ def test_partial_fit_forgets_what_it_had_computed():
     m = Moments.from_data(X[:30])
     first = m.variances, m.spectrum, m.thin_spectrum, m.centred_data
     assert first[3].shape == (30, 7)
-    m.cache["derived"] = 1
+    derived: Slot[int] = Slot("derived")
+    m.workspace.keep(derived, 1)
     m.partial_fit(X[30:])
     whole = Moments.from_data(X)
-    assert not m.cache
+    assert m.workspace.found(derived) is None
     assert not m.has_samples
     assert m.data is None
     np.testing.assert_allclose(m.variances, whole.variances)

@@ -16,7 +16,8 @@ from test_cli import invoke
 from jointsparse import CSPCA, SPCA, SPCAPSD, Moments, SelectFeatures, open_source
 from jointsparse.cli.words import in_options
 from jointsparse.io.budget import enough, parse_size
-from jointsparse.methods.plan import TO_JUDGE, DoesNotFitError, Needs, Reading, plan
+from jointsparse.methods.needs import TO_JUDGE, Needs
+from jointsparse.methods.plan import DoesNotFitError, Reading, plan
 from jointsparse.methods.registry import methods
 from jointsparse.selection_report import selection_report
 from jointsparse.sources.columnwise import ColumnwiseSource, standardised

@@ -207,3 +207,28 @@ def test_scores_that_rounding_tells_apart_are_ranked_as_equal():
     # A difference that is no rounding counts, and so does the smallest score beside none.
     assert by_score(np.array([1.0, 1.0 + 1e-6]), np.ones(2)).tolist() == [1, 0]
     assert by_score(np.array([0.0, 1e-200, 1.0]), np.ones(3)).tolist() == [2, 1, 0]
+
+
+def test_tiers_that_are_the_same_are_one():
+    first, more, everyone = (np.arange(6) < k for k in (2, 4, 6))
+
+    def tiers(first, more, eligible):
+        return [int(tier.sum()) for tier in Rule(first=first, significant=more).tiers(eligible)]
+
+    assert tiers(first, more, everyone) == [2, 4, 6]
+    assert tiers(more, more, everyone) == [4, 6]
+    assert tiers(everyone, everyone, everyone) == [6]
+    assert tiers(first & ~everyone, more, more) == [4]
+    assert tiers(None, None, everyone) == [6]
+    assert tiers(first, more, ~everyone) == [0]
+
+
+def test_no_more_is_picked_where_the_first_hold_enough_of_the_target():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 12)) + 3 * rng.standard_normal((60, 1))
+    moments, first = Moments.from_data(X), np.arange(12) < 6
+    rule = Rule(significant=first, target_share=0.9)
+    found = choose_features(moments, np.ones(12), Wanted(count=10), rule)
+    alone = choose_features(moments, first.astype(float), Wanted(count=6), Rule(target_share=0.9))
+    assert 0 < found.n_kept < 6
+    np.testing.assert_array_equal(found.order[: found.n_kept], alone.order[: alone.n_kept])

@@ -47,8 +47,8 @@ def test_which_methods_need_only_the_scatter():
     [(JSPCA(loss="features"), False), (JSPCA(loss="samples"), True), (FSSL(graph="pca"), False)],
 )
 def test_what_is_needed_depends_on_parameters(estimator, needs):
-    assert estimator._needs_samples() == needs
-    assert SelectFeatures(estimator)._needs_samples() == needs
+    assert estimator._needs().samples == needs
+    assert SelectFeatures(estimator)._needs().samples == needs
 
 
 @ways_in("Parquet folder", "npy")

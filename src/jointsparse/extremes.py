@@ -43,6 +43,7 @@ from jointsparse.linalg import array_namespace, double, without_offsets
 from jointsparse.moments import Moments
 from jointsparse.significance import feature_significance
 from jointsparse.text import counted, cut_middle, percent, visible
+from jointsparse.workspace import Slot
 
 # Share of Gaussian tables with a false alarm: half for columns, half for samples.
 FALSE_ALARMS = 0.01
@@ -170,10 +171,10 @@ def extreme_values(X: Any) -> Extremes | None:
     moments = X if isinstance(X, Moments) else Moments.from_data(X)
     if not moments.has_samples or moments.elsewhere:
         return None
-    if "extremes" not in moments.cache:
-        moments.cache["extremes"] = _found(moments)
-    found: Extremes = moments.cache["extremes"]
-    return found
+    return moments.workspace.kept(EXTREMES, lambda: _found(moments))
+
+
+EXTREMES: Slot[Extremes] = Slot("extremes")
 
 
 def _found(moments: Moments) -> Extremes:

@@ -345,6 +345,15 @@ def columns_near_one_there(matrix: Array) -> Array:
     )
 
 
+def column_medians(matrix: Array) -> Array:
+    """Median of every column."""
+    if type(matrix) is np.ndarray:
+        return np.median(matrix, axis=0)
+    ordered = array_namespace(matrix).sort(matrix, axis=0)
+    count = int(matrix.shape[0])
+    return (ordered[(count - 1) // 2, :] + ordered[count // 2, :]) / 2
+
+
 def column_products(left: Array, right: Array) -> Array:
     """Inner product of every column of one matrix with the same column of another."""
     if type(left) is np.ndarray:

@@ -47,9 +47,11 @@ from jointsparse.sources.sums import (
 from jointsparse.sources.weighting import Batches
 from jointsparse.variance import LARGEST_VARIANCE
 from jointsparse.variance import check_variance as check_variance
+from jointsparse.workspace import Slot, Workspace
 
 SOME = 64  # samples looked at before all are
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
+NEAR_ONE: Slot[Moments] = Slot("near one")
 
 
 class Moments:
@@ -118,7 +120,8 @@ class Moments:
         self.feature_names = feature_names
         self.halves = halves
         self.dtype = kept_type(getattr(data, "dtype", None))
-        self.cache: dict[str, Any] = {}  # what methods derive from these moments and need again
+        self.workspace = Workspace()  # what methods derive from these moments and need again
+        self.robust: learning.Robust | None = None  # how the samples were made robust
         self.labels: Any = None  # classes of the samples, for the methods that want them
         self.missing: MissingValues | None = None
         self.batches: Batches | None = None
@@ -316,7 +319,7 @@ class Moments:
         if robust is not None:
             X, how = learning.robust_samples(X, robust, comparable=False)
             moments = cls.from_data(X)
-            moments.cache[learning.ROBUST] = how
+            moments.robust = how
             return moments
         if is_device_array(X):
             device = DeviceMoments(checked_samples(X))
@@ -405,9 +408,8 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         if self.n_features != other.n_features:
-            raise ValueError(
-                f"moments of {self.n_features} and of {other.n_features} features cannot be added"
-            )
+            counts = f"{self.n_features} and of {other.n_features}"
+            raise ValueError(f"moments of {counts} features cannot be added")
         if self.n_samples == 0 or other.n_samples == 0:  # half of one sample
             return other if self.n_samples == 0 else self
         n = self.n_samples + other.n_samples
@@ -421,7 +423,7 @@ class Moments:
         scatter = Checked(self.scatter + other.scatter + between)
         total = Moments(n, mean, scatter, self.feature_names, halves=halves)
         total.dtype = np.result_type(self.dtype, other.dtype)
-        total.cache |= learning.joined(self.cache, other.cache)
+        total.robust = learning.joined(self.robust, other.robust)
         return total
 
     def partial_fit(self, X: Any) -> Self:
@@ -433,20 +435,20 @@ class Moments:
             Samples with the same features. Not kept.
         """
         source = as_source(to_host(X) if is_device_array(X) else X)
-        source, how = learning.like_before(source, self.cache)
+        source, how = learning.like_before(source, self.robust)
         known: Moments = self
-        if self._device is not None:
-            known = Moments.from_source(ArraySource(to_host(self._data)))
-        elif self._data is not None:
-            known = Moments.from_source(ArraySource(self._data))
+        if self._data is not None:
+            values = self._data if self._device is None else to_host(self._data)
+            known = Moments.from_source(ArraySource(values))
         more = Moments.from_source(source, offset=self.n_samples)
-        more.cache |= how if known is self else {}
+        more.robust = how if known is self else None
         total = known + more
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.dtype = total.dtype
         self.missing = self.batches = self.scale = None
-        self.cache, self.labels = how, None  # not emptied: moments with other labels share it
+        self.workspace = Workspace()  # not emptied: moments with other labels share it
+        self.robust, self.labels = how, None
         for kept in ("variances", "spectrum", "thin_spectrum", "centred_data", "_mean_seems_small"):
             self.__dict__.pop(kept, None)
         return self
@@ -457,9 +459,9 @@ class Moments:
             raise ValueError("factors has a value that is missing or infinite")
         half = self.halves
         halves = half and (half[0].scaled(factors), half[1].scaled(factors))
-        scatter, data = self._scatter, self._data
+        scatter = self._scatter
         known = None if scatter is None else Checked(scatter * factors * factors[:, None])
-        data = None if data is None else scaled_columns(data, factors)
+        data = None if self._data is None else scaled_columns(self._data, factors)
         mean, names = self.mean * factors, self.feature_names
         scaled = Moments(self.n_samples, mean, known, names, data=data, halves=halves)
         if self.elsewhere:  # no pass over them for what is known
@@ -476,11 +478,9 @@ class Moments:
         """
         exponent = int(np.frexp(np.sqrt(self.total_variance))[1])
         if abs(exponent) < EXTREME:
-            return self
-        # These are never kept: what refers to itself, samples and all, waits for the collector.
-        if "near one" not in self.cache:
-            self.cache["near one"] = self.scaled(np.full(self.n_features, 2.0**-exponent))
-        return self.cache["near one"]
+            return self  # never kept: what refers to itself, samples and all, waits for a collector
+        factors = np.full(self.n_features, 2.0**-exponent)
+        return self.workspace.kept(NEAR_ONE, lambda: self.scaled(factors))
 
     def standardised(self) -> Moments:
         """Return the moments of the features divided by their standard deviations.

@@ -28,6 +28,7 @@ from jointsparse.moments import Moments
 from jointsparse.significance import leverages, noise_edge
 from jointsparse.solvers.picking.row_targets import Projection, Target, row_axes
 from jointsparse.solvers.products.columns import feature_columns
+from jointsparse.workspace import Slot
 
 # Twice that of a Gaussian column, which one in two hundred exceeds with twenty samples and fewer
 # with more: Gaussian columns are chosen alike from samples and from their sums.
@@ -75,10 +76,10 @@ def noise_of(moments: Moments) -> AboveNoise:
     >>> found.count, 0 < found.share < 1
     (1, True)
     """
-    if "above noise" not in moments.cache:
-        moments.cache["above noise"] = _above(moments)
-    found: AboveNoise = moments.cache["above noise"]
-    return found
+    return moments.workspace.kept(ABOVE, lambda: _above(moments))
+
+
+ABOVE: Slot[AboveNoise] = Slot("above noise")
 
 
 def _above(moments: Moments) -> AboveNoise:

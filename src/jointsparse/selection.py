@@ -211,8 +211,11 @@ class Rule:
     def tiers(self, eligible: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
         """Return whom to pick from: first, where these are used up, and so on; the last is all."""
         masks = [self.first, self.significant]
-        wanted = [mask & eligible for mask in masks if mask is not None]
-        return [*(mask for mask in wanted if mask.any()), eligible]
+        wanted = [*(mask & eligible for mask in masks if mask is not None), eligible]
+        sizes = [int(mask.sum()) for mask in wanted]
+        # Each holds the one before it, so that those of one size are the same.
+        smaller = [k for k in range(len(wanted) - 1) if 0 < sizes[k] < sizes[k + 1]]
+        return [*(wanted[k] for k in smaller), eligible]
 
     def limits(self, scores: FloatArray, r2: float) -> dict[str, Any]:
         """Return what the greedy kernel is to be told."""
@@ -297,10 +300,16 @@ def pick_in_tiers(
         most = min(count, int(tier.sum()))
         if path is None:
             path = _in_rounds(columns, most, tier, target, limits, given=given)
-        elif path.picks.size < most and _reached(path) < limits["r2"]:
+        elif path.picks.size < most and not _enough(path, limits):
             path = _in_rounds(columns, most, tier, target, limits, given=path.picks)
     assert path is not None
     return replace(path, exhausted=path.exhausted and path.picks.size < count)
+
+
+def _enough(path: GreedyPath, limits: dict[str, Any]) -> bool:
+    """Whether as much is accounted for, of the variance or of the target, as was asked for."""
+    share = limits.get("target_share", np.inf)
+    return _reached(path) >= limits["r2"] or float(path.gains.sum()) >= share
 
 
 def _reached(path: GreedyPath) -> float:

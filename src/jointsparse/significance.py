@@ -26,6 +26,7 @@ from jointsparse.solvers.picking.patterns import (
     Patterns,
     patterns_of,
 )
+from jointsparse.workspace import Slot
 
 FDR = 0.05  # share of false ones among the significant features, on average
 DIFFERENT = 0.2  # standard deviation of noise levels beyond which the test errs, unless weighted
@@ -213,25 +214,25 @@ def noise_edge(moments: Moments) -> NoiseEdge:
     >>> found.n_patterns, bool(found.edge > (200**0.5 + 40**0.5) ** 2)
     (0, True)
     """
-    known: dict[str, Any] = moments.cache.setdefault("noise", {})
-    if "edge" not in known:
-        base = moments.near_one
-        unit = moments.total_variance / base.total_variance if base is not moments else 1.0
-        table, squares = _table(moments), base.variances[base.variances > 0]
-        if squares.size and np.ptp(squares) <= EQUAL * squares[0]:
-            found = table.plain
-            factor = unit * float(squares[0]) / base.n_samples  # standardised, but for the unit
-        else:
-            found, factor = _edge(base, standardised=False)[1], unit
-        # Without weights one pattern more or less is chance, which must not decide on the edge.
-        hidden = table.edge is not table.plain or found.n_patterns == 0
-        if hidden and found.n_patterns < table.edge.n_patterns:
-            equal = _edge(base, standardised=False, equal_samples=True)[1]
-            if equal.n_patterns > found.n_patterns:
-                found, factor = equal, unit
-        known["edge"] = replace(found, edge=found.edge * factor, noise=found.noise * factor)
-    edge: NoiseEdge = known["edge"]
-    return edge
+    return moments.workspace.kept(EDGE, lambda: _noise_edge(moments))
+
+
+def _noise_edge(moments: Moments) -> NoiseEdge:
+    base = moments.near_one
+    unit = moments.total_variance / base.total_variance if base is not moments else 1.0
+    table, squares = _table(moments), base.variances[base.variances > 0]
+    if squares.size and np.ptp(squares) <= EQUAL * squares[0]:
+        found = table.plain
+        factor = unit * float(squares[0]) / base.n_samples  # standardised, but for the unit
+    else:
+        found, factor = _edge(base, standardised=False)[1], unit
+    # Without weights one pattern more or less is chance, which must not decide on the edge.
+    hidden = table.edge is not table.plain or found.n_patterns == 0
+    if hidden and found.n_patterns < table.edge.n_patterns:
+        equal = _edge(base, standardised=False, equal_samples=True)[1]
+        if equal.n_patterns > found.n_patterns:
+            found, factor = equal, unit
+    return replace(found, edge=found.edge * factor, noise=found.noise * factor)
 
 
 def leverages(moments: Moments) -> FloatArray:
@@ -272,12 +273,12 @@ class _Table:
     weights: FloatArray
 
 
+TABLE: Slot[_Table] = Slot("table of noise")
+EDGE: Slot[NoiseEdge] = Slot("noise edge")
+
+
 def _table(moments: Moments) -> _Table:
-    known: dict[str, Any] = moments.cache.setdefault("noise", {})
-    if "table" not in known:
-        known["table"] = _tested(moments.near_one)
-    table: _Table = known["table"]
-    return table
+    return moments.workspace.kept(TABLE, lambda: _tested(moments.near_one))
 
 
 def _tested(moments: Moments) -> _Table:

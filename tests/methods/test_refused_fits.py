@@ -131,7 +131,7 @@ def test_refused_moments(name):
     model = fitted(name)
     flat = Moments.from_data(np.ones((N, P + 2)))
     assert_refused(model, ValueError, model.fit_moments, flat)
-    if isinstance(model, MomentsEstimator) and model._needs_samples():
+    if isinstance(model, MomentsEstimator) and model._needs().samples:
         bare = Moments.from_scatter(np.eye(P + 2), N)
         assert_refused(model, ValueError, model.fit_moments, bare)
 

@@ -213,3 +213,38 @@ def test_an_eta_below_the_rounding_of_the_trace_is_left_to_the_full_range(monkey
     omega = solution.loadings @ solution.loadings.T
     value = spca_psd_objective(data.T @ data, omega, 1e-3 * total, eta)
     assert value == pytest.approx(solution.objective, rel=1e-6)
+
+
+def above_noise(n=60, p=2000, seed=0):
+    """Three directions, and noise as strong, whose eigenvalues are all just below those."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3)) @ rng.standard_normal((3, p))
+    X += rng.standard_normal((n, p))
+    X -= X.mean(axis=0)
+    noise = np.linalg.eigvalsh(X @ X.T)[-4]
+    return X, 2.1 * noise, 0.002 * np.sum(X**2)
+
+
+def test_noise_below_eta_does_not_enter_the_basis(monkeypatch):
+    X, eta, lam = above_noise()
+    small = solve_wide(X, lam, eta)
+    monkeypatch.setattr(scatter_access, "FEW", 10**9)
+    large = solve_wide(X, lam, eta)
+    assert small.converged
+    assert large.converged
+    assert small.diagnostics["basis size"] < large.diagnostics["basis size"] / 2
+    apart = abs(small.objective - large.objective)
+    assert apart <= max(small.gap, large.gap) * large.objective
+
+
+def test_all_directions_follow_where_those_above_the_noise_are_not_enough(monkeypatch):
+    X, eta, lam = above_noise()
+    exact = solve_wide(X, lam, eta, tol=1e-7)
+    with monkeypatch.context() as patch:
+        patch.setattr(convex_low_rank, "MOST_ROUNDS", 1)
+        forced = solve_wide(X, lam, eta, tol=1e-6)
+    assert forced.converged
+    assert forced.diagnostics["basis size"] > 60
+    assert forced.n_iter == len(forced.history) == len(forced.gap_history)
+    assert exact.objective * (1 - 1e-9) <= forced.objective
+    assert forced.objective <= exact.objective * (1 + 1e-6)

@@ -140,7 +140,8 @@ def compare(options: CompareOptions) -> None:
     found = replace(found, notes=tuple(table.notes))
     for result in found.results:
         for message in (*result.warnings, *([result.error] if result.error else [])):
-            print_warning(f"{result.name}: {message}")
+            told = message.startswith(f"{result.name}: ")  # warnings of methods begin so
+            print_warning(message if told else f"{result.name}: {message}")
     with appear_together() as written:
         _write(found, options.output, options.figure)
         if options.report is not None:

@@ -27,7 +27,7 @@ def next_step(selection: Selection, options: "SelectOptions") -> tuple[str, str]
     changes: list[tuple[bool, str, dict[str, object]]] = [
         (
             report.beaten_by > LUCKY and asked,
-            "Random features do as well; let new samples say how many to keep",
+            "Random features do nearly as well; let new samples say how many to keep",
             {"features": None, "r2": None},
         ),
         (

@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
+from jointsparse.cli.arguments import quoted
 from jointsparse.cli.console import error_console
 from jointsparse.cli.errors import CommandError, told
 from jointsparse.text import counted
@@ -14,6 +15,7 @@ PROVE_HELP = (
     "Search so many seconds for a better set, and prove how much better one of as many features "
     "could be in this table; preparing the search takes time too."
 )
+NAMED = 12  # features of a better set on the terminal; --json names all
 NOTHING = "nothing is kept, so there is nothing to prove"
 
 
@@ -74,6 +76,15 @@ def proof(
         except ValueError as error:
             raise told(error, about="--prove: ", time_limit="--prove") from error
     return found, []
+
+
+def better_set(found: "SetCertificate", names: list[str]) -> str:
+    """Name the features of a better set where the proof came across one; else say nothing."""
+    if found.best_value <= found.value + found.tol:
+        return ""
+    features = [names[j] for j in found.best_features.tolist()]
+    more = f" and {len(features) - NAMED} more (--json names all)" if len(features) > NAMED else ""
+    return f"{', '.join(map(quoted, features[:NAMED]))}{more}"
 
 
 def proving(show_progress: bool) -> AbstractContextManager[Any]:

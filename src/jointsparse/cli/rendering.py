@@ -14,7 +14,7 @@ from jointsparse.cli.arguments import parameters_of
 from jointsparse.cli.components import component_records
 from jointsparse.cli.console import Glyphs, shorten_middle
 from jointsparse.cli.fitting import Selection, nothing_kept_message
-from jointsparse.cli.proving import set_record
+from jointsparse.cli.proving import better_set, set_record
 from jointsparse.cli.robustness import outlier_record, outliers_in_words
 from jointsparse.text import counted, left_out, percent, visible
 
@@ -400,6 +400,8 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
         lines["the model"] = _outcome_line(selection)
     if selection.certificate is not None:
         lines["the set"] = visible(str(selection.certificate))
+        better = better_set(selection.certificate, selection.table.names)
+        lines |= {"a better set": visible(better)} if better else {}
     if selection.constraints is not None:
         lines["constraints"] = visible("; ".join(selection.constraints["words"]))
     return lines

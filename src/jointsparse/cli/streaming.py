@@ -196,7 +196,7 @@ def bytes_at_once(
     needed = _TABLE_COPIES * 8 * n_samples * n_features
     if entries is not None:
         needed = _TABLE_COPIES * _ENTRY_BYTES * entries  # sparse samples stay sparse
-    if n_samples >= n_features and not estimator._needs_samples():
+    if n_samples >= n_features and not estimator._needs().samples:
         needed += bytes_of_scatter(n_features)
     return needed
 
@@ -293,7 +293,8 @@ def how_to_read(source: "Source", estimator: Any, how: Preparation) -> "Reading"
     import numpy as np
 
     from jointsparse.io import TableError
-    from jointsparse.methods.plan import Needs, plan
+    from jointsparse.methods.needs import Needs
+    from jointsparse.methods.plan import plan
     from jointsparse.sources.columnwise import ColumnwiseSource
 
     n_features = source.n_features

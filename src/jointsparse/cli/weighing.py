@@ -82,7 +82,7 @@ def set_missing(estimator: Any, how: Impute | None) -> None:
     from jointsparse.cli.arguments import name_of
 
     inner = getattr(estimator, "estimator", estimator)
-    if "missing" not in inner.get_params() or estimator._needs_samples():
+    if "missing" not in inner.get_params() or estimator._needs().samples:
         raise CommandError(
             f"{name_of(estimator)} looks at the samples themselves, and --missing {how.value} "
             "estimates their scatter matrix only: use --missing mean, or another method, such as "
@@ -116,7 +116,7 @@ def weighed(
     if estimate and scale is Scale.ROBUST:  # quartiles of what is there; then there are only sums
         values, _ = scale_columns(values, scale)
     table = _prepared(ArraySource(values), given, how.value if how and estimate else "error")
-    if table.mixed and estimator._needs_samples():
+    if table.mixed and estimator._needs().samples:
         raise CommandError(_COUNTS_ONLY)
     notes = [str(found) for found in (table.missing, table.batches) if found is not None]
     if table.estimate is None and table.samples.array is not None:

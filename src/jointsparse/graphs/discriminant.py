@@ -15,14 +15,20 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import is_device_array, to_host
+from jointsparse.graphs.device_neighbours import BLOCK_ENTRIES as DEVICE_ENTRIES
+from jointsparse.graphs.device_neighbours import gathered
+from jointsparse.linalg import array_namespace
 
 BLOCK_ENTRIES = 2**22  # entries of neighbourhoods gathered at a time
 
 
-def local_grams(data: FloatArray, members: IntArray) -> FloatArray:
+def local_grams(data: Array, members: IntArray) -> FloatArray:
     """Return Z_i Z_iᵀ of every neighbourhood; ``members`` is n × K, the samples in each."""
     n, size = members.shape
+    if is_device_array(data):
+        return _grams_there(data, members)
     grams = np.empty((n, size, size))
     step = max(1, BLOCK_ENTRIES // (size * data.shape[1]))
     for first in range(0, n, step):
@@ -33,8 +39,21 @@ def local_grams(data: FloatArray, members: IntArray) -> FloatArray:
     return grams
 
 
+def _grams_there(data: Array, members: IntArray) -> FloatArray:
+    """Return the same of samples on a device, on the host."""
+    xp = array_namespace(data)
+    parts = []
+    step = max(1, DEVICE_ENTRIES // (members.shape[1] * data.shape[1]))
+    for first in range(0, members.shape[0], step):
+        local = gathered(data, members[first : first + step])
+        local = local - local[:, :1, :]
+        local = local - xp.mean(local, axis=1, keepdims=True)
+        parts.append(to_host(local @ xp.matrix_transpose(local)))
+    return np.concatenate(parts)
+
+
 def discriminant_matrix(
-    data: FloatArray, neighbours: IntArray, *, ridge: float, relative: bool = True
+    data: Array, neighbours: IntArray, *, ridge: float, relative: bool = True
 ) -> tuple[sp.csr_array, float]:
     """Return L, and tr(XᵀLX), which is exactly 0 where all neighbours are equal.
 

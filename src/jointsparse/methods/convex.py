@@ -33,7 +33,9 @@ from jointsparse.solvers.picking.row_targets import Target
 from jointsparse.solvers.samples.geometric_median import row_norms
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.solvers.wide.convex import TooManyDirectionsError
+from jointsparse.workspace import Slot
 
+SLOPE_SPECTRUM: Slot[Spectrum] = Slot("slope spectrum")
 AUTO_ALPHA = 0.1  # where eta is given, or nothing is above the noise
 AUTO_ETA = 0.03  # where nothing is above the noise: a model to look at, of which nothing is kept
 SMALL_ALPHA = 0.02  # where the noise, or the number of clusters, says what eta is
@@ -72,12 +74,6 @@ class ConvexSelector(Selector):
     def _slope_data(self, moments: Moments) -> Array:
         """F with Q = slope · FᵀF, where Q is the slope of the loss at Ω = 0."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it
-
-    def _needs_samples(self) -> bool:
-        return self._loss != "squared"
-
-    def _takes_passes(self) -> bool:
-        return self._needs_samples() and self.solver == "exact" and self._on_cone
 
     def _solve_exact(self, moments: Moments, lam: float, tol: float) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
@@ -254,13 +250,12 @@ class ConvexSelector(Selector):
         return False
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
-        key = f"slope spectrum, {self._loss}"
-        if key not in moments.cache:
+        def make() -> Spectrum:
             data = self._slope_data(moments)
             wide = data.shape[0] < data.shape[1]
-            moments.cache[key] = Spectrum.thin(data) if wide else Spectrum.of(data.T @ data)
-        spectrum: Spectrum = moments.cache[key]
-        return spectrum
+            return Spectrum.thin(data) if wide else Spectrum.of(data.T @ data)
+
+        return moments.workspace.kept(SLOPE_SPECTRUM, make, self._loss)
 
     def _solve_for_count(self, moments: Moments) -> Solution:
         """Find, by bisection, the penalty whose solution has exactly the wanted support."""

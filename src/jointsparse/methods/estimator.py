@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from jointsparse.device import is_device_array, on_accelerator
 from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.from_source import check_dense
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.online import Online
 from jointsparse.methods.preparing import note_preparation, prepared_moments
 from jointsparse.methods.ranking import Ranked
@@ -40,7 +41,7 @@ from jointsparse.sources.in_memory import ArraySource
 class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
     """Base of all methods; they see the data through its :class:`Moments`.
 
-    A subclass defines ``_fit(moments)``, and ``_needs_samples()`` where the scatter matrix is not
+    A subclass defines ``_fit(moments)``, and ``_needs()`` where the scatter matrix is not
     enough.
     """
 
@@ -62,17 +63,9 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
     def _fit(self, moments: Moments) -> Self:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
-    def _needs_samples(self) -> bool:
-        """Whether the method looks at the samples themselves, not only at their scatter matrix."""
-        return False
-
-    def _takes_products(self) -> bool:
-        """Whether products with the samples are enough where there are more features than those."""
-        return False
-
-    def _takes_passes(self) -> bool:
-        """Whether one pass over the samples in every iteration is enough, besides their moments."""
-        return False
+    def _needs(self) -> Needs:
+        """Return what the method needs of samples, besides their scatter matrix."""
+        return Needs()
 
     def _dense_bytes(self, n_samples: int, n_features: int) -> int:
         """Return what the dense arrays take that the method makes of sparse samples; 0 for none.

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from jointsparse.io.budget import default_budget, size_in_words
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.passes import moments_with_passes
 from jointsparse.methods.plan import (
     SMALL,
-    Needs,
     Reading,
     bytes_of_samples,
     plan,

@@ -15,6 +15,7 @@ from jointsparse.linalg import double
 from jointsparse.methods.classes import class_labels
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.preparing import rows_for
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.methods.wide_samples import samples_for_graph
@@ -25,7 +26,10 @@ from jointsparse.solvers.regression.subspace_equality import solve_equality
 from jointsparse.solvers.regression.subspace_norms import NORMS
 from jointsparse.solvers.regression.subspace_reweighted import solve_reweighted
 from jointsparse.solvers.solution import Rounding, Solution, proven
+from jointsparse.workspace import Slot
 
+Targeted = tuple[SubspaceProblem, float]  # data and targets of length 1, and their length
+TARGETS: Slot[tuple[Any, Targeted]] = Slot("targets")  # and their classes
 AUTO_MU = 10.0  # times the μ below which nothing is selected
 AUTO_COMPONENTS = 2  # of graphs that do not say how many
 GRAPHS = ("auto", "lda", "lpp", "pca")
@@ -276,8 +280,8 @@ class FSSL(ComponentsMethod):
         """
         return super().fit_moments(moments if y is None else self.with_classes(moments, y))
 
-    def _needs_samples(self) -> bool:
-        return self.graph != "pca"
+    def _needs(self) -> Needs:
+        return Needs(samples=self.graph != "pca")
 
     def _keep_order(self) -> bool:
         return True
@@ -380,27 +384,24 @@ class FSSL(ComponentsMethod):
             )
         return graph
 
-    def _problem(self, moments: Moments, gram: Gram, scale: float) -> tuple[SubspaceProblem, float]:
+    def _problem(self, moments: Moments, gram: Gram, scale: float) -> Targeted:
         """Return data and targets of length 1, and the length of the targets.
 
         They stay with the moments: the points of a path have the same targets. Those of other
         classes are others.
         """
         self.graph_ = self._chosen_graph(moments)
-        of_graph = (self.n_neighbors, self.weights) if self.graph_ == "lpp" else ()
-        problem: tuple[SubspaceProblem, float] | None
-        key = f"targets, {(self.graph_, self.n_components, *of_graph)}"
+        variant = (self.graph_, self.n_components, self.n_neighbors, self.weights)
         labels = moments.labels if self.graph_ == "lda" else None
-        known, problem = moments.cache.get(key, (None, None))
-        if problem is None or (labels is not None and not np.array_equal(known, labels)):
+        known = moments.workspace.found(TARGETS, variant)
+        if known is None or (labels is not None and not np.array_equal(known[0], labels)):
             problem = self._new_problem(moments, gram, scale)
             # A copy: the caller may change his classes, and these are compared with them.
-            moments.cache[key] = (None if labels is None else labels.copy(), problem)
-        return problem
+            known = None if labels is None else labels.copy(), problem
+            moments.workspace.keep(TARGETS, known, variant)
+        return known[1]
 
-    def _new_problem(
-        self, moments: Moments, gram: Gram, scale: float
-    ) -> tuple[SubspaceProblem, float]:
+    def _new_problem(self, moments: Moments, gram: Gram, scale: float) -> Targeted:
         if self.graph_ == "pca":
             count = self.n_components or AUTO_COMPONENTS
             values, vectors = gram.leading(count)

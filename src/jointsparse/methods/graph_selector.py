@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
-from jointsparse.linalg import columns_near_one, columns_near_one_there
+from jointsparse.linalg import column_norms, columns_near_one, columns_near_one_there, double
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
@@ -35,7 +36,7 @@ class GraphSelector(Selector):
     and score 0. A subclass defines ``_solve_samples(data, mean, unit)``: ``data`` are the other
     features, centred and divided by ``unit``, so that their mean square is 1; ``mean`` is what
     was taken off, in the same unit. Sparse samples stay sparse where ``_takes_sparse`` says so, and
-    samples on a device stay there where nothing is named in ``_on_host``.
+    samples on a device stay there where ``_stays`` says so.
     A method whose results do not depend on the scale of a feature sets ``_scale_free``; it gets
     every feature in a unit of its own, in which squares neither underflow nor overflow.
     """
@@ -45,8 +46,16 @@ class GraphSelector(Selector):
     _rewards_duplicates = False
     _scale_free = False
 
-    def _needs_samples(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
+
+    def _stays(self, moments: Moments) -> bool:
+        """Whether ``_solve_samples`` takes samples on a device as they are."""
+        return not self._on_host
+
+    def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
+        if not self._stays(moments):
+            super()._tell_what_runs_on_the_host(moments)
 
     def _takes_sparse(self) -> bool:
         """Whether ``_solve_samples`` leaves sparse samples (:class:`SparseSamples`) as they are."""
@@ -71,8 +80,10 @@ class GraphSelector(Selector):
         data: Any = None
         if self._takes_sparse() and sp.issparse(moments.data):
             data = sparse_samples(moments, unit, varies)
-        elif not self._on_host and is_device_array(moments.data):
+        elif self._stays(moments) and is_device_array(moments.data):
             data = centred_in_double_there(moments)[:, like(np.flatnonzero(varies), moments.data)]
+            if self._rewards_duplicates:
+                self._warn_of_multiples(data, varies)
             data = columns_near_one_there(data) if self._scale_free else data / unit
         else:
             data = centred_in_double(moments)
@@ -86,9 +97,10 @@ class GraphSelector(Selector):
             self.loadings_ = loadings
         return replace(solution, loadings=loadings), embedded(scores, varies)
 
-    def _warn_of_multiples(self, data: FloatArray, varies: NDArray[np.bool_]) -> None:
-        columns = columns_near_one(np.asarray(data, dtype=np.float64))
-        labels = twin_labels(columns / np.linalg.norm(columns, axis=0))
+    def _warn_of_multiples(self, data: Any, varies: NDArray[np.bool_]) -> None:
+        there = is_device_array(data)
+        columns = columns_near_one_there(data) if there else columns_near_one(double(data))
+        labels = twin_labels(columns / column_norms(columns))
         if labels is not None:
             one = int(np.flatnonzero(np.bincount(labels) > 1)[0])
             pair = np.flatnonzero(varies)[np.flatnonzero(labels == one)[:2]]

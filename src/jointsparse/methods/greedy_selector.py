@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.choosing import Model
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.selector import Selector, check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.noise import noise_of
@@ -136,8 +137,8 @@ class GreedySelector(Selector):
         self.scale = scale
         self.robust = robust
 
-    def _takes_products(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(products=True)
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         check_stopping(self.tol, 1)

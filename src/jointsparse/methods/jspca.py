@@ -11,6 +11,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import double
 from jointsparse.methods.components import ComponentsMethod, regression
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.passes import samples_of
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.selector import check_stopping, is_number
@@ -204,11 +205,8 @@ class JSPCA(ComponentsMethod):
     def _reordered(self, order: IntArray) -> None:
         self.projection_, self.recovery_ = self.projection_[:, order], self.recovery_[:, order]
 
-    def _needs_samples(self) -> bool:
-        return self.loss == "samples"
-
-    def _takes_passes(self) -> bool:
-        return self.solver == "exact"
+    def _needs(self) -> Needs:
+        return Needs(samples=self.loss == "samples", passes=self.solver == "exact")
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()
@@ -243,7 +241,7 @@ class JSPCA(ComponentsMethod):
             self._state = (solution.loadings, solution.state) if self.warm_start else None
             solution = _in_units_of_data(solution, loss, gram.trace)
             loadings = self._rotated(solution, gram)
-        return replace(solution, loadings=_unit_columns(loadings), state=loss.gram)
+        return replace(solution.with_state(loss.gram), loadings=_unit_columns(loadings))
 
     def _remark(self, solution: Solution) -> str:
         return "" if np.any(solution.loadings) else "every loading is zero; lower alpha"

@@ -16,6 +16,7 @@ from jointsparse.device import is_device_array, like, to_host
 from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.from_source import check_features, moments_to_fit
 from jointsparse.methods.fssl import FSSL
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.samples import valid_samples
 from jointsparse.methods.selector import is_number
 from jointsparse.sources import as_source, is_streamed
@@ -199,8 +200,8 @@ class KernelFSSL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         names, count = self.get_feature_names_out(), self._n_features_out
         return source.map_finite(self._scores, count, np.float64, names).as_given()
 
-    def _needs_samples(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _on_host(self, X: Any, *, fitting: bool) -> FloatArray:
         """Return checked samples as NumPy: scikit-learn's kernels run on the host."""

@@ -31,7 +31,7 @@ def no_partial_fit(estimator: Any) -> str:
 
 
 def _works_from_moments(estimator: Any) -> bool:
-    if estimator._needs_samples():
+    if estimator._needs().samples:
         raise AttributeError(no_partial_fit(estimator))
     return True
 

@@ -16,6 +16,10 @@ from jointsparse.solvers.samples.source import SourceSamples, median_by_passes, 
 from jointsparse.solvers.samples.streamed import StreamedModel
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import Source
+from jointsparse.workspace import Slot
+
+PASSED: Slot[SourceSamples] = Slot("samples to pass over")
+MEDIAN: Slot[FloatArray] = Slot("geometric median")
 
 
 def moments_with_passes(source: Source) -> Moments:
@@ -24,29 +28,28 @@ def moments_with_passes(source: Source) -> Moments:
     moments = Moments.from_source(source)
     scale = float(np.sqrt(moments.total_variance / moments.n_samples))
     live = moments.variances > 0
-    moments.cache["samples"] = SourceSamples(source, moments.mean, live, moments.n_samples, scale)
+    samples = SourceSamples(source, moments.mean, live, moments.n_samples, scale)
+    moments.workspace.keep(PASSED, samples)
     return moments
 
 
 def samples_of(moments: Moments) -> SourceSamples | None:
     """Return the samples to pass over; None where they are in memory."""
-    found: SourceSamples | None = moments.cache.get("samples")
-    return found
+    return moments.workspace.found(PASSED)
 
 
 def median_of(moments: Moments) -> FloatArray:
     """Return the geometric median of the samples, about their mean."""
+    return moments.workspace.kept(MEDIAN, lambda: _median(moments))
+
+
+def _median(moments: Moments) -> FloatArray:
     samples = samples_of(moments)
-    if "median" not in moments.cache:
-        if samples is not None:
-            found = median_by_passes(samples)
-        elif moments.is_wide:
-            found = to_host(median_by_products(wide_data(moments)))
-        else:
-            found = to_host(geometric_median(double(moments.native.centred_data)))
-        moments.cache["median"] = found
-    median: FloatArray = moments.cache["median"]
-    return median
+    if samples is not None:
+        return median_by_passes(samples)
+    if moments.is_wide:
+        return to_host(median_by_products(wide_data(moments)))
+    return to_host(geometric_median(double(moments.native.centred_data)))
 
 
 def root_of_slope(samples: SourceSamples, moments: Moments, *, free_mean: bool) -> FloatArray:

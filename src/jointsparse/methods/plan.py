@@ -6,13 +6,12 @@ for the same reason. A method says what it needs; the numbers of bytes stand her
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
 
 from jointsparse.io.budget import enough, size_in_words
 from jointsparse.io.errors import TableError, table_error
 from jointsparse.methods import registry
+from jointsparse.methods.needs import Needs
 from jointsparse.sources import Source
 from jointsparse.sources.sums import mean_of
 
@@ -35,42 +34,6 @@ class Reading(Enum):
     PASSES = auto()  # once in every iteration, in blocks of rows
     PRODUCTS = auto()  # for every product, in blocks of columns
     WHOLE = auto()  # into memory
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a method needs of samples.
-
-    Attributes
-    ----------
-    samples : bool
-        Whether it looks at the samples themselves, not only at their scatter matrix.
-    passes : bool
-        Whether one pass over them in every iteration is enough, besides their moments.
-    products : bool
-        Whether products with them are enough where there are more features than samples.
-    judged : bool
-        Whether a set of features is judged by them.
-    """
-
-    samples: bool = False
-    passes: bool = False
-    products: bool = False
-    judged: bool = False
-
-    @classmethod
-    def of(cls, estimator: Any) -> Needs:
-        """Return the needs of a method, as its parameters are now."""
-        return cls(
-            estimator._needs_samples(),
-            getattr(estimator, "_takes_passes", bool)(),
-            getattr(estimator, "_takes_products", bool)(),
-            hasattr(estimator, "selection_report"),
-        )
-
-
-# What is asked about a set of features after the fit: any samples will do, however they are read.
-TO_JUDGE = Needs(products=True, judged=True)
 
 
 class DoesNotFitError(TableError):
@@ -200,7 +163,7 @@ def _more_memory(source: Source, needed: int) -> str:
 
 
 def _wide_methods() -> list[str]:
-    return [name for name, method in registry.methods().items() if method.make()._takes_products()]
+    return [name for name, method in registry.methods().items() if method.make()._needs().products]
 
 
 def _methods_in_blocks() -> list[str]:

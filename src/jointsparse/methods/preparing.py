@@ -28,7 +28,7 @@ def prepared_moments(
     sample_weight, batch, missing
         As in :meth:`Moments.from_data`.
     """
-    if estimator._needs_samples():
+    if estimator._needs().samples:
         _refuse(estimator, sample_weight, missing)
     table = prepared(samples, sample_weight=sample_weight, batch=batch, missing=missing)
     names = getattr(samples, "feature_names", None)

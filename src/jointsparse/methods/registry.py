@@ -61,7 +61,7 @@ class Method(NamedTuple):
 
         With its default parameters; other ones (a loss, a graph) may be different.
         """
-        return not self.make()._needs_samples()
+        return not self.make()._needs().samples
 
 
 _METHODS = (

@@ -9,9 +9,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
+from jointsparse.device import is_device_array, to_host
+from jointsparse.linalg import column_medians
 from jointsparse.methods.components import ComponentsMethod, check_count
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
+from jointsparse.solvers.products.device_gram import centred_in_double_there
 from jointsparse.solvers.products.gram import Gram, centred_in_double
 from jointsparse.solvers.pursuit import earlier_steps, solve_pursuit
 from jointsparse.solvers.solution import Rounding, Solution, proven
@@ -151,8 +155,6 @@ class RobustPCA(ComponentsMethod):
 
     n_components: int | None
 
-    _on_host = "the components"
-
     def __init__(
         self,
         *,
@@ -230,8 +232,8 @@ class RobustPCA(ComponentsMethod):
         # A regression of X on the scores would let the errors back in.
         return self.components_
 
-    def _needs_samples(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _sparse_gram(self) -> bool:
         return False
@@ -243,16 +245,19 @@ class RobustPCA(ComponentsMethod):
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
-        data = centred_in_double(moments)
-        self.alpha_ = self._factor() / float(np.sqrt(max(data.shape)))
-        median = np.median(data, axis=0)
-        rest = data - median
+        there = centred_in_double_there if is_device_array(moments.data) else centred_in_double
+        samples = there(moments)
+        self.alpha_ = self._factor() / float(np.sqrt(max(samples.shape)))
+        middle = column_medians(samples)
+        rest = samples - middle
         solution = proven(
             lambda tol: solve_pursuit(rest, self.alpha_, tol=tol, max_iter=self.max_iter),
             self.tol,
-            Rounding(data.size, self.alpha_ * float(np.sum(np.abs(rest)))),
+            Rounding(samples.shape[0] * samples.shape[1], self.alpha_ * float(abs(rest).sum())),
         )
-        errors, scores = solution.state
+        data, median = to_host(samples), to_host(middle)
+        errors, scores = map(to_host, solution.state)
+        solution = replace(solution, loadings=to_host(solution.loadings))
         self.sparse_ = errors
         self.low_rank_ = data + moments.mean - errors
         self.outlier_entries_ = errors != 0
@@ -264,7 +269,7 @@ class RobustPCA(ComponentsMethod):
             self._warn("the low-rank part is empty; raise alpha")
         elif self.n_components is not None and loadings.shape[1] < self.n_components:
             self._warn(f"the low-rank part has only {counted(loadings.shape[1], 'component')}")
-        return replace(solution, loadings=loadings, state=None)
+        return replace(solution.with_state(None), loadings=loadings)
 
     def _axes(
         self, scores: FloatArray, basis: FloatArray, moments: Moments

@@ -11,10 +11,12 @@ from jointsparse.device import is_device_array
 from jointsparse.methods.from_source import moments_to_fit
 from jointsparse.methods.robust_steps import RobustStep, step_of
 from jointsparse.moments import Moments
-from jointsparse.robust.learning import ROBUST, Robust, check_kind, robust_samples
+from jointsparse.robust.learning import Robust, check_kind, robust_samples
 from jointsparse.sources import as_source
 from jointsparse.sources.in_memory import ArraySource
+from jointsparse.workspace import Slot
 
+MADE_ROBUST: Slot[Moments] = Slot("made robust")
 ROBUST_ATTRIBUTES = ("outlier_scores_", "outliers_", "robust_step_")
 
 
@@ -53,7 +55,7 @@ def robust_moments(X: Any, estimator: Any) -> Moments:
         return Moments.from_data(X)
     samples, how = robust_samples(X, robust, comparable=_comparable(estimator))
     moments = Moments.from_data(samples)
-    moments.cache[ROBUST] = how
+    moments.robust = how
     return moments
 
 
@@ -72,7 +74,7 @@ def moments_from(X: Any, estimator: Any) -> Moments:
         return moments_to_fit(as_source(X), estimator)
     samples, how = robust_samples(X, robust, comparable=_comparable(estimator))
     moments = moments_to_fit(samples, estimator)
-    moments.cache[ROBUST] = how
+    moments.robust = how
     return moments
 
 
@@ -87,7 +89,7 @@ def made_robust_for(estimator: Any, moments: Moments) -> Moments:
         Of samples as they are, or of robust ones.
     """
     robust = robust_of(estimator)
-    how: Robust | None = moments.cache.get(ROBUST)
+    how = moments.robust
     if robust is None:
         return moments
     if how is not None and how.rule.kind != robust:
@@ -102,10 +104,10 @@ def made_robust_for(estimator: Any, moments: Moments) -> Moments:
         )
     if how is not None and (how.comparable or not _comparable(estimator)):
         return moments
-    key = f"{ROBUST} {robust} {_comparable(estimator)}"
-    if key not in moments.cache:
-        moments.cache[key] = _robust_of(moments, how, estimator)
-    found: Moments = moments.cache[key]
+    variant = (robust, _comparable(estimator))
+    found = moments.workspace.kept(
+        MADE_ROBUST, lambda: _robust_of(moments, how, estimator), variant
+    )
     return found.with_labels(moments.labels)
 
 
@@ -116,7 +118,7 @@ def _robust_of(moments: Moments, how: Robust | None, estimator: Any) -> Moments:
         made.feature_names = moments.feature_names
         return made
     made = moments.scaled(1 / how.rule.scale)
-    made.cache[ROBUST] = how._replace(comparable=True)
+    made.robust = how._replace(comparable=True)
     return made
 
 
@@ -134,7 +136,7 @@ class NotesOutliers:
 
     def _note_outliers(self, moments: Moments) -> None:
         """Keep the outlier scores of robust samples; forget those of an earlier fit."""
-        how: Robust | None = moments.cache.get(ROBUST)
+        how = moments.robust
         if how is None:
             for name in ROBUST_ATTRIBUTES:
                 self.__dict__.pop(name, None)

@@ -9,6 +9,7 @@ from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
 from jointsparse.linalg import array_namespace
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.passes import median_of, root_of_slope, samples_of
 from jointsparse.methods.wide_samples import advised_by_few, strongest, wide_data
 from jointsparse.moments import Moments
@@ -19,7 +20,9 @@ from jointsparse.solvers.samples.cone import emptying_data
 from jointsparse.solvers.samples.exact import reweighting_pays
 from jointsparse.solvers.samples.wide import squared_rows
 from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
+from jointsparse.workspace import Slot
 
+WEIGHTED: Slot[Samples] = Slot("rows of the first weighted model")
 NEAREST = 1e-9  # of the mean distance from the median: smaller ones count as this, as in its search
 
 
@@ -29,8 +32,9 @@ class SampleLossSelector(ConvexSelector):
     _free_mean = False
     psd: bool
 
-    def _takes_products(self) -> bool:
-        return self.solver == "exact" and self.psd and not self._free_mean
+    def _needs(self) -> Needs:
+        exact = self.solver == "exact" and self.psd
+        return Needs(samples=True, passes=exact, products=exact and not self._free_mean)
 
     def _slope_data(self, moments: Moments) -> Array:
         elsewhere = samples_of(moments)
@@ -49,21 +53,20 @@ class SampleLossSelector(ConvexSelector):
 
     def _weighted(self, moments: Moments) -> Samples:
         """Return the rows whose scatter matrix is Q/2: those of the first weighted model."""
-        key = f"weighted rows, {self._loss}"
-        if key not in moments.cache:
-            data, mean = wide_data(moments), None
-            squares = squared_rows(data)
-            if self._free_mean:  # the median is the mean for the weights that it gives
-                mean = like(median_of(moments), data.empty)
-                squares = squares - 2 * data.times(mean[:, None])[:, 0] + float(mean @ mean)
-            xp = array_namespace(squares)
-            norms = xp.sqrt(xp.clip(squares, 0.0, None))
-            if self._free_mean:  # samples at the median hold it there: they must have a weight
-                norms = xp.clip(norms, NEAREST * float(xp.mean(norms)), None)
-            weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
-            moments.cache[key] = data.reweighted(weights / 2, mean)
-        rows: Samples = moments.cache[key]
-        return rows
+        return moments.workspace.kept(WEIGHTED, lambda: self._first_weights(moments), self._loss)
+
+    def _first_weights(self, moments: Moments) -> Samples:
+        data, mean = wide_data(moments), None
+        squares = squared_rows(data)
+        if self._free_mean:  # the median is the mean for the weights that it gives
+            mean = like(median_of(moments), data.empty)
+            squares = squares - 2 * data.times(mean[:, None])[:, 0] + float(mean @ mean)
+        xp = array_namespace(squares)
+        norms = xp.sqrt(xp.clip(squares, 0.0, None))
+        if self._free_mean:  # samples at the median hold it there: they must have a weight
+            norms = xp.clip(norms, NEAREST * float(xp.mean(norms)), None)
+        weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
+        return data.reweighted(weights / 2, mean)
 
     def _slope_values(self, moments: Moments, count: int) -> NDArray[np.float64]:
         if not moments.is_wide:

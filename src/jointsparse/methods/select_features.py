@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from jointsparse.device import is_device_array, to_host
 from jointsparse.methods.all_or_nothing import all_or_nothing
 from jointsparse.methods.choosing import ChoosesFeatures, Model
 from jointsparse.methods.estimator import MomentsEstimator
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.online import Online
 from jointsparse.methods.preparing import note_preparation, rows_for
 from jointsparse.methods.ranking import Ranked
@@ -242,12 +244,10 @@ class SelectFeatures(
         self._check_wanted(moments.n_features)
         self.estimator_ = clone(self.estimator).fit_moments(moments)
 
-    def _needs_samples(self) -> bool:
-        needs = getattr(self.estimator, "_needs_samples", None)
-        return needs is None or needs()
-
-    def _takes_passes(self) -> bool:
-        return bool(getattr(self.estimator, "_takes_passes", bool)())
+    def _needs(self) -> Needs:
+        if not hasattr(self.estimator, "_needs"):  # of another library
+            return Needs(samples=True)
+        return replace(self.estimator._needs(), products=False)
 
     def _select(self, method: Any, moments: Moments, y: Any = None) -> Self:
         check_variance(moments)

@@ -174,7 +174,7 @@ def certify_set(
     if isinstance(target, str) and target == "outcomes":
         if not moments.has_samples:
             raise ValueError("target='outcomes' needs the samples themselves, not their moments")
-        moments.near_one.cache[OUTCOMES] = centred_outcomes(y, moments.n_samples)
+        moments.near_one.workspace.keep(OUTCOMES, centred_outcomes(y, moments.n_samples))
     chosen = feature_numbers(features, moments.n_features, moments.feature_names)
     rules = rules_of(constraints, moments.n_features, moments.feature_names)
     if not rules.allows(chosen):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from jointsparse.arrays import FloatArray
+from jointsparse.device import is_device_array
 from jointsparse.graphs.adaptive import initial_weights
 from jointsparse.graphs.laplacian import laplacian, rows_to_csr, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
+from jointsparse.linalg import array_namespace, column_norms
 from jointsparse.methods.graph_selector import (
     AUTO_CLUSTERS,
     GraphSelector,
@@ -17,7 +21,9 @@ from jointsparse.methods.graph_selector import (
     twin_labels,
 )
 from jointsparse.methods.selector import check_stopping
+from jointsparse.moments import Moments
 from jointsparse.solvers.graph.adaptive import solve_adaptive_graph
+from jointsparse.solvers.graph.device_form import device_product
 from jointsparse.solvers.graph.reweighted_eigen import scores_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
@@ -129,6 +135,9 @@ class SOGFS(GraphSelector):
     _rewards_duplicates = True
     _scale_free = True
 
+    def _stays(self, moments: Moments) -> bool:
+        return not moments.is_wide
+
     def __init__(
         self,
         *,
@@ -159,11 +168,11 @@ class SOGFS(GraphSelector):
         self.scale = scale
 
     def _solve_samples(
-        self, data: FloatArray, mean: FloatArray, unit: float
+        self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         check_stopping(self.tol, self.max_iter)
         power = check_power(self.p)
-        data = data / np.linalg.norm(data, axis=0)
+        data = data / column_norms(data)
         n, p = data.shape
         clusters = self._clusters(n)
         components = self._components(clusters, p)
@@ -173,7 +182,10 @@ class SOGFS(GraphSelector):
         weights, self.graph_penalty_ = initial_weights(distances, wanted)
         candidates = candidates[:, :wanted]
         first = laplacian(symmetrised(rows_to_csr(candidates, weights), combine="mean"))
-        trace = float(np.sum(data * (first @ data)))
+        if is_device_array(data):
+            trace = float(array_namespace(data).linalg.trace(device_product(data, first)))
+        else:
+            trace = float(np.sum(data * (first @ data)))
         self.alpha_ = row_penalty(
             self.alpha,
             scale=self.penalty_scale,

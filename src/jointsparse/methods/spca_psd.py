@@ -11,6 +11,7 @@ from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Spectrum
 from jointsparse.methods.convex import ConvexSelector
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.wide_samples import (
     advised_by_few,
     strongest,
@@ -216,8 +217,8 @@ class SPCAPSD(ConvexSelector):
             return 10 * 8 * n_features**2
         return super()._dense_bytes(n_samples, n_features)
 
-    def _takes_products(self) -> bool:
-        return self.solver in ("exact", "factored")
+    def _needs(self) -> Needs:
+        return Needs(products=self.solver in ("exact", "factored"))
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
         spectrum: Spectrum = moments.native.thin_spectrum

@@ -24,6 +24,7 @@ from jointsparse.methods.selector import Selector, check_stopping
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.selection import projection_target
+from jointsparse.solvers.graph.device_form import DeviceForm
 from jointsparse.solvers.graph.quadratic_forms import (
     DENSE_UP_TO,
     DenseForm,
@@ -255,7 +256,7 @@ def _form_there(
     scatter = submatrix(moments.native.scatter, live, live) / moments.total_variance
     found = to_host(array_namespace(scatter).linalg.eigvalsh(scatter))
     values = np.clip(found[::-1], 0.0, None)
-    return DenseForm(-scatter), _rank(values), lambda count: values[:count], twin_labels(scatter)
+    return DeviceForm(-scatter), _rank(values), lambda count: values[:count], twin_labels(scatter)
 
 
 def _rank(values: FloatArray) -> int:

@@ -23,8 +23,9 @@ from jointsparse.solvers.subset.problem import (
     problem_of_outcomes,
     problem_of_scatter,
 )
+from jointsparse.workspace import Slot
 
-OUTCOMES = "outcomes"  # where moments keep what is to be explained, centred
+OUTCOMES: Slot[FloatArray] = Slot("outcomes")  # what is to be explained, centred
 # Measured 6.0 to 7.2 of 500 to 3000 features; tables with fewer take less than 100 MB in any case.
 MATRICES_AT_ONCE = 8
 
@@ -35,7 +36,7 @@ def subset_problem(moments: Moments, target: Any, n_components: Any) -> SubsetPr
     Parameters
     ----------
     moments : Moments
-        The data; with outcomes in their cache where those are the target.
+        The data; with outcomes in their workspace where those are the target.
     target : {"features", "patterns", "outcomes"} or array of shape (n_components, n_features)
         What is to be explained.
     n_components : int or None
@@ -45,7 +46,7 @@ def subset_problem(moments: Moments, target: Any, n_components: Any) -> SubsetPr
     wide = moments.is_wide
     samples = centred_in_double(moments) if wide else np.zeros((0, 0))
     if isinstance(target, str) and target == "outcomes":
-        outcomes = moments.cache.get(OUTCOMES)
+        outcomes = moments.workspace.found(OUTCOMES)
         if outcomes is None:
             raise ValueError("target='outcomes' needs the outcomes: use fit(X, y)")
         if wide:

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.methods.choosing import Model
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.preparing import rows_for
 from jointsparse.methods.selector import Selector, check_stopping
 from jointsparse.methods.set_certificate import SetCertificate, relative_gap, search_limits
@@ -185,8 +186,8 @@ class SubsetSelector(Selector):
     def _outcomes(self) -> bool:
         return isinstance(self.target, str) and self.target == "outcomes"
 
-    def _needs_samples(self) -> bool:
-        return self._outcomes()
+    def _needs(self) -> Needs:
+        return Needs(samples=self._outcomes())
 
     def _dense_bytes(self, n_samples: int, n_features: int) -> int:
         # Centred and unit columns, their images and rounds of copies of them.
@@ -213,7 +214,7 @@ class SubsetSelector(Selector):
         moments = super().moments_of(X, y, sample_weight=sample_weight, batch=batch)
         if self._outcomes():
             y = rows_for(y, sample_weight)
-            moments.near_one.cache[OUTCOMES] = centred_outcomes(y, moments.n_samples)
+            moments.near_one.workspace.keep(OUTCOMES, centred_outcomes(y, moments.n_samples))
         return moments
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
@@ -225,7 +226,7 @@ class SubsetSelector(Selector):
         self.__dict__.pop("_size", None)
         wanted = wanted_features(self.n_features_to_select, moments.n_features)
         if wanted.auto:
-            outcomes = moments.near_one.cache.get(OUTCOMES)
+            outcomes = moments.near_one.workspace.found(OUTCOMES)
             _, wanted = self._how_many(wanted, moments, outcomes)
         self.__dict__.pop("_state", None)
         if wanted.count == 0:
@@ -276,7 +277,7 @@ class SubsetSelector(Selector):
         if self._outcomes():
             if y is None or rows is None:
                 raise ValueError("the outcomes of the samples are not at hand")
-            moments.near_one.cache[OUTCOMES] = centred_outcomes(y[rows], moments.n_samples)
+            moments.near_one.workspace.keep(OUTCOMES, centred_outcomes(y[rows], moments.n_samples))
         size = self.__dict__.get("_size")
         most = min(moments.n_samples - 2, int(np.count_nonzero(moments.variances)))
         most = min(most, self.__dict__.get("_most_picks", most))
@@ -298,7 +299,7 @@ class SubsetSelector(Selector):
         del self._found
         self.feature_scores_ = model.scores
         self._take(choice)
-        self._remember(moments, None, moments.near_one.cache.get(OUTCOMES))
+        self._remember(moments, None, moments.near_one.workspace.found(OUTCOMES))
         message = self._remark(choice, wanted, moments)
         if message:
             self._warn(message)

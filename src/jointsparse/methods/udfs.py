@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.discriminant import discriminant_matrix
@@ -16,6 +16,7 @@ from jointsparse.methods.graph_selector import (
 )
 from jointsparse.methods.penalty_scale import ROUNDING, check_scale
 from jointsparse.methods.selector import check_stopping, is_number
+from jointsparse.moments import Moments
 from jointsparse.solvers.graph.quadratic_forms import form_of
 from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted
 from jointsparse.solvers.solution import Solution
@@ -124,6 +125,9 @@ class UDFS(GraphSelector):
 
     _rewards_duplicates = True
 
+    def _stays(self, moments: Moments) -> bool:
+        return not moments.is_wide
+
     def __init__(
         self,
         *,
@@ -152,7 +156,7 @@ class UDFS(GraphSelector):
         self.scale = scale
 
     def _solve_samples(
-        self, data: FloatArray, mean: FloatArray, unit: float
+        self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         check_stopping(self.tol, self.max_iter)
         relative = check_scale(self.penalty_scale) != "absolute"
@@ -164,7 +168,7 @@ class UDFS(GraphSelector):
         # M does not depend on the scale of the data where the ridge goes with it.
         ridge = float(self.ridge) if relative else float(self.ridge) / unit**2
         # An absolute one is compared with the largest that a neighbourhood can hold.
-        most = 1.0 if relative else float(np.max(np.sum(data**2, axis=1)))
+        most = 1.0 if relative else float((data**2).sum(axis=1).max())
         if ridge < ROUNDING * most:
             raise ValueError(
                 f"ridge={self.ridge!r} is {ridge / most:.2g} of the size of the data, which is "

@@ -15,9 +15,13 @@ from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples, live_columns
 from jointsparse.solvers.products.device_gram import centred_in_double_there
 from jointsparse.solvers.products.gram import centred_in_double, centred_where_held
+from jointsparse.workspace import Slot
 
 LARGEST_COPY = 2**25  # entries of a centred copy of the data; beyond, they are centred on the way
 MOST_ADVISED = 5000  # features that advice on an empty model looks at: those of largest variance
+
+
+WIDE_DATA: Slot[Samples] = Slot("wide data")
 
 
 def advised_by_few(moments: Moments) -> bool:
@@ -34,10 +38,7 @@ def strongest(moments: Moments) -> NDArray[np.bool_]:
 
 def wide_data(moments: Moments) -> Samples:
     """Return the centred samples for the solvers; their Gram matrix is kept with the moments."""
-    if "wide data" not in moments.cache:
-        moments.cache["wide data"] = _wide_data(moments)
-    data: Samples = moments.cache["wide data"]
-    return data
+    return moments.workspace.kept(WIDE_DATA, lambda: _wide_data(moments))
 
 
 def _wide_data(moments: Moments) -> Samples:

@@ -17,8 +17,8 @@ from jointsparse.device import is_device_array, like
 from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace
 from jointsparse.methods.from_source import check_features, read_moments
+from jointsparse.methods.needs import TO_JUDGE
 from jointsparse.methods.online import no_partial_fit
-from jointsparse.methods.plan import TO_JUDGE
 from jointsparse.methods.robustness import NotesOutliers, scale_of
 from jointsparse.methods.samples import takes_missing, valid_samples
 from jointsparse.methods.scaling import scaled_moments

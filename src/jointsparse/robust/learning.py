@@ -29,7 +29,6 @@ LEARNED_ENTRIES = 2**23
 FEWEST_LEARNED = 1000  # samples, however many columns
 COPIES = 6  # of these samples in float64 that exist at the same time
 MEDIAN_EFFICIENCY = 0.37
-ROBUST = "robust"  # where moments keep how their samples were made robust
 # A column whose spread lies in far samples has not more than so many times its own weight.
 MOST_STRETCHED = 4.0
 
@@ -302,29 +301,26 @@ def robust_source(source: Source, kind: str, *, comparable: bool) -> tuple[Sourc
     return _changed(source, rule, comparable), Robust(rule, scores, comparable)
 
 
-def like_before(source: Source, cache: dict[str, Any]) -> tuple[Source, dict[str, Any]]:
-    """Return more samples as they count beside earlier ones, and what their moments know then.
+def like_before(source: Source, how: Robust | None) -> tuple[Source, Robust | None]:
+    """Return more samples as they count beside earlier ones, and how all were made robust.
 
     Parameters
     ----------
     source : Source
         More samples.
-    cache : dict
-        What the moments of the earlier ones know; how these were made robust, if they were.
+    how : Robust or None
+        How the earlier ones were made robust, if they were.
     """
-    how: Robust | None = cache.get(ROBUST)
     if how is None:
-        return source, {}
+        return source, None
     scores = np.concatenate([how.scores, scores_of(source, how.rule)])
-    return _changed(source, how.rule, how.comparable), {ROBUST: how._replace(scores=scores)}
+    return _changed(source, how.rule, how.comparable), how._replace(scores=scores)
 
 
-def joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def joined(first: Robust | None, second: Robust | None) -> Robust | None:
     """Return how the samples of two moments were made robust, or refuse to add different kinds."""
-    first: Robust | None = one.get(ROBUST)
-    second: Robust | None = other.get(ROBUST)
     if first is None and second is None:
-        return {}
+        return None
     alike = (
         first is not None
         and second is not None
@@ -337,7 +333,7 @@ def joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         )
     assert first is not None
     assert second is not None
-    return {ROBUST: first._replace(scores=np.concatenate([first.scores, second.scores]))}
+    return first._replace(scores=np.concatenate([first.scores, second.scores]))
 
 
 def scores_of(source: Source, rule: RobustRule) -> FloatArray:

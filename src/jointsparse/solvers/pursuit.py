@@ -50,7 +50,9 @@ EARLIER_BYTES = 2**30
 SAMPLED_ROWS = 200  # or more, of which the median of the noise is taken
 
 
-def solve_pursuit(X: Array, penalty: float, *, tol: float, max_iter: int) -> Solution:
+def solve_pursuit(
+    X: Array, penalty: float, *, tol: float, max_iter: int
+) -> Solution[tuple[Array, Array]]:
     """Split a matrix into low rank plus sparse.
 
     Parameters

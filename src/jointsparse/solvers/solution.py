@@ -7,17 +7,25 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from jointsparse.arrays import Array
+
+if TYPE_CHECKING:  # Python 3.13 has defaults of its own: Solution is Solution[Any]
+    from typing_extensions import TypeVar as WithDefault
+
+    State = WithDefault("State", default=Any, covariant=True)
+else:
+    State = TypeVar("State")
+Other = TypeVar("Other")
 
 EPSILON = sys.float_info.epsilon
 logger = logging.getLogger("jointsparse.solvers")
 
 
 @dataclass(frozen=True)
-class Solution:
-    """Result of a kernel.
+class Solution(Generic[State]):
+    """Result of a kernel; the type of its state says what a later call may start from.
 
     Attributes
     ----------
@@ -37,8 +45,9 @@ class Solution:
         Why the kernel stopped, in words.
     diagnostics : dict
         Whatever else the kernel knows: residuals, step sizes.
-    state : object or None
-        What a later call may start from; None where it was not asked for.
+    state : State
+        What a later call may start from, or what else the kernel found; each kernel names the type.
+        None where it was not asked for.
     proved_zero : array of shape (n_features,) or None
         Features that are zero in *every* optimum, where that is known.
     dual : object or None
@@ -54,11 +63,15 @@ class Solution:
     converged: bool
     reason: str
     diagnostics: dict[str, float] = field(default_factory=dict)
-    state: Any = None
+    state: State = None  # type: ignore[assignment]  # kernels that have none: Solution[None]
     proved_zero: Array | None = None
     dual: Any = None
 
-    def in_unit(self, unit: float) -> Solution:
+    def with_state(self, state: Other) -> Solution[Other]:
+        """Return the same with another state."""
+        return cast("Solution[Other]", replace(self, state=state))  # type: ignore[arg-type]
+
+    def in_unit(self, unit: float) -> Solution[State]:
         """Return the same with its objectives multiplied by what 1 stood for in the kernel."""
         history = [unit * objective for objective in self.history]
         return replace(self, objective=unit * self.objective, history=history)
@@ -161,7 +174,7 @@ class Trace:
         )
 
 
-def continued(first: Solution, second: Solution, tol: float) -> Solution:
+def continued(first: Solution[State], second: Solution[State], tol: float) -> Solution[State]:
     """Return the result of two kernels that proved gaps of the same problem, one after the other.
 
     Each bound holds for both, so the gap is that of the better objective and the better bound.
@@ -194,7 +207,9 @@ def continued(first: Solution, second: Solution, tol: float) -> Solution:
     )
 
 
-def proven(solve: Callable[[float], Solution], tol: float, rounding: Rounding) -> Solution:
+def proven(
+    solve: Callable[[float], Solution[State]], tol: float, rounding: Rounding
+) -> Solution[State]:
     """Solve to a gap of ``tol``, rounding included.
 
     A computed gap is the difference of two computed numbers. What their rounding may amount to is
@@ -265,7 +280,7 @@ class Rounding:
         return float(EPSILON * self.terms**0.5 * (max(ratio, 1.0) + max(self.leverage, 1.0)))
 
 
-def closed_form(loadings: Array, objective: float, state: Any) -> Solution:
+def closed_form(loadings: Array, objective: float, state: Other) -> Solution[Other]:
     """Return the result of a kernel that does not iterate."""
     return Solution(
         loadings=loadings,

@@ -64,7 +64,7 @@ def solve_dictionary(
     trace: float = 1.0,
     tol: float,
     max_iter: int,
-) -> Solution:
+) -> Solution[tuple[FloatArray, FloatArray]]:
     """Minimise over codes and atoms.
 
     Parameters
@@ -240,7 +240,8 @@ def _varimax(rows: FloatArray) -> FloatArray:
     rotation, reached = np.eye(len(rows)), 0.0
     for _ in range(ROTATIONS):
         turned = rotation @ rows
-        slope = turned**3 - turned * np.mean(turned**2, axis=1)[:, None]
+        squares = turned * turned  # a general power takes ten times as long
+        slope = turned * (squares - np.mean(squares, axis=1)[:, None])
         left, values, right = np.linalg.svd(slope @ rows.T)
         rotation = left @ right
         if values.sum() - reached <= 1e-6 * values.sum():

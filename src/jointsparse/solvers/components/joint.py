@@ -151,7 +151,7 @@ class SampleLoss:
         self.operator = centred if there else operator_of(centred)
         self.squares = row_squares(centred) if there else np.asarray(self.operator.row_squares())
         self._through_samples = DeviceSampleGram if there else SampleGram
-        self._as_matrix = DeviceGram if there else Gram
+        self._as_matrix: type[Gram] = DeviceGram if there else Gram
         self._pass()
 
     def _pass(self, Q: Array | None = None, P: Array | None = None) -> Array:
@@ -252,7 +252,7 @@ def solve_joint(
     tol: float,
     max_iter: int,
     warm: tuple[Array, Array] | None = None,
-) -> Solution:
+) -> Solution[Array]:
     """Alternate between Q, P and the weights until they are optimal for each other.
 
     Parameters

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jointsparse.arrays import FloatArray
 from jointsparse.projections import polar
 from jointsparse.solvers.components.joint import SMOOTHING, feature_residuals
 from jointsparse.solvers.products.gram import Gram
@@ -27,7 +28,7 @@ from jointsparse.solvers.solution import Solution, Trace
 
 def solve_joint_published(
     gram: Gram, n_components: int, penalty: float, *, tol: float, max_iter: int
-) -> Solution:
+) -> Solution[FloatArray]:
     """Iterate as printed.
 
     Parameters

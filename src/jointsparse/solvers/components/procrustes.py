@@ -159,7 +159,7 @@ def solve_alternating(
     tol: float,
     max_iter: int,
     loadings: FloatArray | None = None,
-) -> Solution:
+) -> Solution[tuple[FloatArray, FloatArray, FloatArray]]:
     """Alternate between A and B until B stands still.
 
     Parameters

@@ -44,7 +44,7 @@ def solve_scatter(
     max_iter: int = 1000,
     start: ExactState | LowRankState | None = None,
     keep_state: bool = False,
-) -> Solution:
+) -> Solution[ExactState | LowRankState | None]:
     """Solve the squared-loss model to a certified relative gap, with p × p matrices.
 
     Parameters
@@ -77,7 +77,7 @@ def solve_scatter(
     if scatter.shape[0] >= SMALLEST_FOR_LOW_RANK and eta > 0:
         # All features stay: what the basis needs depends on S and eta only, so that it serves a
         # whole path.
-        solution = solve_low_rank(
+        small = solve_low_rank(
             scatter,
             lam,
             eta,
@@ -86,9 +86,9 @@ def solve_scatter(
             start=start if isinstance(start, LowRankState) else None,
             most_leading=int(LOW_RANK_SHARE * scatter.shape[0]),
         )
-        if solution.converged:
-            state = solution.state if keep_state else None
-            return replace(solution, proved_zero=screened, state=state, dual=None)
+        if small.converged:
+            kept = small.state if keep_state else None
+            return replace(small, proved_zero=screened, state=kept, dual=None)
     everything = features.shape[0] == scatter.shape[0]
     rest = scatter if everything else scatter[features, :][:, features]
     solution = solve_splitting(
@@ -100,13 +100,12 @@ def solve_scatter(
         start=_carry(start, features, scatter.shape[0]) if isinstance(start, ExactState) else None,
         keep_state=keep_state,
     )
-    state = None
-    if solution.state is not None:
-        state = ExactState(features, solution.state)
-    solution = replace(solution, dual=None)  # it knows the features that were left only
+    state = None if solution.state is None else ExactState(features, solution.state)
+    # The dual point knows the features that were left only.
+    found = replace(solution.with_state(state), dual=None)
     if everything:
-        return replace(solution, proved_zero=screened, state=state)
-    return _put_back(solution, features, screened, total - float(xp.linalg.trace(rest)), state)
+        return replace(found, proved_zero=screened)
+    return _put_back(found, features, screened, total - float(xp.linalg.trace(rest)), state)
 
 
 def _empty(scatter: Array, total: float, screened: Array) -> Solution:

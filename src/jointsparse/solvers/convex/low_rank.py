@@ -66,7 +66,7 @@ def solve_low_rank(
     start: LowRankState | None = None,
     most_leading: int | None = None,
     largest_share: float | None = None,
-) -> Solution:
+) -> Solution[LowRankState | None]:
     """Solve the convex model to a certified relative gap, fast if few 2s_i are above eta.
 
     Parameters

@@ -121,7 +121,7 @@ def solve_published(
     constants: str | PublishedConstants = "authors",
     tol: float = 1e-4,
     max_iter: int = 1000,
-) -> Solution:
+) -> Solution[Reconstruction]:
     """Run a published algorithm.
 
     Parameters

@@ -97,7 +97,9 @@ class WeightedModel(Protocol):
         ...
 
 
-def solve_reweighted(model: WeightedModel, *, tol: float = 1e-4, max_iter: int = 1000) -> Solution:
+def solve_reweighted(
+    model: WeightedModel, *, tol: float = 1e-4, max_iter: int = 1000
+) -> Solution[Reconstruction]:
     """Reweight until the relative duality gap is at most ``tol``.
 
     Parameters

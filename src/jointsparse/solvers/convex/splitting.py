@@ -74,7 +74,7 @@ def solve_splitting(
     max_iter: int = 1000,
     start: SplittingState | None = None,
     keep_state: bool = False,
-) -> Solution:
+) -> Solution[SplittingState | None]:
     """Solve the convex model to a certified relative gap.
 
     Parameters

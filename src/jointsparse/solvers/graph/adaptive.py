@@ -15,6 +15,7 @@ unique; the mean over all choices is taken, which depends on no basis.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +26,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.graphs.adaptive import adapted_weights
 from jointsparse.graphs.laplacian import degrees, laplacian, rows_to_csr, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
+from jointsparse.graphs.sparse_samples import times
 from jointsparse.solvers.eigen.block_krylov import largest_pairs, widened
 from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, form_of
 from jointsparse.solvers.graph.reweighted_eigen import (
@@ -45,7 +47,7 @@ FACTOR_UP_TO = 4000  # samples for which a sparse factorisation of the Laplacian
 
 
 def solve_adaptive_graph(
-    data: FloatArray,
+    data: Any,
     candidates: IntArray,
     weights: FloatArray,
     *,
@@ -57,13 +59,13 @@ def solve_adaptive_graph(
     tol: float,
     max_iter: int,
     twins: IntArray | None = None,
-) -> Solution:
+) -> Solution[tuple[FloatArray, sp.csr_array, float]]:
     """Alternate between the graph, its indicators and the projection.
 
     Parameters
     ----------
-    data : ndarray of shape (n_samples, n_features)
-        X.
+    data : array of shape (n_samples, n_features)
+        X, on the host or on a device.
     candidates, weights : ndarray of shape (n_samples, k)
         Neighbours in X and the first rows of S.
     n_clusters, n_components : int
@@ -93,7 +95,7 @@ def solve_adaptive_graph(
     space = _Projection(data, graph, *options).space
     trace = Trace(0.5, max_iter, "components too many or too few,")
     for iteration in range(1, max_iter + 1):
-        embedding = _without_rounding(data @ space.vectors)
+        embedding = _without_rounding(times(data, space.vectors))
         if iteration > FIXED and np.any(embedding):
             candidates = nearest_neighbours(embedding, candidates.shape[1])[0]
         weights = adapted_weights(embedding, indicators, candidates, trade=trade, strength=strength)
@@ -116,7 +118,7 @@ def solve_adaptive_graph(
             trade /= 2  # and the indicators stay: those of this graph are not unique
         indicators = best
     space = projection.settled()
-    embedding = _without_rounding(data @ space.vectors)
+    embedding = _without_rounding(times(data, space.vectors))
     again = adapted_weights(embedding, best, candidates, trade=trade, strength=strength)
     diagnostics = {
         "components": float(count),
@@ -214,7 +216,7 @@ class _Projection:
 
     def __init__(
         self,
-        data: FloatArray,
+        data: Any,
         graph: sp.csr_array,
         count: int,
         penalty: float,

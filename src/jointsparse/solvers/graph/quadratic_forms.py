@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -299,9 +299,16 @@ def laplacian_product(data: FloatArray, matrix: sp.csr_array) -> FloatArray:
     return np.asarray(symmetric_part(data.T @ (matrix @ data)))
 
 
-def form_of(data: FloatArray, matrix: sp.csr_array, count: int) -> QuadraticForm:
+def form_of(data: Any, matrix: sp.csr_array, count: int) -> QuadraticForm:
     """Return XᵀLX as a matrix, or through the samples where they are fewer than the features."""
     n, p = data.shape
+    if is_device_array(data):
+        from jointsparse.solvers.graph.device_form import (  # which builds on this
+            DeviceForm,
+            device_product,
+        )
+
+        return DeviceForm(device_product(data, matrix))
     if p > n + count:
         return LaplacianForm(data, matrix)
     return DenseForm(laplacian_product(data, matrix))

@@ -40,7 +40,7 @@ def solve_reweighted(
     max_iter: int = 200,
     twins: IntArray | None = None,
     smoothing: float = SMOOTHING,
-) -> Solution:
+) -> Solution[FloatArray]:
     """Minimise tr(WᵀAW) + g Σ‖w_j‖^q over W with ``count`` orthonormal columns.
 
     Parameters

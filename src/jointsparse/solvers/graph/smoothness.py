@@ -24,7 +24,7 @@ BLOCK_ENTRIES = 2**17  # entries of features taken at a time: what is made of th
 LEAST = 32  # features
 
 
-def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> Solution:
+def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> Solution[FloatArray]:
     """Return the Laplacian score of every feature.
 
     Parameters

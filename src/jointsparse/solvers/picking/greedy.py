@@ -138,8 +138,11 @@ class _Residual:
 
     def off(self, vectors: Array) -> Array:
         """Take the span of the picks out of some columns; twice, so that none of it stays."""
-        for _ in range(2 if self.size else 0):
-            vectors = vectors - self.span.T @ (self.span @ vectors)
+        if self.size:
+            span = self.span
+            across = span.T
+            for _ in range(2):
+                vectors = vectors - across @ (span @ vectors)
         return vectors
 
     def _target_kernel(self) -> Any:
@@ -449,23 +452,22 @@ class _Run:
         if self.residual.worn and bool(xp.any(left)):
             self.residual.renew_target()
             left = self._left()
-        lost = left & self.residual.fallen(NO_DIGITS)
-        score = self._downdated_scores(left)
-        # A score that has lost some digits is wrong by less than half of the best.
-        doubtful = self._doubtful(score)
-        some, renewed, doubted = numbers(xp.any(left), xp.any(lost), xp.any(doubtful))
+        fallen = left & self.residual.fallen(DIGITS)
+        some, doubted = numbers(xp.any(left), xp.any(fallen))
         if not some:
             return xp.zeros_like(self.squares)
-        if renewed:
+        if not doubted:
+            return self._downdated_scores(left)
+        lost = left & self.residual.fallen(NO_DIGITS)
+        if bool(xp.any(lost)):
             self.residual.recompute(xp.nonzero(lost)[0])
-            score = self._downdated_scores()
-            doubtful = self._doubtful(score)
-            doubted = bool(xp.any(doubtful))
-        while doubted:
+        score = self._downdated_scores()
+        # A score that has lost some digits is wrong by less than half of the best.
+        doubtful = self._doubtful(score)
+        while bool(xp.any(doubtful)):
             self.residual.recompute(xp.nonzero(doubtful)[0])
             score = self._downdated_scores()
             doubtful = self._doubtful(score)
-            doubted = bool(xp.any(doubtful))
         return score
 
     def _doubtful(self, score: Array) -> Array:

@@ -90,9 +90,10 @@ class _Series:
 
     def elasticity(self, delta: float) -> tuple[float, float]:
         """Return the value and the elasticity E = d log / d log y."""
-        terms = self.coefficients / (self.gaps + delta)
-        value = float(terms.sum())
-        slope = (self.largest + delta) * float(np.sum(terms / (self.gaps + delta)))
+        # Inner products: of a few numbers, a sum takes NumPy several times as long.
+        inverse = 1 / (self.gaps + delta)
+        value = float(self.coefficients @ inverse)
+        slope = (self.largest + delta) * float((self.coefficients * inverse) @ inverse)
         return self.weight * value, slope / value
 
     def curvature(self, delta: float) -> float:
@@ -117,9 +118,9 @@ class _Series:
             self.centre + self.total / value - self.largest,
         )
         for _ in range(STEPS):
-            terms = self.coefficients / (self.gaps + delta)
-            found = self.weight * float(terms.sum())
-            slope = self.weight * float(np.sum(terms / (self.gaps + delta)))
+            inverse = 1 / (self.gaps + delta)
+            found = self.weight * float(self.coefficients @ inverse)
+            slope = self.weight * float((self.coefficients * inverse) @ inverse)
             step = (found - value) / value * (found / slope)
             delta += max(step, 0.0)
             if step <= 1e-15 * delta:

@@ -18,6 +18,7 @@ from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
 from jointsparse.solvers.products.gram import centred_where_held
+from jointsparse.workspace import Slot
 
 
 class Columns:
@@ -155,12 +156,12 @@ def _root_of(moments: Moments) -> Array:
     return root_of_scatter(moments.native.scatter)
 
 
+COLUMNS: Slot[Columns] = Slot("columns")
+
+
 def feature_columns(moments: Moments) -> Columns:
     """Return the features through whichever is smaller: the samples or the scatter matrix."""
-    if "columns" not in moments.cache:
-        moments.cache["columns"] = _columns(moments)
-    cached: Columns = moments.cache["columns"]
-    return cached
+    return moments.workspace.kept(COLUMNS, lambda: _columns(moments))
 
 
 def _columns(moments: Moments) -> Columns:

@@ -26,6 +26,7 @@ from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import live_columns
 from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
+from jointsparse.workspace import Slot
 
 MANY = 8  # times so many eigenvectors is more than all: then all are computed
 SMALL = 2**15  # entries of samples that are converted to double precision at no cost
@@ -345,6 +346,9 @@ class SampleGram(Gram):
         return np.stack(columns, axis=1)
 
 
+GRAM: Slot[Gram] = Slot("gram")
+
+
 def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
     """Return the scatter matrix in the cheaper form: through the samples where p > n.
 
@@ -355,23 +359,20 @@ def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
     wide = moments.is_wide
     in_double = wide and not sparse
     sparse = sparse and wide and sp.issparse(moments.data)
-    key = "sparse gram" if sparse else "gram in double" if in_double else "gram"
-    if key not in moments.cache:
-        gram: Gram
+
+    def make() -> Gram:
         if sparse:
             data = moments.data.astype(np.float64)
-            gram = SampleGram(live_columns(data, moments.mean, moments.variances))
-        elif is_device_array(moments.data):
+            return SampleGram(live_columns(data, moments.mean, moments.variances))
+        if is_device_array(moments.data):
             from jointsparse.solvers.products.device_gram import device_gram  # which builds on this
 
-            gram = device_gram(moments, wide=wide, in_double=in_double)
-        elif in_double:
-            gram = SampleGram(centred_in_double(moments))
-        else:
-            gram = SampleGram(moments.centred_data) if wide else Gram(moments.scatter)
-        moments.cache[key] = gram
-    cached: Gram = moments.cache[key]
-    return cached
+            return device_gram(moments, wide=wide, in_double=in_double)
+        if in_double:
+            return SampleGram(centred_in_double(moments))
+        return SampleGram(moments.centred_data) if wide else Gram(moments.scatter)
+
+    return moments.workspace.kept(GRAM, make, (sparse, in_double))
 
 
 def centred_in_double(moments: Moments) -> FloatArray:

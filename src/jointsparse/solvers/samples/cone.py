@@ -32,7 +32,12 @@ from jointsparse.solvers.convex.model import (
     first_share,
 )
 from jointsparse.solvers.samples.free import step_sizes
-from jointsparse.solvers.samples.geometric_median import geometric_median, row_norms, typical_length
+from jointsparse.solvers.samples.geometric_median import (
+    NEAR_THE_MEDIAN,
+    geometric_median,
+    row_norms,
+    typical_length,
+)
 from jointsparse.solvers.solution import Solution, Trace
 
 
@@ -65,7 +70,7 @@ class SampleModel:
         left = self.data - self.data @ rotated.T
         if not self.free_mean:
             return left, xp.zeros_like(left[0, :])
-        offset = geometric_median(left, max_iter=50)
+        offset = geometric_median(left, tol=NEAR_THE_MEDIAN, max_iter=50)
         return left - offset, offset
 
     def objective(self, omega: Array) -> float:
@@ -100,7 +105,7 @@ def solve_samples(
     tol: float = 1e-4,
     max_iter: int = 1000,
     patience: int | None = None,
-) -> Solution:
+) -> Solution[Reconstruction]:
     """Solve CSPCA or AW-SPCA on the cone to a certified relative gap.
 
     Parameters

@@ -30,6 +30,7 @@ from jointsparse.arrays import Array
 from jointsparse.linalg import Spectrum, array_namespace, double, sum_of_squares
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
+from jointsparse.solvers.convex.model import Reconstruction
 from jointsparse.solvers.convex.reweighted import solve_reweighted
 from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.streamed import StreamedModel
@@ -65,7 +66,7 @@ def solve_samples_on_cone(
     free_mean: bool = False,
     tol: float = 1e-4,
     max_iter: int = 1000,
-) -> Solution:
+) -> Solution[Reconstruction]:
     """Solve CSPCA-PSD or AW-SPCA-PSD to a certified relative gap.
 
     Parameters

@@ -29,7 +29,12 @@ from jointsparse.solvers.convex.certificate import dual_value_samples_free, rela
 from jointsparse.solvers.convex.loop import Copies, run_splitting
 from jointsparse.solvers.convex.model import Reconstruction, capped_penalty, first_share
 from jointsparse.solvers.eigen.shrink import Shrink
-from jointsparse.solvers.samples.geometric_median import geometric_median, row_norms, typical_length
+from jointsparse.solvers.samples.geometric_median import (
+    NEAR_THE_MEDIAN,
+    geometric_median,
+    row_norms,
+    typical_length,
+)
 from jointsparse.solvers.solution import Solution, Trace
 
 SLACK = 0.05  # of the tolerance: by how much an objective may be overestimated to save its SVD
@@ -65,7 +70,7 @@ class FreeModel:
         left = self.data - self.data @ (matrix @ self.basis).T
         if not self.free_mean:
             return left, xp.zeros_like(left[0, :])
-        offset = geometric_median(left, max_iter=50)
+        offset = geometric_median(left, tol=NEAR_THE_MEDIAN, max_iter=50)
         return left - offset, offset
 
     def objective(self, matrix: Array, *, slack: float = 0.0) -> float:
@@ -180,7 +185,7 @@ def solve_samples_free(
     free_mean: bool = False,
     tol: float = 1e-4,
     max_iter: int = 1000,
-) -> Solution:
+) -> Solution[Reconstruction]:
     """Solve CSPCA or AW-SPCA without the cone to a certified relative gap.
 
     Parameters

@@ -6,6 +6,10 @@ from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, positive_part
 from jointsparse.operators.samples import Samples
 
+# Tolerance where only the sum of the distances is wanted: any centre gives a valid one, and that of
+# a centre so near the median is larger by the square of this.
+NEAR_THE_MEDIAN = 1e-6
+
 
 def row_norms(points: Array) -> Array:
     """Euclidean norm of every row."""

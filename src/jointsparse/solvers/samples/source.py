@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
-from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit, Samples, WeightedSums
+from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit, Passes, WeightedSums
 from jointsparse.sources import Source
 
 FLOOR = 1e-9  # of the typical distance: a sample at the centre would get an infinite weight
@@ -122,7 +122,7 @@ def median_by_passes(samples: SourceSamples) -> FloatArray:
     return median
 
 
-def slope_by_passes(samples: Samples, centre: FloatArray, scale: float) -> FloatArray:
+def slope_by_passes(samples: Passes, centre: FloatArray, scale: float) -> FloatArray:
     """Return Q = Σ (x_i-b)(x_i-b)ᵀ/‖x_i-b‖, the slope of the losses of norms at Ω = 0."""
     sums = samples.weighted_pass(LinearFit(mean=centre, smoothing=FLOOR * scale))
     mixed = np.outer(sums.first, centre)

@@ -19,7 +19,7 @@ from jointsparse.solvers.convex.model import factor_scores
 from jointsparse.solvers.convex.reweighted import MEMORY, SMOOTHING, Step, mixed, sample_bound
 from jointsparse.solvers.convex.screening import static_screen_scatter
 from jointsparse.solvers.convex.splitting import SplittingState, solve_splitting
-from jointsparse.solvers.samples.weighted_pass import LinearFit, Samples, WeightedSums
+from jointsparse.solvers.samples.weighted_pass import LinearFit, Passes, WeightedSums
 from jointsparse.solvers.solution import Solution, closed_form
 
 LOW_RANK_SHARE = 1 / 4  # of the directions may matter
@@ -32,7 +32,7 @@ class StreamedModel:
 
     Parameters
     ----------
-    samples : Samples
+    samples : Passes
         Source of the samples, about a centre near their mean.
     lam, eta : float
         Penalties in the units of the data; lam positive, eta at least 0.
@@ -43,7 +43,7 @@ class StreamedModel:
     """
 
     def __init__(
-        self, samples: Samples, lam: float, eta: float, *, free_mean: bool, scale: float
+        self, samples: Passes, lam: float, eta: float, *, free_mean: bool, scale: float
     ) -> None:
         self.samples, self.lam, self.eta, self.free_mean = samples, lam, eta, free_mean
         self.state: LowRankState | SplittingState | None = None
@@ -104,7 +104,7 @@ class StreamedModel:
             dual = MatrixDual(nothing, nothing[:0, :], 1.0)
             return replace(closed_form(nothing, float(xp.linalg.trace(scatter)), None), dual=dual)
         if self.low_rank:
-            solution = solve_low_rank(
+            small = solve_low_rank(
                 scatter,
                 self.lam,
                 self.eta,
@@ -113,10 +113,10 @@ class StreamedModel:
                 start=self._start(scatter),
                 most_leading=int(LOW_RANK_SHARE * scatter.shape[0]),
             )
-            if solution.state is not None:
-                self.state = solution.state
-            if solution.dual is not None and _gap(solution) <= ACCEPTED * tol:
-                return solution
+            if small.state is not None:
+                self.state = small.state
+            if small.dual is not None and _gap(small) <= ACCEPTED * tol:
+                return small
             self.low_rank = False
         solution = solve_splitting(
             Spectrum.of(scatter),

@@ -9,7 +9,7 @@ samples is, for the residuals of a linear reconstruction about a centre m,
 
 Rows may therefore come in blocks, from anywhere: :func:`block_sums` is what one block contributes,
 :func:`summed` adds contributions, and a source of blocks is anything with the one method of
-:class:`Samples`. Apart from the sums, of size p × p, one number for each sample is kept.
+:class:`Passes`. Apart from the sums, of size p × p, one number for each sample is kept.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class WeightedSums:
     scatter: Array | None
 
 
-class Samples(Protocol):
+class Passes(Protocol):
     """A source of samples that can be read again and again."""
 
     def weighted_pass(self, fit: LinearFit, *, scatter: bool = True) -> WeightedSums:

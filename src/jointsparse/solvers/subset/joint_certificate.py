@@ -7,19 +7,21 @@ the indicator of a set H, P its projection, C₁ = X̂ᵀX̂ and C₂ = D̂ᵀD�
           G_2 = \begin{pmatrix} I-P & \hat D(I-Z)\\ \cdot & C_2\circ(1-z)(1-z)^\top\end{pmatrix}
 
 are Gram matrices, of [P, X̂Z] and of [I - P, D̂(I - Z)] (PX̂Z = X̂Z, and P d_j = 0 for j ∉ H), hence
-positive semidefinite. For *any* Λ₁, Λ₂ ⪰ 0 and Θ ≥ 0 the sum of ⟨Λ_i, G_i⟩ and of
-Σ_{i≠j} Θ_ij (1-z_i)(1-z_j) is therefore at least 0 and may be added to f(H). With N = Λ₂²²∘C₂ + Θ
+positive semidefinite, as zzᵀ is. For *any* Λ₁, Λ₂, Λ₃ ⪰ 0 and Θ ≥ 0 the sum of ⟨Λ_i, G_i⟩, of
+zᵀΛ₃z and of Σ_{i≠j} Θ_ij (1-z_i)(1-z_j) is therefore at least 0 and may be added to f(H). With
+M = Λ₁²²∘C₁ + Λ₃ and N = Λ₂²²∘C₂ + Θ
 
 .. math:: f(H) \le \Lambda_k(T + \Lambda_1^{11} - \Lambda_2^{11}) +
           \operatorname{tr}\Lambda_2^{11} + 2\sum_j d_j^\top\Lambda_2^{12}e_j + \sum_{ij} N_{ij} +
           \max_z\Bigl[\sum_j q_jz_j + \sum_{i\ne j} Q_{ij}z_iz_j\Bigr],
 
-Q = offdiag(Λ₁²²∘C₁ + N), q_j = 2x_jᵀΛ₁¹²e_j - 2d_jᵀΛ₂¹²e_j + (Λ₁²²∘C₁)_jj - N_jj - 2Σ_{i≠j}N_ij.
+Q = offdiag(M + N), q_j = 2x_jᵀΛ₁¹²e_j - 2d_jᵀΛ₂¹²e_j + M_jj - N_jj - 2Σ_{i≠j}N_ij.
 The last term is at most the sum of the k largest s_j = q_j + (k - 1 largest of Q_j·); an
 antisymmetric matrix may be added to Q first. Nothing has to have converged: every point is a proof.
 
-What is charged: negative eigenvalues of Λ_i times the trace of G_i; the error of the dual basis;
-rounding. Eigenvalues count only where they are positive, since P may have a smaller rank than k.
+What is charged: negative eigenvalues of Λ_i times the trace of G_i, of Λ₃ times k; the error of the
+dual basis; rounding. Eigenvalues count only where they are positive, since P may have a smaller
+rank than k.
 """
 
 from __future__ import annotations
@@ -114,6 +116,7 @@ class Multipliers:
     second: FloatArray  # Λ₂
     outside: FloatArray  # Θ, c × c; negative entries and the diagonal are ignored
     turn: FloatArray  # added to Q; only its antisymmetric part
+    inside: FloatArray  # Λ₃, c × c
 
 
 @dataclass(frozen=True)
@@ -173,6 +176,7 @@ def certify(frame: Frame, multipliers: Multipliers) -> Certificate:
     split = count = len(frame.target)
     one = (multipliers.first + multipliers.first.T) / 2
     two = (multipliers.second + multipliers.second.T) / 2
+    three = (multipliers.inside + multipliers.inside.T) / 2
     off = ~np.eye(count, dtype=bool)
     theta = np.where(off, np.maximum(multipliers.outside, 0.0), 0.0)
     theta = (theta + theta.T) / 2
@@ -180,7 +184,7 @@ def certify(frame: Frame, multipliers: Multipliers) -> Certificate:
     values = np.asarray(np.linalg.eigvalsh(shifted), np.float64)
     through = np.einsum("ij,ij->j", frame.columns, one[:split, split:])
     across = np.einsum("ij,ij->j", frame.duals, two[:split, split:])
-    plain = one[split:, split:] * frame.inner
+    plain = one[split:, split:] * frame.inner + three
     outer = two[split:, split:] * frame.dual_inner + theta
     diagonal = np.diagonal(outer)
     sums = outer.sum(axis=1)
@@ -192,8 +196,9 @@ def certify(frame: Frame, multipliers: Multipliers) -> Certificate:
     scores = linear + _largest(pairs, frame.size - 1, frame.exactly)
     charge = _below_zero(one) * 2 * frame.size
     charge += _below_zero(two) * (split + count - frame.size)
+    charge += _below_zero(three) * frame.size
     charge += 2 * frame.slant * float(np.linalg.norm(two[:split, split:], axis=0).sum())
-    parts = (frame.target, one, two, theta, pairs)
+    parts = (frame.target, one, two, three, theta, pairs)
     charge += 4 * (split + count) * EPS * float(sum(np.abs(part).sum() for part in parts))
     return Certificate(frame.base + constant + charge, scores, frame.size, frame.exactly)
 

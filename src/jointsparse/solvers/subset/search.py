@@ -129,7 +129,6 @@ class SubsetSearch:
         self._count = 0
         self._open: list[list[_Open]] = [[] for _ in range(self.size + 1)]  # by number of features
         self._ceiling = components_bound(problem, self.size)
-        self._first = self._ceiling
         self._note_ceiling(self._all(), "all features that may be kept")
         free = self.rules.left_over(self.rules.include) & problem.live
         limits = np.array([self._ceiling])
@@ -256,8 +255,7 @@ class SubsetSearch:
     def _improve_joint(self, deadline: float) -> bool:
         """Make some steps of the joint bound where it is worth it; return whether it was."""
         joint, searched = self._joint, max(self._top(), self.closed)
-        way = (self._first - searched) / max(self._first - self.best.value, self.tol)
-        if joint is None or not joint.due(self.work, searched, way):
+        if joint is None or not joint.due(self.work, searched):
             return False
         joint.improve(self.best.value + self.tol, lambda: time.perf_counter() >= deadline)
         self._note_ceiling(joint.best, "joint relaxation")

@@ -29,11 +29,11 @@ from jointsparse.solvers.convex.low_rank import LowRankState, solve_low_rank
 from jointsparse.solvers.convex.low_rank_basis import Basis
 from jointsparse.solvers.convex.model import EMPTYING
 from jointsparse.solvers.convex.screening import static_screen
-from jointsparse.solvers.solution import Solution, Trace
+from jointsparse.solvers.solution import Solution, Trace, continued
 from jointsparse.solvers.wide.certificate import SampleDual
 from jointsparse.solvers.wide.penalties import leading_eigenvalues
 from jointsparse.solvers.wide.rounds import solve_in_full_range
-from jointsparse.solvers.wide.scatter_access import FLOOR, LARGEST_GRAM, DataScatter
+from jointsparse.solvers.wide.scatter_access import FLOOR, LARGEST_GRAM, DataScatter, floor_of
 
 # Columns of the small basis, of the features: the fall-back costs even more. On two thirds of a
 # sample of mnist (267 × 570, 130 directions above the noise) it took two seconds instead of 0.3.
@@ -100,7 +100,7 @@ def solve_wide(
     start: WideState | None = None,
     keep_state: bool = False,
     accept: float = 0.0,
-) -> Solution:
+) -> Solution[WideState | None]:
     """Solve the convex model to a certified relative gap without any p × p matrix.
 
     Parameters
@@ -204,6 +204,8 @@ def _solved(
             largest_share=LARGEST_SHARE,
             **limits,
         )
+        if scatter.noise and not _enough(solution, accept) and solution.n_iter < max_iter:
+            solution = _without_noise_floor(scatter, lam, eta, solution, room, **limits)
         leading = None if solution.state is None else solution.state.leading
         if _enough(solution, accept) or solution.n_iter >= max_iter:
             return solution, leading
@@ -223,6 +225,39 @@ def _solved(
     return solution, leading
 
 
+def _without_noise_floor(
+    scatter: DataScatter,
+    lam: float,
+    eta: float,
+    first: Solution,
+    room: int | None,
+    *,
+    tol: float,
+    max_iter: int,
+) -> Solution:
+    """Go on with all directions that may matter, where those above the noise were not enough."""
+    if scatter.data.shape[0] > LARGEST_GRAM:
+        return first
+    values = array_namespace(scatter.empty).linalg.eigvalsh(scatter.data.gram() / scatter.total)
+    if floor_of(values, eta / scatter.total) == FLOOR:
+        return first
+    scatter.noise = False
+    check_memory(scatter.data, eta, noise=False)
+    second = solve_low_rank(
+        scatter,
+        lam,
+        eta,
+        start=LowRankState(scatter, eta, None, first.loadings),
+        most_leading=room,
+        largest_share=LARGEST_SHARE,
+        tol=tol,
+        max_iter=max_iter - first.n_iter,
+    )
+    if second.n_iter == 0:
+        return first
+    return replace(continued(first, second, tol), dual=second.dual, state=second.state)
+
+
 def _enough(solution: Solution, accept: float) -> bool:
     gap = math.inf if solution.gap is None else solution.gap
     return solution.converged or gap <= accept
@@ -238,7 +273,7 @@ def _duals(solution: Solution, data: Samples, *, screened: bool) -> list[SampleD
     return [SampleDual.of(data.times(basis), rotated, limit, screened=screened)]
 
 
-def check_memory(data: Samples, eta: float) -> None:
+def check_memory(data: Samples, eta: float, *, noise: bool = True) -> None:
     """Raise :class:`TooManyDirectionsError` where the bases would not fit into memory."""
     n, p = data.shape
     xp = array_namespace(data.empty)
@@ -247,11 +282,12 @@ def check_memory(data: Samples, eta: float) -> None:
     if 2 * n <= most or n > LARGEST_GRAM:
         return
     values = xp.linalg.eigvalsh(data.gram())  # ascending
-    count, matter = (int(xp.sum(2 * values > share * eta)) for share in (FLOOR, 1.0))
+    floor = floor_of(values, eta) if noise else FLOOR
+    count, matter = (int(xp.sum(2 * values > share * eta)) for share in (floor, 1.0))
     if count + matter <= most:
         return
     # With this η half of what fits is leading directions; the other half is left for the solution.
-    fits = 2 * float(values[n - 1 - most // 2]) / FLOOR
+    fits = 2 * float(values[n - 1 - most // 2]) / floor
     gigabytes = entry * p * (count + matter) / 1e9
     raise TooManyDirectionsError(count, gigabytes, fits * (1 + 1e-6))
 
