@@ -658,3 +658,23 @@ def test_moments_know_the_type_of_their_samples():
     assert single.partial_fit(DENSE).dtype == np.float64
     assert Moments.from_data(DENSE.astype(int)).dtype == np.float64
     assert Moments.from_scatter(np.eye(2, dtype=np.float32), 5).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("samples", "place"),
+    [
+        ([["a", "b"], ["c", "d"]], "'a' in row 0, column 0"),
+        ([[1.0, 2.0], [3.0, "n/a"]], "'1.0' in row 0|'n/a' in row 1, column 1"),
+        (np.array([[1, 2], [3, "x"]], dtype=object), "'x' in row 1, column 1"),
+        (np.array([[b"1", b"2"]] * 3), "b'1' in row 0, column 0"),
+    ],
+)
+def test_text_in_arrays_and_lists_is_refused_with_its_place(samples, place):
+    with pytest.raises(ValueError, match=f"X contains text, ({place})"):
+        SPCAPSD().fit(samples)
+
+
+def test_what_is_no_table_is_left_to_scikit_learn():
+    for samples in ([["a"], ["b", "c"]], ["a", "b"]):
+        with pytest.raises(ValueError, match=r"inhomogeneous|2D array|bytes/strings"):
+            SPCAPSD().fit(samples)

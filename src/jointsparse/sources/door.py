@@ -79,7 +79,11 @@ def as_samples(
     values = _bare(X)
     options = {"dtype": "numeric", **options}
     form = ("csr", "csc") if sparse else False
-    array = check_array(values, accept_sparse=form, ensure_all_finite=False, **options)
+    try:
+        array = check_array(values, accept_sparse=form, ensure_all_finite=False, **options)
+    except ValueError:
+        _refuse_text(values)
+        raise
     if array.dtype.kind not in "biuf":
         raise ValueError(f"X holds values of type {array.dtype}, not numbers; convert them")
     if array.dtype.itemsize > 8:  # of extended precision, which the sums do not have
@@ -87,6 +91,20 @@ def as_samples(
     if finite and array.dtype.kind == "f" and not get_config()["assume_finite"]:
         refuse_not_finite(array, names, missing=missing)
     return Samples(array, names)
+
+
+def _refuse_text(values: Any) -> None:
+    """Say where the first text is, if an array or nested lists have any."""
+    cells = np.asarray(values, dtype=object)
+    if cells.ndim != 2:
+        return
+    texts = [isinstance(cell, str | bytes) for cell in cells.flat]
+    if any(texts):
+        row, column = divmod(texts.index(True), cells.shape[1])
+        raise ValueError(
+            f"X contains text, {cells[row, column]!r:.60} in row {row}, column {column} (counted "
+            "from 0), not a number; convert it, or leave such columns out"
+        ) from None
 
 
 def refuse_not_finite(array: Any, names: Any = None, *, missing: bool = False) -> None:
