@@ -358,7 +358,7 @@ def test_unsuitable_estimators_and_data():
         stability_selection(SPCAPSD(), sums)
     with pytest.raises(ValueError, match="compare_methods needs the samples"):
         compare_methods({"spca-psd": SPCAPSD()}, sums, n_features_to_select=2)
-    elsewhere = SimpleNamespace(has_samples=True, data=SimpleNamespace(transposed_times=None))
+    elsewhere = SimpleNamespace(has_samples=True, elsewhere=True)
     with pytest.raises(ValueError, match="it selects on parts of the samples: they must be in mem"):
         check_rows(elsewhere, "it")
 

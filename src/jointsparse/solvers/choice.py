@@ -41,7 +41,16 @@ class Solver(Protocol):
 
 
 @dataclass(frozen=True)
-class Splitting:
+class _Certified:
+    """What the solvers with a proof have in common: the gap to reach, and when to give up."""
+
+    tol: float = 1e-4
+    max_iter: int = 1000
+    requires: ClassVar[tuple[str, ...]] = ("prox", "polar")
+
+
+@dataclass(frozen=True)
+class Splitting(_Certified):
     r"""Operator splitting on p × p matrices: any penalties, a proof for the answer.
 
     Each penalty has its own copy of Ω; the copies are made to agree. With the squared loss any
@@ -67,10 +76,6 @@ class Splitting:
     >>> found.converged, (found.loadings != 0).any(axis=1).tolist()
     (True, [True, True, False, True, False, False])
     """
-
-    tol: float = 1e-4
-    max_iter: int = 1000
-    requires: ClassVar[tuple[str, ...]] = ("prox", "polar")
 
     def solve(self, loss: Any, penalties: Sequence[Any], *, start: Any = None) -> Solution:
         """Minimise a loss on some samples and penalties."""
@@ -112,7 +117,7 @@ class Splitting:
 
 
 @dataclass(frozen=True)
-class Factored:
+class Factored(_Certified):
     """A low-rank factor in place of Ω: no p × p matrix, for many features and few directions.
 
     Parameters
@@ -134,10 +139,6 @@ class Factored:
     True
     """
 
-    tol: float = 1e-4
-    max_iter: int = 1000
-    requires: ClassVar[tuple[str, ...]] = ("prox", "polar")
-
     def solve(self, loss: Any, penalties: Sequence[Any], *, start: Any = None) -> Solution:
         """Minimise the squared loss on some samples, with L21 and Trace."""
         lam, eta = _squared_l21_trace("Factored", loss, penalties)
@@ -153,7 +154,7 @@ class Factored:
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(_Certified):
     """Screen features, then take the faster of the certified solvers for the squared loss.
 
     Parameters
@@ -172,10 +173,6 @@ class Exact:
     >>> solve(X, penalties=(L21(1e3), Trace(1.0)), solver="exact").reason
     'the penalties empty the model: every feature is proved to be zero'
     """
-
-    tol: float = 1e-4
-    max_iter: int = 1000
-    requires: ClassVar[tuple[str, ...]] = ("prox", "polar")
 
     def solve(self, loss: Any, penalties: Sequence[Any], *, start: Any = None) -> Solution:
         """Minimise the squared loss on some samples, with L21 and Trace."""
