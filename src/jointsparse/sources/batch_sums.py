@@ -87,4 +87,4 @@ def _sum_sparse(found: BatchSums, block: Any, codes: IntArray, weights: FloatArr
 
 
 def _per_column(columns: IntArray, n_columns: int, values: FloatArray) -> FloatArray:
-    return np.bincount(columns, weights=values, minlength=n_columns)
+    return np.asarray(np.bincount(columns, weights=values, minlength=n_columns), dtype=np.float64)
