@@ -58,7 +58,8 @@ def npy(path, X):
 
 
 def parquet(path, X):
-    pq.write_table(arrow(X), path, row_group_size=len(X))
+    # Dictionaries of numbers that never repeat would be refused, see below.
+    pq.write_table(arrow(X), path, row_group_size=len(X), use_dictionary=False)
 
 
 def feather(path, X):
@@ -72,7 +73,7 @@ def csv(path, X):
 def hdf5(path, X):
     h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w") as file:
-        file.create_dataset("x", data=X, chunks=(1000, FEATURES), compression="gzip")
+        file.create_dataset("x", data=X, chunks=(min(len(X), 1000), FEATURES), compression="gzip")
 
 
 def zarr(path, X):
@@ -91,7 +92,9 @@ def h5ad(path, X):
         group = file.create_group("X")
         group.attrs["encoding-type"], group.attrs["shape"] = "csr_matrix", matrix.shape
         for name in ("data", "indices"):
-            group.create_dataset(name, data=getattr(matrix, name), chunks=(1 << 14,))
+            group.create_dataset(
+                name, data=getattr(matrix, name), chunks=(min(matrix.nnz, 1 << 14),)
+            )
         group.create_dataset("indptr", data=matrix.indptr)
         for frame, count in zip(("obs", "var"), matrix.shape, strict=True):
             inside = file.create_group(frame)
@@ -164,6 +167,13 @@ def test_a_description_that_does_not_fit(tmp_path):
     pq.write_table(arrow(table(6000)), tmp_path / "x.parquet", row_group_size=3)
     said = refused(tmp_path / "x.parquet", "--memory", "5MB")
     assert "does not fit in memory: the descriptions of its row groups take" in said
+    assert "allow more with --memory" in said
+
+
+def test_pages_that_do_not_fit(tmp_path):
+    pq.write_table(arrow(table(150_000)), tmp_path / "x.parquet")  # a dictionary of 1 MB a column
+    said = refused(tmp_path / "x.parquet", "--memory", "20MB")
+    assert "its open pages, of which each is read as a whole, take" in said
     assert "allow more with --memory" in said
 
 

@@ -40,9 +40,14 @@ def screened(
     from jointsparse.io.budget import enough, size_in_words
     from jointsparse.methods.plan import bytes_in_blocks, bytes_of_scatter
     from jointsparse.moments import not_finite
+    from jointsparse.sources.refusals import check_reading
     from jointsparse.sources.screening import most_shared
     from jointsparse.sources.sums import NotFiniteError
 
+    try:
+        check_reading(source)
+    except TableError as error:
+        raise told(error) from error
     n, p = source.n_samples, source.n_features
     named = options.costs is not None or options.groups is not None
     if n is None or n < p or named or bytes_in_blocks(source) <= source.budget:
@@ -50,7 +55,7 @@ def screened(
     count = MOST
     while bytes_of_scatter(count) > source.budget // 2:
         count //= 2
-    if count < LEAST:
+    if count < LEAST or p <= count:
         return source, []  # which is refused, with the memory that would do
     names = StreamedTable(source, 0).names
     always = places(options.include or (), names, "--include")
