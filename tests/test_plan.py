@@ -17,7 +17,7 @@ from jointsparse import CSPCA, SPCA, SPCAPSD, Moments, SelectFeatures, open_sour
 from jointsparse.cli.words import in_options
 from jointsparse.io.budget import enough, parse_size
 from jointsparse.methods.needs import TO_JUDGE, Needs
-from jointsparse.methods.plan import DoesNotFitError, Reading, plan
+from jointsparse.methods.plan import DoesNotFitError, Reading, plan, too_many_samples
 from jointsparse.methods.registry import methods
 from jointsparse.selection_report import selection_report
 from jointsparse.sources.columnwise import ColumnwiseSource, standardised
@@ -206,8 +206,9 @@ def test_counting_rows_of_text_where_the_scatter_matrix_does_not_fit(tmp_path):
     source = open_source(csv(X, tmp_path), memory="12MB")  # a block of text takes most of it
     assert plan(source, Needs()) is Reading.WHOLE  # 24 × 300 × 16 bytes
     assert plan(open_source(csv(X, tmp_path), memory="1GB"), Needs()) is Reading.MOMENTS
+    assert "from a file that is not text: spca-psd" in str(too_many_samples(source, 24, "mcfs"))
     many = open_source(csv(samples(3000, 300), tmp_path), memory="12MB")
-    with pytest.raises(DoesNotFitError, match="from a file that is not text: spca-psd"):
+    with pytest.raises(DoesNotFitError, match="has 300 columns, whose scatter matrices need"):
         plan(many, TO_JUDGE)
 
 
