@@ -279,8 +279,7 @@ def solve_joint(
     Examples
     --------
     >>> import numpy as np
-    >>> from jointsparse.operators.dense import operator_of
-    from jointsparse.solvers.products.gram import Gram
+    >>> from jointsparse.solvers.products.gram import Gram
     >>> from jointsparse.solvers.components.joint import FrobeniusLoss, solve_joint
     >>> loss = FrobeniusLoss(Gram(np.diag([3.0, 2.0, 1.0])))
     >>> solution = solve_joint(loss, loss.start(2), 0.5, tol=1e-8, max_iter=100)

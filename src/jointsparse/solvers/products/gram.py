@@ -172,9 +172,9 @@ class SampleGram(Gram):
         self.samples = operator_of(data)
         if squares is not None:
             self.squares = squares
-        self.trace = float(np.sum(self.squares) if weights is None else weights @ self.squares)
         if weights is None:
             weights = np.ones(self.samples.shape[0])
+        self.trace = float(weights @ self.squares)
         self.weights = (weights / self.trace)[:, None]
         self.roots = np.sqrt(self.weights)
         # What was asked for last: an alternation often asks for the same again.
