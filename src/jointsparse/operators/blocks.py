@@ -241,6 +241,8 @@ def _weighted_squares(block: Array, weights: Array) -> Array:
 
 
 def _row_squares(block: Array) -> Array:
+    if type(block) is np.ndarray:
+        return np.einsum("ij,ij->i", block, block)  # no temporary array
     return array_namespace(block).sum(block * block, axis=1)
 
 

@@ -172,9 +172,9 @@ class SampleGram(Gram):
         self.samples = operator_of(data)
         if squares is not None:
             self.squares = squares
-        self.trace = float(np.sum(self.squares) if weights is None else weights @ self.squares)
         if weights is None:
             weights = np.ones(self.samples.shape[0])
+        self.trace = float(weights @ self.squares)
         self.weights = (weights / self.trace)[:, None]
         self.roots = np.sqrt(self.weights)
         # What was asked for last: an alternation often asks for the same again.
@@ -232,7 +232,8 @@ class SampleGram(Gram):
 
     def columns(self, features: IntArray) -> FloatArray:
         """Return S[:, features]."""
-        return self.back(self.sample_columns(features))
+        few = self.weights * self.samples.take(features)
+        return np.asarray(self.samples.transposed_times(few))
 
     def block(self, features: IntArray) -> FloatArray:
         """Return S[features, features]."""
@@ -320,7 +321,7 @@ class SampleGram(Gram):
         return self._last[1]
 
     def _eigenvectors(self, values: FloatArray, rows: FloatArray) -> FloatArray:
-        return self.back(rows / np.sqrt(values))
+        return np.asarray(self.samples.transposed_times(self.roots * rows / np.sqrt(values)))
 
     def _between_rows(self, lengths: FloatArray | None = None) -> FloatArray:
         """Return the n × n matrix √w X diag(lengths) Xᵀ √w."""
@@ -334,7 +335,8 @@ class SampleGram(Gram):
         n = self.samples.shape[0]
         if not self._too_many:
             inner = self._between_rows(lengths) + ridge * np.eye(n)
-            return np.asarray(solve_positive(inner, right, by_cholesky))
+            solver = None if lengths is None else by_cholesky
+            return np.asarray(solve_positive(inner, right, solver))
         factors = np.ones((1, 1)) if lengths is None else lengths[:, None]
 
         def product(vector: FloatArray) -> FloatArray:
