@@ -97,17 +97,20 @@ def test_fits_and_lazy_transforms_agree_with_those_of_an_array(X, name):
     expected = fitted(name, X)
     scores = expected.transform(X)
     back = expected.inverse_transform(scores)
+    # Medians within the loop are as accurate as its objective needs: rounding in another order
+    # leads to other ones, 1.5e-8 away where the gap allowed is 1e-4.
+    tol = 1e-7 if name == "aw-spca-psd" else 1e-8
     for make in (array, frame):
         samples = make(X)
         model = fitted(name, samples)
-        assert_same(model, expected)
+        assert_same(model, expected, tol)
         lazy = model.transform(samples)
         assert type(lazy) is type(samples)
         assert lazy.shape[1] == scores.shape[1]
-        np.testing.assert_allclose(np.asarray(lazy.compute()), scores, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(np.asarray(lazy.compute()), scores, rtol=0, atol=tol)
         full = model.inverse_transform(lazy)
         assert type(full) is type(samples)
-        np.testing.assert_allclose(np.asarray(full.compute()), back, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(np.asarray(full.compute()), back, rtol=0, atol=tol)
         if hasattr(expected, "score"):
             assert model.score(samples) == pytest.approx(expected.score(X), abs=1e-8)
     # The last one was the data frame: names, in and out.

@@ -597,8 +597,8 @@ def test_no_other_sentence_of_the_library_names_an_option():
         if any(re.search(r"(?<!\w)--[a-z]", text) for text in texts if isinstance(text, str)):
             found.add(part.as_posix())
     assert found == {
-        *("io/annotated.py", "io/matrix.py", "io/reading.py", "io/reshaping.py", "io/roles.py"),
-        *("io/table.py", "robust/learning.py", "sources/arrow.py"),
+        *("io/annotated.py", "io/limits.py", "io/matrix.py", "io/reading.py", "io/reshaping.py"),
+        *("io/roles.py", "io/table.py", "io/text_pieces.py", "robust/learning.py"),
         *("sources/logarithms.py", "sources/refusals.py"),
     }
 

@@ -235,7 +235,7 @@ def test_anndata_on_the_command_line(tmp_path, monkeypatch):
     done("select", path, "--features", 3, "--label", "batch", "--output", whole)
     blocks = tmp_path / "blocks.csv"
     said = done(
-        *("select", path, "--features", 3, "--label", "batch", "--memory", "12kB"),
+        *("select", path, "--features", 3, "--label", "batch", "--memory", "18kB"),
         *("--output", blocks),
     )
     assert "in blocks" in said
@@ -301,7 +301,7 @@ def test_missing_values_of_sparse_files_are_filled_in_blocks(tmp_path, monkeypat
     path = annotated(tmp_path)
     with h5py.File(path, "a") as file:
         file["X/data"][5] = np.nan
-    options = ("--features", 3, "--memory", "12kB", "--scale", "none")
+    options = ("--features", 3, "--memory", "18kB", "--scale", "none")
     assert "missing value" in refused("select", path, *options)
     said = done("select", path, *options, "--impute", "mean", "--output", tmp_path / "out.csv")
     assert "filled 1 missing value in 1 column" in said

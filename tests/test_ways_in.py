@@ -71,7 +71,7 @@ def test_landmarks_of_a_source(way_in, tmp_path):
 @ways_in("Parquet folder")
 def test_methods_on_samples_refuse_what_does_not_fit(way_in, tmp_path):
     # Less than the samples and a centred copy take, more than the scatter matrices do.
-    source = open_source(way_in(samples(200), tmp_path), memory=12_000)
+    source = open_source(way_in(samples(200), tmp_path), memory=18_000)
     with pytest.raises(ValueError, match=r"RNE needs them all at once.*spca-psd, cspca-psd"):
         RNE().fit(source)
     source = open_source(tmp_path / "parquet", memory=4000)
@@ -93,7 +93,7 @@ def test_too_many_features_are_refused_before_reading(tmp_path):
     np.save(tmp_path / "x.npy", X)
     source = open_source(tmp_path / "x.npy", memory="1MB")
     source.blocks = None  # must not be asked for
-    with pytest.raises(ValueError, match=r"500 columns, whose scatter matrices need 26.2 MB"):
+    with pytest.raises(ValueError, match=r"500 columns, whose scatter matrices need 26.4 MB"):
         SPCA().fit(source)
 
 

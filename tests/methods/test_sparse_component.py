@@ -70,7 +70,7 @@ def test_a_square_symmetric_table_is_refused_until_it_is_said_what_it_is():
 
 
 def test_text_in_a_square_table_is_named_by_whoever_reads_it():
-    with pytest.raises(ValueError, match="strings"):
+    with pytest.raises(ValueError, match="contains text, 'a'"):
         sparse_component(np.array([["a", "b"], ["c", "d"]]), 1)
 
 

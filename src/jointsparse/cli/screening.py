@@ -10,6 +10,7 @@ from jointsparse.cli.fitting import Transform
 from jointsparse.cli.reading_progress import reading_progress
 from jointsparse.cli.streaming import Preparation, StreamedTable, rows_of
 from jointsparse.cli.weighing import weighed_source
+from jointsparse.text import counted
 
 if TYPE_CHECKING:
     from jointsparse.sources import Source
@@ -63,8 +64,8 @@ def screened(
     needed = bytes_of_scatter(p)
     if not quiet:
         print_note(
-            f"scatter matrices of {p} features take {size_in_words(needed)}, more than the "
-            f"{size_in_words(source.budget)} allowed: looking for the {count} that share most with "
+            f"scatter matrices of {counted(p, 'feature')} take {size_in_words(needed)}, more than "
+            f"the {size_in_words(source.budget)} allowed: looking for the {count} that share most with "
             "others, in five passes and one more"
         )
     shown: Any = nullcontext(source)
@@ -79,7 +80,7 @@ def screened(
     except (TableError, OSError) as error:
         raise told(error) from error
     said = (
-        f"{found.columns.size} of {p} features take part, those that share most with others; each "
+        f"of the features {found.columns.size} take part, those that share most with others; each "
         f"of the rest has at most {100 * found.left_out:.2g} % of its variance in the leading "
         "patterns. Shares below are of what takes part. All of them would need "
         f"--memory {enough(2 * needed)}"
