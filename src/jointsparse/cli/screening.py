@@ -65,8 +65,8 @@ def screened(
     if not quiet:
         print_note(
             f"scatter matrices of {counted(p, 'feature')} take {size_in_words(needed)}, more than "
-            f"the {size_in_words(source.budget)} allowed: looking for the {count} that share most with "
-            "others, in five passes and one more"
+            f"the {size_in_words(source.budget)} allowed: looking for the {count} that share most "
+            "with others, in five passes and one more"
         )
     shown: Any = nullcontext(source)
     if not quiet:
