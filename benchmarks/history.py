@@ -25,6 +25,7 @@ What `python -m benchmarks --store` kept of each version. *Operations* are count
 fixed problems and do not depend on the machine: fewer are better. *Ratios* are the other tool's
 time over that of jointsparse, the median over the problems of a task, each within one run: more is
 better. Ratios of different versions come from different runs; changes below a fifth say nothing.
+What is empty was not measured for that version.
 """
 
 
