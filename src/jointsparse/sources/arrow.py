@@ -38,7 +38,7 @@ TEXT_SHARE, LEAST_TEXT, TEXT_BLOCK = 128, 1 << 16, 1 << 22
 TEXT_COPIES = 12  # of a piece of text: as text, where its cells begin, and as numbers
 TEXT_COLUMN = 9000  # bytes that Arrow takes for every column of text, however short
 WIDE_SHARE = 4  # parts of the memory, of which columns of text may take one
-BATCH_SHARE = 5  # parts of the memory, of which a batch of an Arrow file may take one
+BATCH_SHARE = 6  # parts of the memory, of which a batch of an Arrow file may take one
 # First rows by which columns are told apart, fewer of wide tables.
 SAMPLE_ROWS, SAMPLE_ENTRIES = 4096, 1 << 20
 
