@@ -1,11 +1,12 @@
 """The evidence: its judge against plain regressions, its tables against what was stored."""
 
 import json
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
 
-from benchmarks import evidence, evidence_page, other_tables
+from benchmarks import evidence, evidence_page, keeping, other_tables
 from benchmarks.competitors import all_solvers
 from jointsparse import SPCAPSD, GreedySelector, Moments
 
@@ -23,6 +24,16 @@ def plainly(X, train, units):
 
 
 @pytest.mark.parametrize("units", evidence.UNITS)
+def test_nothing_is_lost_where_several_add_to_one_file(tmp_path):
+    path = tmp_path / "made" / "found.json"
+    with ThreadPool(4) as pool:
+        pool.map(lambda number: keeping.add(path, str(number), {"n": number}), range(40))
+    assert keeping.known(path) == {str(number): {"n": number} for number in range(40)}
+    keeping.add(path, "3", {"m": 1}, to=dict.__or__)
+    assert keeping.known(path)["3"] == {"n": 3, "m": 1}
+    assert [file.name for file in path.parent.iterdir()] == ["found.json"]
+
+
 def test_least_squares_are_those_of_a_plain_regression(units):
     X, train, test = two_halves()
     kept = np.array([3, 17, 40, 99])
