@@ -24,16 +24,6 @@ def plainly(X, train, units):
 
 
 @pytest.mark.parametrize("units", evidence.UNITS)
-def test_nothing_is_lost_where_several_add_to_one_file(tmp_path):
-    path = tmp_path / "made" / "found.json"
-    with ThreadPool(4) as pool:
-        pool.map(lambda number: keeping.add(path, str(number), {"n": number}), range(40))
-    assert keeping.known(path) == {str(number): {"n": number} for number in range(40)}
-    keeping.add(path, "3", {"m": 1}, to=dict.__or__)
-    assert keeping.known(path)["3"] == {"n": 3, "m": 1}
-    assert [file.name for file in path.parent.iterdir()] == ["found.json"]
-
-
 def test_least_squares_are_those_of_a_plain_regression(units):
     X, train, test = two_halves()
     kept = np.array([3, 17, 40, 99])
@@ -262,3 +252,13 @@ def test_the_rules_are_told_apart_on_the_page(tmp_path, monkeypatch):
     assert all(0 <= one["agree"] <= 1 for one in found.values())
     words = evidence_page.rules_part(tmp_path)
     assert all(f"| `{rule}` | " in words for rule in found)
+
+
+def test_nothing_is_lost_where_several_add_to_one_file(tmp_path):
+    path = tmp_path / "made" / "found.json"
+    with ThreadPool(4) as pool:
+        pool.map(lambda number: keeping.add(path, str(number), {"n": number}), range(40))
+    assert keeping.known(path) == {str(number): {"n": number} for number in range(40)}
+    keeping.add(path, "3", {"m": 1}, to=dict.__or__)
+    assert keeping.known(path)["3"] == {"n": 3, "m": 1}
+    assert [file.name for file in path.parent.iterdir()] == ["found.json"]
