@@ -1,7 +1,8 @@
 """Speed and quality beside every rival: ``python -m benchmarks [--suite NAME] [--quick]``.
 
 What has been measured is kept in an SQLite file: a run that was stopped goes on where it was, and
-the tables and figures are written from the file, also after a part of a run.
+the tables and figures are written from the file, also after a part of a run. Tasks that a run has
+not measured stay as RESULTS.json has them, with the version that they belong to.
 """
 
 import argparse
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, ins
 from benchmarks import history, limits, report
 from benchmarks.common import ROOT, has_data
 from benchmarks.competitors import all_solvers
+from benchmarks.earlier import Results
 from benchmarks.environments import Environments, default_folder
 from benchmarks.measure import measure
 from benchmarks.store import Store, description
@@ -54,7 +56,10 @@ def arguments(words):
         "--store", action="store_true", help="keep the results for the history of versions"
     )
     parser.add_argument("--output", type=Path, default=None, help="folder for RESULTS.md")
-    parser.add_argument("--note", default="", help="what a reader of RESULTS.md must know")
+    parser.add_argument("--note", default="", help="what a reader must know of this run")
+    parser.add_argument(
+        "--alone", action="store_true", help="leave out what RESULTS.json has of other tasks"
+    )
     parser.add_argument("--tables-only", action="store_true", help="measure nothing more")
     parser.add_argument("--figures", type=Path, default=None, help="folder for the figures")
     return parser.parse_args(words)
@@ -146,18 +151,21 @@ def main(words=None):
     every = [task for suite in SUITES for task in tasks(suite)]
     target = output / ("RESULTS-quick.md" if options.quick else "RESULTS.md")
     output.mkdir(parents=True, exist_ok=True)
-    bars = report.write(target, store, every, options.note)
+    earlier = None if options.alone else target.with_suffix(".json")
+    results = Results(store, every, earlier, options.note)
+    bars = report.write(target, results, every)
     print(f"\n{target}")
     for _, bar in bars:
         word = {True: "ok", False: "MISSED", None: "not measured"}[bar.met]
         print(f"{bar.promise}: {bar.found} {word}")
     if options.store:
-        print(history.keep(target.with_suffix(".json")))
+        version = store.about["versions"]["jointsparse"]
+        print(history.keep(target.with_suffix(".json"), version))
         print(history.write_page())
     if options.figures:
         from benchmarks.figures import draw
 
-        for figure in draw(options.figures, store, every):
+        for figure in draw(options.figures, results, every):
             print(figure)
     store.close()
 

@@ -1,11 +1,12 @@
 """The evidence: its judge against plain regressions, its tables against what was stored."""
 
 import json
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
 
-from benchmarks import evidence, evidence_page, other_tables
+from benchmarks import evidence, evidence_page, keeping, other_tables
 from benchmarks.competitors import all_solvers
 from jointsparse import SPCAPSD, GreedySelector, Moments
 
@@ -251,3 +252,13 @@ def test_the_rules_are_told_apart_on_the_page(tmp_path, monkeypatch):
     assert all(0 <= one["agree"] <= 1 for one in found.values())
     words = evidence_page.rules_part(tmp_path)
     assert all(f"| `{rule}` | " in words for rule in found)
+
+
+def test_nothing_is_lost_where_several_add_to_one_file(tmp_path):
+    path = tmp_path / "made" / "found.json"
+    with ThreadPool(4) as pool:
+        pool.map(lambda number: keeping.add(path, str(number), {"n": number}), range(40))
+    assert keeping.known(path) == {str(number): {"n": number} for number in range(40)}
+    keeping.add(path, "3", {"m": 1}, to=dict.__or__)
+    assert keeping.known(path)["3"] == {"n": 3, "m": 1}
+    assert [file.name for file in path.parent.iterdir()] == ["found.json"]

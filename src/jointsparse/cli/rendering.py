@@ -111,7 +111,7 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
         "random_r2_std": spread,
         "ceiling": report.ceiling,
         "coverage": report.coverage,
-        "beaten_by": report.beaten_by,
+        "beaten_by": report.beaten_by if report.held_out else None,
         "held_out": report.held_out,
         "why_not_held_out": report.why_not,
         "n_parts": 0 if report.worth is None else report.worth.n_folds,
