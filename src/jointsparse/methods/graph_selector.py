@@ -20,8 +20,7 @@ from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.products.device_gram import centred_in_double_there
-from jointsparse.solvers.products.gram import centred_in_double
+from jointsparse.solvers.products.gram import centred_in_double, double_where_held
 from jointsparse.solvers.solution import Solution
 
 AUTO_CLUSTERS = 5
@@ -81,7 +80,7 @@ class GraphSelector(Selector):
         if self._takes_sparse() and sp.issparse(moments.data):
             data = sparse_samples(moments, unit, varies)
         elif self._stays(moments) and is_device_array(moments.data):
-            data = centred_in_double_there(moments)[:, like(np.flatnonzero(varies), moments.data)]
+            data = double_where_held(moments)[:, like(np.flatnonzero(varies), moments.data)]
             if self._rewards_duplicates:
                 self._warn_of_multiples(data, varies)
             data = columns_near_one_there(data) if self._scale_free else data / unit

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.device import is_device_array, to_host
+from jointsparse.device import to_host
 from jointsparse.linalg import double
 from jointsparse.methods.components import ComponentsMethod, regression
 from jointsparse.methods.needs import Needs
@@ -26,8 +26,7 @@ from jointsparse.solvers.components.joint import (
     solve_joint,
 )
 from jointsparse.solvers.components.joint_published import solve_joint_published
-from jointsparse.solvers.products.device_gram import centred_in_double_there
-from jointsparse.solvers.products.gram import Gram, SampleGram, centred_in_double, gram_of
+from jointsparse.solvers.products.gram import Gram, double_where_held, gram_of
 from jointsparse.solvers.samples.passed import PassedSampleLoss
 from jointsparse.solvers.samples.sparse import SparseSampleLoss
 from jointsparse.solvers.solution import Solution
@@ -278,14 +277,12 @@ class JSPCA(ComponentsMethod):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return PassedSampleLoss(elsewhere.divided(float(np.sqrt(gram.trace))))
-        if isinstance(gram, SampleGram) and gram.of_sparse:
-            return SparseSampleLoss(gram)
-        wide = isinstance(gram, SampleGram)
+        through = gram.through_samples
+        if through is not None and gram.of_sparse:
+            return SparseSampleLoss(through)
+        wide = through is not None
         # Where p > n single precision stays: a copy in double precision may not fit.
-        if is_device_array(moments.data):
-            centred = moments.native.centred_data if wide else centred_in_double_there(moments)
-        else:
-            centred = moments.centred_data if wide else centred_in_double(moments)
+        centred = moments.native.centred_data if wide else double_where_held(moments)
         return SampleLoss(centred, wide=wide, shrink=float(1 / np.sqrt(gram.trace)))
 
     def _objective_of_features(self, gram: Gram) -> float:

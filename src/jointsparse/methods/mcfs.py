@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import is_device_array
 from jointsparse.graphs.sparse_samples import combined
 from jointsparse.graphs.targets import neighbour_targets
 from jointsparse.methods.graph_selector import (
@@ -18,8 +17,7 @@ from jointsparse.methods.graph_selector import (
     neighbour_graph,
 )
 from jointsparse.methods.selector import check_stopping, is_number
-from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.products.device_gram import DeviceGram, DeviceSampleGram
+from jointsparse.operators.dense import operator_of
 from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace
 from jointsparse.solvers.solution import Rounding, Solution, proven
@@ -186,9 +184,6 @@ class MCFS(GraphSelector):
 
 def _gram(data: Any) -> Gram:
     """Return the scatter matrix, through the samples where that is less."""
-    if isinstance(data, SparseSamples):
-        return SampleGram(data)
-    if is_device_array(data):
-        wide = data.shape[1] > data.shape[0]
-        return DeviceSampleGram(data) if wide else DeviceGram(data.T @ data)
-    return Gram(data.T @ data) if data.shape[1] <= data.shape[0] else SampleGram(data)
+    samples = operator_of(data)
+    wide = samples.is_sparse or samples.shape[1] > samples.shape[0]
+    return SampleGram(samples) if wide else Gram(data.T @ data)

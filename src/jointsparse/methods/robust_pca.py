@@ -9,14 +9,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import is_device_array, to_host
+from jointsparse.device import to_host
 from jointsparse.linalg import column_medians
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.needs import Needs
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.solvers.products.device_gram import centred_in_double_there
-from jointsparse.solvers.products.gram import Gram, centred_in_double
+from jointsparse.solvers.products.gram import Gram, double_where_held
 from jointsparse.solvers.pursuit import earlier_steps, solve_pursuit
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.text import counted
@@ -245,8 +244,7 @@ class RobustPCA(ComponentsMethod):
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
-        there = centred_in_double_there if is_device_array(moments.data) else centred_in_double
-        samples = there(moments)
+        samples = double_where_held(moments)
         self.alpha_ = self._factor() / float(np.sqrt(max(samples.shape)))
         middle = column_medians(samples)
         rest = samples - middle

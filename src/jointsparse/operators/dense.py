@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from jointsparse.arrays import Array
-from jointsparse.device import is_device_array, like
+from jointsparse.device import is_device_array, like, on_accelerator
 from jointsparse.linalg import array_namespace, blocks, double
 from jointsparse.operators.blocks import ColumnBlocks
 from jointsparse.operators.samples import Samples, centred_block, reweighted_gram
 
+BLOCK_ENTRIES = 2**26  # converted to float64 at a time on an accelerator: 512 MB
 SINGLE_FACTORS = (1e-30, 1e30)  # beyond, single precision cannot hold the factors
 
 
@@ -82,8 +83,16 @@ class DenseSamples(ColumnBlocks):
         return None if array is None else array[features]
 
     def _results(self, function: Callable[..., Any], *aligned: Array) -> Iterator[Any]:
-        for part in blocks(self.shape[1]):
+        for part in self._parts():
             yield function(self._block(part), *(array[part, ...] for array in aligned))
+
+    def _parts(self) -> Iterator[slice]:
+        """Blocks of features; large ones on an accelerator, which each of them keeps waiting."""
+        rows, width = self.shape
+        if not on_accelerator(self.array):
+            return blocks(width)
+        step = max(1, BLOCK_ENTRIES // max(rows, 1))
+        return (slice(first, min(first + step, width)) for first in range(0, width, step))
 
     def times(self, columns: Array) -> Array:
         """Return XU."""
