@@ -25,7 +25,7 @@ from jointsparse.linalg import (
     solved_by_cholesky,
 )
 from jointsparse.projections import polar
-from jointsparse.solvers.components.dictionary_root import DenseRoot
+from jointsparse.solvers.components.dictionary_root import Root
 from jointsparse.solvers.components.joint import SampleLoss
 from jointsparse.solvers.graph.device_form import DeviceForm, device_product
 from jointsparse.solvers.graph.quadratic_forms import DenseForm, laplacian_product
@@ -306,7 +306,7 @@ def test_neighbourhoods_of_samples(tensors):
 
 def test_roots_of_dictionaries(tensors):
     R = draws(5, 9)
-    known, found = DenseRoot(R), DenseRoot(tensors.array(R))
+    known, found = Root(R), Root(tensors.array(R))
     close(found.squares, known.squares)
     close(found.to_atoms(draws(2, 5)), known.to_atoms(draws(2, 5)))
     close(found.to_codes(draws(2, 9)), known.to_codes(draws(2, 9)))

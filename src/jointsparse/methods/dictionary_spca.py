@@ -9,8 +9,8 @@ from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.selector import check_stopping
 from jointsparse.moments import Moments
 from jointsparse.solvers.components.dictionary import solve_dictionary
-from jointsparse.solvers.components.dictionary_root import DenseRoot, Root, SparseRoot
-from jointsparse.solvers.products.gram import Gram, SampleGram
+from jointsparse.solvers.components.dictionary_root import Root
+from jointsparse.solvers.products.gram import Gram
 from jointsparse.solvers.solution import Solution
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties the model
@@ -146,16 +146,18 @@ class DictionarySPCA(ComponentsMethod):
             largest=lambda: float(np.sqrt(np.max(gram.diagonal))) * unit,
             trace=unit,
         )
-        root: Root
-        if isinstance(gram, SampleGram) and gram.of_sparse:
-            rank = gram.leading(int(self.n_components))[0].size
-            root = SparseRoot(gram)
+        through = gram.through_samples
+        if through is not None and gram.of_sparse:
+            values, vectors = gram.leading(int(self.n_components))
+            rank = values.size
+            codes = through.image(vectors) / np.sqrt(values[: vectors.shape[1]])
+            root = Root(through.samples, 1 / unit, codes.T)
         else:
             values, vectors = gram.principal()
             rank = values.size
             varies = moments.variances > 0  # elsewhere eigenvectors are rounding
             scaled = gram.here(np.sqrt(values))[:, None] * vectors.T
-            root = DenseRoot(scaled * gram.here(varies.astype(np.float64)))
+            root = Root(scaled * gram.here(varies.astype(np.float64)))
         count = min(int(self.n_components), rank)
         if count < self.n_components:
             self._warn(f"the data have rank {count}: no more components are fitted")

@@ -48,6 +48,7 @@ class DenseSamples(ColumnBlocks):
         xp = array_namespace(array)
         self.array, self.mean = array, mean
         self.home = "device" if is_device_array(array) else "memory"
+        self._in_double = array.dtype == xp.float64
         dtype = xp.float32 if array.dtype == xp.float32 else xp.float64
         empty = xp.empty((int(array.shape[1]), 0), dtype=dtype, device=array.device)
         super().__init__(empty, int(array.shape[0]))
@@ -61,7 +62,7 @@ class DenseSamples(ColumnBlocks):
     @property
     def _direct(self) -> bool:
         """Whether it is, in float64."""
-        return self._as_it_is and self.array.dtype == self.xp.float64
+        return self._in_double and self._as_it_is
 
     def _block(self, features: Any) -> Array:
         """Return some columns of X, given by a slice or by their numbers in an array."""
