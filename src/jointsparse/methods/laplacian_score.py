@@ -6,6 +6,7 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.graph_selector import GraphSelector, neighbour_graph
+from jointsparse.methods.needs import Needs
 from jointsparse.moments import Moments
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.smoothness import solve_smoothness
@@ -109,8 +110,8 @@ class LaplacianScore(GraphSelector):
         self.laplacian_scores_[varies] = solution.state
         return solution, scores
 
-    def _takes_sparse(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _solve_samples(
         self, data: FloatArray | SparseSamples, mean: FloatArray, unit: float

@@ -16,6 +16,7 @@ from jointsparse.methods.graph_selector import (
     check_count,
     neighbour_graph,
 )
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.operators.dense import operator_of
 from jointsparse.solvers.products.gram import Gram, SampleGram
@@ -142,8 +143,8 @@ class MCFS(GraphSelector):
         self.tol = tol
         self.scale = scale
 
-    def _takes_sparse(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float

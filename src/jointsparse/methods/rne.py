@@ -16,6 +16,7 @@ from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.neighbours import neighbour_sets
 from jointsparse.graphs.reconstruction import reconstructed, reconstruction_weights
 from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
@@ -175,10 +176,11 @@ class RNE(GraphSelector):
 
     @property
     def _on_host(self) -> str:  # type: ignore[override]
-        return "" if self._takes_sparse() else "neighbours and solver"
+        return "" if self._needs().sparse else "neighbours and solver"
 
-    def _takes_sparse(self) -> bool:
-        return self.solver == "exact" and not self.legacy_transpose
+    def _needs(self) -> Needs:
+        exact = self.solver == "exact" and not self.legacy_transpose
+        return Needs(samples=True) if exact else super()._needs()
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float

@@ -232,15 +232,7 @@ class RobustPCA(ComponentsMethod):
         return self.components_
 
     def _needs(self) -> Needs:
-        return Needs(samples=True)
-
-    def _sparse_gram(self) -> bool:
-        return False
-
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        size = n_samples * n_features
-        steps = 2 * earlier_steps(size) + 4  # that are combined, and what combining them takes
-        return (10 + steps) * 8 * size  # the two parts, multipliers, what is left
+        return Needs(samples=True, sparse=False, dense_bytes=_bytes)
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
@@ -300,3 +292,10 @@ def _share_of_errors(low_rank: FloatArray, errors: FloatArray) -> FloatArray:
     wrong = np.sum((errors / unit) ** 2, axis=1)
     total = wrong + np.sum((low_rank / unit) ** 2, axis=1)
     return wrong / np.where(total > 0, total, 1.0)
+
+
+def _bytes(n_samples: int, n_features: int) -> int:
+    """Return what the two parts, multipliers, what is left and earlier steps take."""
+    size = n_samples * n_features
+    steps = 2 * earlier_steps(size) + 4  # that are combined, and what combining them takes
+    return (10 + steps) * 8 * size

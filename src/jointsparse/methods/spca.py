@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.components import ComponentsMethod
+from jointsparse.methods.needs import Needs, scatter_bytes
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
@@ -272,10 +273,14 @@ class SPCA(ComponentsMethod):
             raise ValueError("certify needs n_nonzero: the number of nonzeros of each component")
         return PROOF_SECONDS if self.certify is True else float(self.certify)
 
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        if self.certify and n_features > max(n_samples, MOST_DENSE):
-            return 2 * 8 * n_samples * n_features
-        return super()._dense_bytes(n_samples, n_features)
+    def _needs(self) -> Needs:
+        if not self.certify:
+            return Needs()
+        return Needs(
+            dense_bytes=lambda n, p: (
+                2 * 8 * n * p if p > max(n, MOST_DENSE) else scatter_bytes(n, p)
+            )
+        )
 
     def _solve_with_proof(self, moments: Moments, count: int, seconds: float) -> Solution:
         counts = self._counts(moments.n_features, count)

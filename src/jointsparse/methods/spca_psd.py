@@ -210,14 +210,11 @@ class SPCAPSD(ConvexSelector):
             return moments.native.centred_data
         return factor_of_scatter(moments.native.spectrum)
 
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        if self.solver == "published":
-            return 12 * 8 * n_samples * n_features
-        if self.solver == "splitting":
-            return 10 * 8 * n_features**2
-        return super()._dense_bytes(n_samples, n_features)
-
     def _needs(self) -> Needs:
+        if self.solver == "published":
+            return Needs(dense_bytes=lambda n, p: 12 * 8 * n * p)
+        if self.solver == "splitting":
+            return Needs(dense_bytes=lambda n, p: 10 * 8 * p**2)
         return Needs(products=self.solver in ("exact", "factored"))
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:

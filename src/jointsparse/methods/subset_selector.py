@@ -187,11 +187,8 @@ class SubsetSelector(Selector):
         return isinstance(self.target, str) and self.target == "outcomes"
 
     def _needs(self) -> Needs:
-        return Needs(samples=self._outcomes())
-
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
         # Centred and unit columns, their images and rounds of copies of them.
-        return 6 * 8 * n_features * min(n_samples, n_features)
+        return Needs(samples=self._outcomes(), dense_bytes=lambda n, p: 6 * 8 * p * min(n, p))
 
     def moments_of(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None

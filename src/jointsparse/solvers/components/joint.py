@@ -37,12 +37,8 @@ from jointsparse.linalg import (
 )
 from jointsparse.operators.dense import operator_of
 from jointsparse.projections import polar
-from jointsparse.solvers.products.gram import (
-    EqualFeatures,
-    Gram,
-    SampleGram,
-    equal_features,
-)
+from jointsparse.solvers.products.equal_features import EqualFeatures, equal_features
+from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.group import (
     emptying_penalty,
     group_regression,

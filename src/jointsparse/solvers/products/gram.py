@@ -11,7 +11,7 @@ moves nothing.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import LinearOperator, cg
 
-from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import (
     add_to_diagonal,
@@ -454,34 +454,6 @@ def centred_where_held(moments: Moments) -> Array:
     if moments.n_samples * moments.n_features > SMALL:
         return moments.native.centred_data
     return double_where_held(moments)
-
-
-class EqualFeatures(NamedTuple):
-    """Features that are equal but for the sign: ``signs * columns`` are all the same."""
-
-    features: IntArray
-    signs: FloatArray
-
-
-def equal_features(gram: Gram) -> list[EqualFeatures]:
-    """Return the groups of features that are equal to rounding, or opposite; no constant ones.
-
-    They are found by two random combinations of the columns of S: equal features agree in both,
-    opposite ones (a column of yes and no, and its complement) in both but for the same sign.
-    """
-    probes = np.random.default_rng(0).standard_normal((gram.diagonal.size, 2))
-    images = gram.apply(probes)
-    signs = np.where(images[:, 0] < 0, -1.0, 1.0)
-    images = signs[:, None] * images
-    order = np.argsort(images[:, 0], kind="stable")
-    close = np.abs(np.diff(images[order], axis=0)) <= 1e-10 * np.max(np.abs(images), axis=0)
-    joined = np.all(close, axis=1) & (gram.diagonal[order[1:]] > 0)
-    pairs = np.flatnonzero(joined)  # of neighbours in this order
-    if pairs.size == 0:
-        return []
-    runs = np.split(pairs, np.flatnonzero(np.diff(pairs) > 1) + 1)
-    groups = [order[run[0] : run[-1] + 2] for run in runs]
-    return [EqualFeatures(group, signs[group]) for group in groups]
 
 
 def shifted(matrix: Array, ridge: float) -> Array:

@@ -21,7 +21,8 @@ from scipy.optimize import brentq
 from jointsparse.arrays import FloatArray
 from jointsparse.device import to_host
 from jointsparse.linalg import array_namespace
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
+from jointsparse.solvers.products.equal_features import equal_features
+from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.group import certified, group_regression, share_equally
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, norm_of
 from jointsparse.solvers.solution import Solution, Trace
