@@ -12,6 +12,7 @@ from jointsparse.operators.sparse import SparseSamples
 from jointsparse.operators.views import Reweighted
 from jointsparse.solvers.components.dictionary_root import Root
 from jointsparse.solvers.eigen import inverse_root
+from jointsparse.solvers.eigen import ritz as ritz_basis
 from jointsparse.solvers.eigen.block_krylov import widened
 from jointsparse.solvers.eigen.inverse_root import inverse_root_times
 from jointsparse.solvers.graph import sparse_form
@@ -190,10 +191,10 @@ def test_a_basis_that_grows_too_wide_shrinks(monkeypatch):
     weights = 0.005 * np.exp(np.random.default_rng(3).standard_normal(P))
     expected = DenseForm(-X.T @ X).lowest(weights, 2, np.eye(P)[:, :2])
     widths = []
-    outside = sparse_form.outside
+    outside = ritz_basis.outside
     monkeypatch.setattr(sparse_form, "WIDEST", 2)
     monkeypatch.setattr(
-        sparse_form, "outside", lambda basis, b: widths.append(basis.shape[1]) or outside(basis, b)
+        ritz_basis, "outside", lambda basis, b: widths.append(basis.shape[1]) or outside(basis, b)
     )
     found = SparseScatterForm(gram).lowest(weights, 2, np.eye(P)[:, :2])
     np.testing.assert_allclose(found.leverages, expected.leverages, atol=1e-7)
