@@ -42,6 +42,8 @@ class RitzBasis:
         Of the namespace, the type and the device of all vectors.
     largest : bool
         Whether Ritz pairs begin with the largest, or with the lowest.
+    room : int
+        How many vectors to have room for; more are found room for when they come.
 
     Examples
     --------
@@ -55,11 +57,14 @@ class RitzBasis:
     [5.0, 2.0]
     """
 
-    def __init__(self, apply: Callable[[Array], Array], model: Array, *, largest: bool) -> None:
+    def __init__(
+        self, apply: Callable[[Array], Array], model: Array, *, largest: bool, room: int = 0
+    ) -> None:
         self.apply, self.largest = apply, largest
         self.used = self._newest = 0
         self._basis = self._images = model[None, :][:0, :]
         self._inner = self._basis[:, :0]
+        self._make_room(min(room, model.shape[0]))
 
     @property
     def _vectors(self) -> Array:

@@ -76,7 +76,10 @@ def lowest_pairs(
     at, solve = shift, solver(shift)
     width = start.shape[1]
     search = RitzBasis(
-        lambda block: product(block) + weights[:, None] * block, weights, largest=False
+        lambda block: product(block) + weights[:, None] * block,
+        weights,
+        largest=False,
+        room=WIDEST * width,
     )
     search.extend(solve(start))
     if search.used < width:  # one eigenvalue so far below all others hides them
