@@ -75,10 +75,7 @@ class DictionarySPCA(ComponentsMethod):
         Objective after each iteration from the best start. It never rises.
     n_iter_ : int
         Iterations made from the best start.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         "optimality": by how much the solution misses the conditions of a stationary point: for
         every atom and code the length of what its gradient misses, divided by √(tr S) and by the
@@ -86,10 +83,7 @@ class DictionarySPCA(ComponentsMethod):
         minimising over one of them would gain, as a share of ½ tr S. "optimality_bound": what it is
         not above where ``converged_``, √tol. Also how many components are empty, and how often an
         empty one was filled again.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----

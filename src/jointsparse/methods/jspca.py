@@ -115,10 +115,7 @@ class JSPCA(ComponentsMethod):
         the constraint moves.
     n_iter_ : int
         Alternations made.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         "optimality": by how much the returned Q and P miss the conditions of a stationary point,
         the larger of two numbers. For Q, with R the gradient of the loss in Q, the largest
@@ -129,10 +126,7 @@ class JSPCA(ComponentsMethod):
         above where ``converged_``, ``tol`` and the rounding of the scatter matrix. Neither is there
         with ``solver="published"``.
     :shared: robust_attributes
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----

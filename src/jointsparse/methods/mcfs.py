@@ -67,10 +67,7 @@ class MCFS(GraphSelector):
     feature_scores_ : ndarray of shape (n_features,)
         Largest absolute a_jk of each feature, for X with a mean square of 1; exactly 0 for a
         feature that no regression uses.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     loadings_ : ndarray of shape (n_features, c)
         a_1 … a_c in columns, for X with a mean square of 1.
@@ -86,10 +83,7 @@ class MCFS(GraphSelector):
     diagnostics_ : dict
         "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
         where ``converged_``.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----

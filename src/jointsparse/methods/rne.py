@@ -80,10 +80,7 @@ class RNE(GraphSelector):
         Score of each feature, see above; 0 for constant features.
     residual_norms_ : ndarray of shape (n_features,)
         :math:`\|a_j\|_1` in units of the data.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     loadings_ : ndarray of shape (n_features, n_features_to_select)
         H, of the published solver.
@@ -94,14 +91,8 @@ class RNE(GraphSelector):
         Objective after each iteration.
     n_iter_ : int
         Iterations made; 1 for the closed form.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: stopping
+    :shared: features_in
 
     Notes
     -----

@@ -109,17 +109,11 @@ class RobustPCA(ComponentsMethod):
         of these it is that of (0, X).
     n_iter_ : int
         Iterations made.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
         where ``converged_``. "rank": number of singular values of the low-rank part.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----

@@ -123,10 +123,7 @@ class SPCA(ComponentsMethod):
         Objective after each alternation. It never rises.
     n_iter_ : int
         Alternations made.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         "optimality": by how much the solution misses the conditions of a stationary point. With A
         the best for B, and r half the gradient of the smooth part in :math:`b_j`, it is the largest
@@ -134,10 +131,7 @@ class SPCA(ComponentsMethod):
         the largest entry of S a_j; with ``n_nonzero`` nonzero loadings only). "optimality_bound":
         what it is not above where ``converged_``, ``tol``. "empty_components": their number.
     :shared: robust_attributes
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
