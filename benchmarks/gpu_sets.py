@@ -50,9 +50,10 @@ def main():
             pairs = [(one.set_value_, other.set_value_), (one.set_bound_, other.set_bound_)]
             pairs.append((one_proof.bound, other_proof.bound))
             far = max(abs(a - b) for a, b in pairs)
+            near = 1e-4 if X.shape[1] == 256 else 1e-9
             print(
                 f"{name}, {search}: {host:.2f} s from NumPy, {there:.2f} s from {device}, "
-                f"difference {far:.1e}: {verdict(same and far < (1e-4 if X.shape[1] == 256 else 1e-9))}"
+                f"difference {far:.1e}: {verdict(same and far < near)}"
             )
 
 
