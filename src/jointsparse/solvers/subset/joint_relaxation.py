@@ -12,8 +12,6 @@ in single precision, which takes half the time. Proofs are in double precision, 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
 
@@ -113,16 +111,6 @@ class Relaxation:
     def _here(self, array: FloatArray) -> Array:
         """Return an array where the steps are made, in their precision."""
         return like(np.asarray(array, np.float32 if self._single else np.float64), self._home)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what is kept of it: arrays of NumPy, since who reads them may have no device."""
-        kept = dict(self.__dict__, _home=np.zeros(0))
-        for name, value in kept.items():
-            if isinstance(value, list):
-                kept[name] = [to_host(part) for part in value]
-            elif hasattr(value, "shape"):
-                kept[name] = to_host(value)
-        return kept
 
     def _prepare(self, count: int, size: int) -> None:
         """Invert the matrix of the linear system for z (and the multipliers of its rows)."""

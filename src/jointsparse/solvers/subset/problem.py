@@ -58,10 +58,6 @@ class SubsetProblem:
     accuracy: float
     home: Any = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what is kept of it: who reads that may have no such device."""
-        return dict(self.__dict__, home=None)
-
     @property
     def n_features(self) -> int:
         """Number of features p."""
