@@ -254,7 +254,7 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
         typer.Option(
             "--scores",
             rich_help_panel=_PRINTING,
-            help="Show what each feature shares with others, and the method's own score.",
+            help="Show the method's own score of each feature, too.",
         ),
     ] = False
     as_json: Annotated[
