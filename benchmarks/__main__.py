@@ -51,6 +51,9 @@ def arguments(words):
         "--minutes", type=float, default=None, help="begin no further problem after so many"
     )
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
+    parser.add_argument(
+        "--part", default="0/1", help="K/M: every M-th problem, from the K-th on; runs may share"
+    )
     parser.add_argument("--database", type=Path, default=None, help="the SQLite file")
     parser.add_argument(
         "--store", action="store_true", help="keep the results for the history of versions"
@@ -65,17 +68,30 @@ def arguments(words):
     return parser.parse_args(words)
 
 
-def run(suites, store, environments, solvers, *, quick, repeats, limit, minutes=None, out=print):
+def run(
+    suites,
+    store,
+    environments,
+    solvers,
+    *,
+    quick,
+    repeats,
+    limit,
+    minutes=None,
+    part=(0, 1),
+    out=print,
+):
     """Measure every problem of some suites that the store does not have; return how many are left.
 
-    After so many minutes no further problem begins. A problem that cannot be measured at all (its
-    data are not there, say) is told about and left out, and the others go on.
+    With ``part=(k, m)`` every m-th problem of a task, from the k-th on: several runs may share a
+    store. After so many minutes no further problem begins. A problem that cannot be measured at all
+    (its data are not there, say) is told about and left out, and the others go on.
     """
     end = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     left = 0
     for task in plan(suites):
         here = [solver for solver in solvers if task.name in solver.tasks]
-        for problem in task.problems(quick):
+        for problem in task.problems(quick)[part[0] :: part[1]]:
             if store.has(problem):
                 continue
             if time.monotonic() >= end:
@@ -142,6 +158,7 @@ def main(words=None):
             repeats=options.repeats or (2 if options.quick else 5),
             limit=options.limit,
             minutes=options.minutes,
+            part=tuple(map(int, options.part.split("/"))),
             out=lambda words: print(words, flush=True),
         )
     except KeyboardInterrupt:

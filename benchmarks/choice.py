@@ -32,8 +32,6 @@ from jointsparse.metrics import clustering_scores
 from jointsparse.model_selection import criteria, grid, parameters
 from jointsparse.selection import by_score
 
-warnings.simplefilter("ignore")
-
 COUNTS = {"breast-cancer": (5, 10), "digits": (10, 20), "colon": (20, 50), "isolet": (50, 100)}
 AUTOMATIC = "rank+agreement"
 JUDGED = ("agreement", "silhouette", "rank", AUTOMATIC)
@@ -183,7 +181,7 @@ def page(text):
     for mark, make in (("losses", table), ("norms", against_norms)):
         begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
         before, rest = text.split(begin)
-        text = f"{before}{begin}{make(stored_results())}\n{end}{rest.split(end)[1]}"
+        text = f"{before}{begin}\n{make(stored_results())}\n\n{end}{rest.split(end)[1]}"
     return text
 
 
@@ -219,6 +217,7 @@ def main(words=None):
         PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
         print(PAGE)
         return
+    warnings.simplefilter("ignore")
     there = [name for name in COUNTS if name in available_datasets()]
     names = [name for name in there if not options.dataset or name in options.dataset]
     SECTIONS[options.section](names, options.count or ())

@@ -7,6 +7,8 @@ from benchmarks.suites.scaling import size_of
 from benchmarks.suites.selection import means
 from benchmarks.tasks import OURS, ratios
 
+BY_QUALITY = ("selection", "noise")  # suites in which how long it takes is beside the point
+
 
 def draw(folder, results, tasks):
     """Draw what has been measured; return the paths of the figures."""
@@ -38,7 +40,7 @@ def speed(measured):
     rows = [
         (f"{task.name}: {rival}", list(ratios(outcomes, rival).values()))
         for task, outcomes in measured
-        if task.sizes is None and task.suite != "selection"
+        if task.sizes is None and task.suite not in BY_QUALITY
         for rival in rivals(outcomes)
         if rival not in CONTEXT and not rival.startswith(OURS)
     ]

@@ -145,6 +145,16 @@ def test_after_so_many_minutes_nothing_begins(tmp_path, about, environments):
     assert not any(store.outcomes("startup", task.name) for task in tasks("startup"))
 
 
+def test_runs_share_the_problems_of_a_task(tmp_path, about, environments):
+    options = {"quick": False, "repeats": 1, "limit": 1, "minutes": 0, "out": str}
+    counts = [
+        run(("noise",), Store(tmp_path / "a.sqlite", about), environments, [], part=part, **options)
+        for part in ((0, 2), (1, 2), (0, 1))
+    ]
+    assert min(counts) > 10
+    assert counts[0] + counts[1] == counts[2]
+
+
 def test_promises_come_first():
     names = [task.name for task in plan(SUITES)]
     assert sorted(names) == sorted(task.name for suite in SUITES for task in tasks(suite))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import history
+from benchmarks import choice, history
 
 ROOT = Path(__file__).parents[1]
 SPEC = importlib.util.spec_from_file_location("quotes_in_docs", ROOT / "docs" / "quotes.py")
@@ -33,6 +33,11 @@ def test_a_quote_is_mended_where_the_page_breaks_it_over_lines():
 def test_the_page_of_versions_is_what_is_stored(tmp_path):
     page = history.write_page(page=tmp_path / "history.md")
     assert page.read_text(encoding="utf-8") == history.PAGE.read_text(encoding="utf-8")
+
+
+def test_the_tables_of_choosing_are_what_is_stored():
+    text = choice.PAGE.read_text(encoding="utf-8")
+    assert choice.page(text) == text, "python -m benchmarks.choice page mends it"
 
 
 def outcome(seconds, status="ok"):

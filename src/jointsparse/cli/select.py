@@ -230,7 +230,7 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
         bool,
         _printing(
             "--scores",
-            help="Show what each feature shares with others, and the method's own score.",
+            help="Show the method's own score of each feature, too.",
         ),
     ] = False
     as_json: Annotated[
