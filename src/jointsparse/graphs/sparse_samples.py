@@ -23,6 +23,11 @@ from jointsparse.operators.sparse import SparseSamples
 DENSE_ENTRIES = 2**24  # of weights made dense at a time, for samples on a device: 128 MB
 
 
+def stored(data: Array | Samples) -> SparseSamples | None:
+    """Return samples that are sparse, for algorithms that walk along stored entries; else None."""
+    return data if isinstance(data, SparseSamples) else None
+
+
 def combined(weights: Any, data: Array | Samples) -> FloatArray:
     """Return WX for samples of any kind, on the host."""
     samples = operator_of(data)
