@@ -230,7 +230,7 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
         bool,
         _printing(
             "--scores",
-            help="Show what each feature shares with others, and the method's own score.",
+            help="Show the method's own score of each feature, too.",
         ),
     ] = False
     as_json: Annotated[
@@ -270,13 +270,15 @@ def select(options: SelectOptions) -> None:
     estimator, choice = choosing.chosen(
         estimator, values, options.choose, options.clusters, options.seed, options.quiet
     )
+    placed = move(values, place)
     seconds, warnings = fitting.fit(
-        estimator, move(values, place), default_parameters(chosen), show_progress=not options.quiet
+        estimator, placed, default_parameters(chosen), show_progress=not options.quiet
     )
+    proving.go_on(options.prove, estimator, show_progress=not options.quiet)
     worth, more_warnings = fitting.worth(estimator, values, show_progress=not options.quiet)
     warnings += more_warnings
     certificate, unproved = proving.proof(
-        options.prove, values, estimator, show_progress=not options.quiet
+        options.prove, placed, estimator, show_progress=not options.quiet
     )
     held = _constraints_held(options, constraints, values, table.names, estimator)
     selection = Selection(

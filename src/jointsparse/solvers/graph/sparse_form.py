@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.arrays import FloatArray
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.eigen.block_krylov import widened
 from jointsparse.solvers.eigen.ritz import RitzBasis
 from jointsparse.solvers.eigen.ties import TIE, later_tie, shares
@@ -49,6 +49,10 @@ class SparseScatterForm:
     def product(self, block: FloatArray) -> FloatArray:
         """Return A times a block of vectors."""
         return -self.gram.apply(block)
+
+    def block(self, features: IntArray) -> FloatArray:
+        """Return the rows and columns of A that belong to some features, as a new matrix."""
+        return -self.gram.block(features)
 
     def first(self, count: int) -> Subspace:
         """Return the principal subspace."""
