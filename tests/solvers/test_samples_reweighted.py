@@ -19,8 +19,9 @@ from jointsparse.solvers.convex.reweighted import (
     solve_reweighted,
 )
 from jointsparse.solvers.samples import exact
-from jointsparse.solvers.samples.cone import emptying_data, solve_samples
+from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.exact import reweighting_pays, solve_samples_on_cone
+from jointsparse.solvers.samples.model import emptying_data
 from jointsparse.solvers.samples.streamed import StreamedModel
 from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses, block_sums, summed
 from jointsparse.solvers.samples.wide import WideModel

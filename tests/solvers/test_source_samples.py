@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jointsparse import AWSPCA, CSPCA, JSPCA
-from jointsparse.solvers.samples.cone import emptying_data
 from jointsparse.solvers.samples.geometric_median import geometric_median
+from jointsparse.solvers.samples.model import emptying_data
 from jointsparse.solvers.samples.source import SourceSamples, median_by_passes, slope_by_passes
 from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses
 from jointsparse.sources import open_source
