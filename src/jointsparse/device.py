@@ -27,13 +27,15 @@ from jointsparse.arrays import Array
 
 def is_device_array(array: Any) -> bool:
     """Whether something is a PyTorch tensor or a CuPy array, on whatever device."""
-    if type(array) is np.ndarray:  # small problems ask hundreds of times in a few milliseconds
+    if type(array) is np.ndarray:  # at once: small fits ask hundreds of times in a few milliseconds
         return False
     return bool(is_torch_array(array) or is_cupy_array(array))
 
 
 def on_accelerator(array: Any) -> bool:
     """Whether an array is kept by something else than the processor that runs Python."""
+    if type(array) is np.ndarray:
+        return False
     if is_torch_array(array):
         return bool(array.device.type != "cpu")
     return bool(is_cupy_array(array))

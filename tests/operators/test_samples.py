@@ -148,6 +148,10 @@ QUESTIONS = {  # what is asked of samples with p features, and the answer of an 
         lambda s, p: s.scatter_lengths(),
         lambda X, p: np.sum((X.T @ X) ** 2, axis=0),
     ),
+    "combined": (
+        lambda s, p: s.combined(like(ROWS.T, s.empty)),
+        lambda X, p: ROWS.T @ X,
+    ),
     "inner": (
         lambda s, p: s.inner(like(ROWS, s.empty), slice(p // 9, p // 2)),
         lambda X, p: X[:, p // 9 : p // 2].T @ ROWS,
@@ -215,6 +219,8 @@ def test_answers_are_those_of_the_array(table, kind, view, tmp_path, monkeypatch
             assert found.dtype == np.float64, name
         size = np.max(np.abs(wanted), initial=0.0)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=40 * tolerance * size, err_msg=name)
+    largest, most = float(np.max(np.abs(expected), initial=0.0)), 4 if samples.is_sparse else 1.1
+    assert largest * (1 - 1e-6) <= samples.size() <= most * largest
 
 
 @pytest.mark.parametrize("kind", KINDS)

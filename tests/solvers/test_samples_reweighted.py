@@ -19,10 +19,11 @@ from jointsparse.solvers.convex.reweighted import (
     solve_reweighted,
 )
 from jointsparse.solvers.samples import exact
-from jointsparse.solvers.samples.cone import emptying_data, solve_samples
+from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.exact import reweighting_pays, solve_samples_on_cone
+from jointsparse.solvers.samples.model import emptying_data
 from jointsparse.solvers.samples.streamed import StreamedModel
-from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit, block_sums, summed
+from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses, block_sums, summed
 from jointsparse.solvers.samples.wide import WideModel
 
 
@@ -40,7 +41,7 @@ def penalties(X, e, a, free_mean):
     return a * largest_lam(spectrum, eta, 1.0), eta
 
 
-def streamed(X, lam, eta, free_mean, source=ArraySamples):
+def streamed(X, lam, eta, free_mean, source=RowPasses):
     scale = math.sqrt(np.sum(X**2) / len(X))
     return StreamedModel(source(X), lam, eta, free_mean=free_mean, scale=scale)
 
@@ -247,7 +248,7 @@ def test_weighted_sums_are_those_of_the_residuals(seed, n, p):
     fit = LinearFit(Q, P, mean=mean, smoothing=0.1, second=(B, R + R.T))
     residuals = (X - mean) @ (np.eye(p) - Q @ P.T)
     norms = np.sqrt((residuals**2).sum(axis=1) + 0.01)
-    for source in (ArraySamples(X), Blocks(X) if n >= 7 else ArraySamples(X)):
+    for source in (RowPasses(X), Blocks(X) if n >= 7 else RowPasses(X)):
         sums = source.weighted_pass(fit)
         np.testing.assert_allclose(sums.norms, norms)
         np.testing.assert_allclose(sums.scatter, (X / norms[:, None]).T @ X, atol=1e-10)
@@ -255,7 +256,7 @@ def test_weighted_sums_are_those_of_the_residuals(seed, n, p):
         assert sums.weight == pytest.approx((1 / norms).sum())
         other = np.linalg.norm((X - mean) @ (np.eye(p) - B @ (R + R.T) @ B.T), axis=1)
         np.testing.assert_allclose(sums.second_norms, other)
-    assert ArraySamples(X).weighted_pass(fit, scatter=False).scatter is None
+    assert RowPasses(X).weighted_pass(fit, scatter=False).scatter is None
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -302,7 +303,7 @@ def test_tensors_give_the_same(n, p):
     model = (
         WideModel(tensor, lam, eta, free_mean=False)
         if p > n
-        else StreamedModel(ArraySamples(tensor), lam, eta, free_mean=False, scale=scale)
+        else StreamedModel(RowPasses(tensor), lam, eta, free_mean=False, scale=scale)
     )
     theirs = solve_reweighted(model)
     assert isinstance(theirs.loadings, torch.Tensor)

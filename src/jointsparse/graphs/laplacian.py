@@ -20,9 +20,8 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.device_neighbours import gathered
 from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
-from jointsparse.graphs.sparse_samples import inner_products
+from jointsparse.graphs.sparse_samples import inner_products, stored
 from jointsparse.linalg import array_namespace
-from jointsparse.operators.sparse import SparseSamples
 
 WEIGHTS = ("binary", "heat", "cosine")
 
@@ -124,11 +123,12 @@ def class_means(data: FloatArray, labels: NDArray[Any]) -> FloatArray:
 
 
 def _cosines(data: Any, indices: IntArray) -> FloatArray:
-    if isinstance(data, SparseSamples):
-        norms, everyone = np.sqrt(data.row_squares()), np.arange(data.shape[0])
+    sparse = stored(data)
+    if sparse is not None:
+        norms, everyone = np.sqrt(sparse.row_squares()), np.arange(sparse.shape[0])
         norms = np.where(norms > 0, norms, 1.0)
         found = [
-            inner_products(data, everyone, other) / (norms * norms[other]) for other in indices.T
+            inner_products(sparse, everyone, other) / (norms * norms[other]) for other in indices.T
         ]
         return np.clip(np.stack(found, axis=1), 0.0, None)
     if is_device_array(data):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array
 from jointsparse.graphs.device_neighbours import device_neighbours
-from jointsparse.operators.sparse import SparseSamples
+from jointsparse.graphs.sparse_samples import stored
 from jointsparse.steps import steps
 
 FOLLOWED = "neighbours"  # what the steps are called
@@ -73,10 +73,11 @@ def nearest_neighbours(data: Any, count: int) -> tuple[IntArray, FloatArray]:
 
 def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, FloatArray]:
     """Return neighbours and squared distances; the latter only where they are ordered."""
-    if isinstance(data, SparseSamples):
+    sparse = stored(data)
+    if sparse is not None:
         from jointsparse.graphs.sparse_neighbours import sparse_neighbours  # which builds on this
 
-        return sparse_neighbours(data, count)
+        return sparse_neighbours(sparse, count)
     if is_device_array(data):
         return device_neighbours(data, count, ordered=ordered)
     n = data.shape[0]

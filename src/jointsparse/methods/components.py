@@ -31,7 +31,6 @@ from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.columnwise import ColumnwiseSource
 from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.sources.products import centred_product
 
 _SINGLE = ("mean_", "explained_variance_ratio_")  # besides the matrices
 
@@ -365,3 +364,11 @@ def _kept_as(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 def _float_type(dtype: Any) -> type:
     return np.float32 if dtype == np.float32 else np.float64
+
+
+def centred_product(block: Any, matrix: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return (X - 1cᵀ) matrix for some rows, in float64."""
+    if sp.issparse(block):
+        return np.asarray(block @ matrix - centre @ matrix)
+    # Centred before the product: a large mean must not cancel digits.
+    return np.asarray(np.subtract(block, centre, dtype=np.float64) @ matrix)

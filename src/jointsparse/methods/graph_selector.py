@@ -19,6 +19,7 @@ from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
+from jointsparse.operators.dense import operator_of
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.products.gram import centred_in_double, double_where_held
 from jointsparse.solvers.solution import Solution
@@ -116,28 +117,18 @@ def twin_labels(columns: Any) -> IntArray | None:
     n = columns.shape[0]
     draws = np.random.default_rng(0).standard_normal((n, 1))
     # One number for each column, the same for equal ones; few others come as close.
-    if isinstance(columns, SparseSamples):
-        stored = np.max(np.abs(columns.matrix.data), initial=0.0)
-        size = float(stored) + float(np.max(np.abs(columns.mean)))
-        probe = np.abs(columns.transposed_times(draws)).ravel()
-    else:
-        size = float(abs(columns).max())
-        probe = np.abs(to_host(like(draws.T, columns) @ columns)).ravel()
+    samples = operator_of(columns)
+    size = samples.size()
+    probe = np.abs(to_host(samples.combined(like(draws.T, samples.empty)))).ravel()
     order = np.argsort(probe, kind="stable")
     labels = np.arange(probe.size)
     close = np.diff(probe[order]) <= EQUAL * max(float(probe.max()), size)
     for one, other in zip(order[:-1][close], order[1:][close], strict=True):
-        pair = _pair(columns, one, other)
+        pair = to_host(samples.take(np.array([one, other])))
         sign = 1.0 if float(pair[:, 0] @ pair[:, 1]) > 0 else -1.0
         if np.max(np.abs(pair[:, 0] - sign * pair[:, 1])) <= EQUAL * size:
             labels[other] = labels[one]
     return None if np.array_equal(labels, np.arange(probe.size)) else labels
-
-
-def _pair(columns: Any, one: int, other: int) -> FloatArray:
-    if isinstance(columns, SparseSamples):
-        return np.asarray(columns.matrix[:, [one, other]].toarray() - columns.mean[[one, other]])
-    return to_host(columns[:, like(np.array([one, other]), columns)])
 
 
 def neighbour_graph(

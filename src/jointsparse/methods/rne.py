@@ -15,12 +15,12 @@ from jointsparse.device import to_host
 from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.neighbours import neighbour_sets
 from jointsparse.graphs.reconstruction import reconstructed, reconstruction_weights
+from jointsparse.graphs.sparse_samples import stored
 from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
 from jointsparse.methods.needs import Needs
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.solution import Solution, closed_form
 from jointsparse.solvers.subset.constraints import Constraints
@@ -178,9 +178,10 @@ class RNE(GraphSelector):
     ) -> tuple[Solution, FloatArray]:
         neighbours = neighbour_sets(data, check_count("n_neighbors", self.n_neighbors))
         weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
-        if isinstance(data, SparseSamples):
-            norms = _sparse_norms(data.by_row, weights)
-            size = np.asarray(abs(data.by_row).sum(axis=0)).ravel()
+        sparse = stored(data)
+        if sparse is not None:
+            norms = _sparse_norms(sparse.by_row, weights)
+            size = np.asarray(abs(sparse.by_row).sum(axis=0)).ravel()
             return self._selection(_beyond_rounding(norms, size, len(neighbours)), unit)
         if self.legacy_transpose:  # where, unlike here, the mean matters
             residuals = data + mean - weights.T @ (data + mean)

@@ -16,8 +16,8 @@ from jointsparse.moments import Moments
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.model import nonempty_lam
 from jointsparse.solvers.products.gram import double_where_held
-from jointsparse.solvers.samples.cone import emptying_data
 from jointsparse.solvers.samples.exact import reweighting_pays
+from jointsparse.solvers.samples.model import emptying_data
 from jointsparse.solvers.samples.wide import squared_rows
 from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
 from jointsparse.workspace import Slot

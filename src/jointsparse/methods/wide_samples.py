@@ -13,6 +13,7 @@ from jointsparse.moments import Moments
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples, live_columns
+from jointsparse.solvers.products.columns import feature_columns
 from jointsparse.solvers.products.gram import centred_where_held, double_where_held
 from jointsparse.workspace import Slot
 
@@ -47,6 +48,8 @@ def _wide_data(moments: Moments) -> Samples:
     if sp.issparse(data):
         return live_columns(data, moments.mean, moments.variances)
     if moments.n_samples * moments.n_features <= LARGEST_COPY:
+        if moments.near_one is moments:  # as the greedy rule sees them: one copy, one XXᵀ
+            return feature_columns(moments).samples
         return DenseSamples(centred_where_held(moments))
     return DenseSamples(data if is_device_array(data) else np.asarray(data), moments.native.mean)
 

@@ -109,6 +109,10 @@ class DenseSamples(ColumnBlocks):
             return self._unscaled.transposed_times(rows) * self._factors[:, None]
         return self.array.T @ rows if self._direct else super().transposed_times(rows)
 
+    def combined(self, weights: Any) -> Array:
+        """Return WX."""
+        return weights @ self.array if self._direct else super().combined(weights)
+
     def squared_lengths(self, rows: Array | None = None) -> Array:
         """Return ‖Vᵀx_j‖² for every feature; those without V are kept."""
         if rows is not None:

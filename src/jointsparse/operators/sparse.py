@@ -50,6 +50,12 @@ class SparseSamples(Samples):
         """Return XᵀV."""
         return np.asarray(self.matrix.T @ rows - np.outer(self.mean, np.sum(rows, axis=0)))
 
+    def combined(self, weights: Any) -> FloatArray:
+        """Return WX."""
+        product, sums = weights @ self.by_row, np.asarray(weights.sum(axis=1)).ravel()
+        product = product.toarray() if sp.issparse(product) else np.asarray(product)
+        return np.asarray(product - np.outer(sums, self.mean))
+
     def rows(self, part: Any) -> FloatArray:
         """Return few samples as an array in float64."""
         return np.asarray(self.by_row[part].toarray() - self.mean)
@@ -90,6 +96,11 @@ class SparseSamples(Samples):
         rows = self.by_row.astype(np.float64)
         squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         return np.maximum(squares - 2 * (rows @ self.mean) + float(self.mean @ self.mean), 0.0)
+
+    def size(self) -> float:
+        """Return what no absolute value of an entry of X exceeds."""
+        stored = float(np.max(np.abs(self.matrix.data), initial=0.0))
+        return stored + float(np.max(np.abs(self.mean), initial=0.0))
 
     def powers(self) -> tuple[FloatArray, FloatArray]:
         """Return Σ_j x_ij² for every sample, and Σ_i x_ij⁴ for every feature."""

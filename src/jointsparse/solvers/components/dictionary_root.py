@@ -40,15 +40,11 @@ class Root:
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
         """Return YᵀR for codes in rows."""
-        rows = like(codes.T, self.samples.empty)
-        return self._in_rows(self.samples.transposed_times(rows))
+        return to_host(self.samples.combined(like(codes, self.samples.empty))) * self.scale
 
     def to_codes(self, atoms: FloatArray) -> FloatArray:
         """Return DᵀRᵀ for atoms in rows."""
-        return self._in_rows(self.samples.times(like(atoms.T, self.samples.empty)))
-
-    def _in_rows(self, columns: Array) -> FloatArray:
-        return np.multiply(to_host(columns).T, self.scale, order="C")  # each is a piece
+        return to_host(self.samples.times(like(atoms.T, self.samples.empty))).T * self.scale
 
     def column(self, feature: int) -> FloatArray:
         """Return one column."""

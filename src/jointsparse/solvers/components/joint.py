@@ -45,7 +45,7 @@ from jointsparse.solvers.regression.group import (
     optimality_violation,
     share_equally,
 )
-from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit
+from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses
 from jointsparse.solvers.solution import Solution, Trace
 
 SMOOTHING = 1e-6  # of the typical norm of a residual: its weight stays finite
@@ -162,7 +162,7 @@ class SampleLoss:
             self._known.known_images = images
         else:
             fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
-            sums = ArraySamples(self.samples).weighted_pass(fit)
+            sums = RowPasses(self.operator).weighted_pass(fit)
             norms = self.shrink * sums.norms
             scatter: Array = sums.scatter
             self.gram = Gram(0.5 / self.shrink * scatter)

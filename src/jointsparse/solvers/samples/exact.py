@@ -41,7 +41,7 @@ from jointsparse.solvers.convex.model import Reconstruction
 from jointsparse.solvers.convex.reweighted import solve_reweighted
 from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.streamed import StreamedModel
-from jointsparse.solvers.samples.weighted_pass import ArraySamples
+from jointsparse.solvers.samples.weighted_pass import RowPasses
 from jointsparse.solvers.samples.wide import WideModel
 from jointsparse.solvers.solution import Solution, continued
 
@@ -134,4 +134,4 @@ def _streamed(data: Array | Samples, lam: float, eta: float, *, free_mean: bool)
     n = data.shape[0]
     rows = operator_of(data).dense()
     scale = math.sqrt(sum_of_squares(rows) / n)
-    return StreamedModel(ArraySamples(rows), lam, eta, free_mean=free_mean, scale=scale)
+    return StreamedModel(RowPasses(rows), lam, eta, free_mean=free_mean, scale=scale)
