@@ -140,13 +140,14 @@ def test_features_that_are_proved_in_or_out_are():
         assert bounds_without[feature] >= without.best.value
 
 
-def test_many_features_begin_with_a_larger_penalty():
+def test_many_features_and_few_chosen_ones_begin_with_a_larger_penalty():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 160))
     problem = problem_of_scatter(X.T @ X)
     frame = frame_of(problem, 3, Rules.none(160))
     relaxation = Relaxation(frame)
-    assert relaxation.penalty == pytest.approx((160 / 75) ** 2 * np.trace(frame.target) / 160)
+    mean = np.trace(frame.target) / 160
+    assert relaxation.penalty == pytest.approx(2 * (160 / 75) ** 2 * mean)
     relaxation.step()
     chosen = SubsetSearch(problem, 3, joint=False).best.features
     assert certify(frame, relaxation.multipliers()).bound >= set_value(problem, chosen)
