@@ -13,6 +13,7 @@ from subset_cases import KINDS, problem_and_value, random_rules
 
 from jointsparse.solvers.subset import joint_bound, joint_relaxation
 from jointsparse.solvers.subset.constraints import Constraints, Rules
+from jointsparse.solvers.subset.exchange import good_set
 from jointsparse.solvers.subset.joint_bound import JointBound, alike
 from jointsparse.solvers.subset.joint_certificate import Multipliers, certify, frame_of
 from jointsparse.solvers.subset.joint_relaxation import Relaxation
@@ -140,13 +141,14 @@ def test_features_that_are_proved_in_or_out_are():
         assert bounds_without[feature] >= without.best.value
 
 
-def test_many_features_begin_with_a_larger_penalty():
+def test_many_features_and_few_chosen_ones_begin_with_a_larger_penalty():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 160))
     problem = problem_of_scatter(X.T @ X)
     frame = frame_of(problem, 3, Rules.none(160))
     relaxation = Relaxation(frame)
-    assert relaxation.penalty == pytest.approx((160 / 75) ** 2 * np.trace(frame.target) / 160)
+    mean = np.trace(frame.target) / 160
+    assert relaxation.penalty == pytest.approx(2 * (160 / 75) ** 2 * mean)
     relaxation.step()
     chosen = SubsetSearch(problem, 3, joint=False).best.features
     assert certify(frame, relaxation.multipliers()).bound >= set_value(problem, chosen)
@@ -196,7 +198,8 @@ def test_no_set_exceeds_the_largest_bound_of_all_parts(seed, kind, constrained, 
     rng, problem, referee, size, rules = case(seed, kind, constrained)
     size = min(size, int(rng.integers(1, 4)))
     best, _ = referee.best(size, rules)
-    with patch.object(joint_relaxation, "SINGLE", 2 if single else 100):
+    room = patch.object(joint_bound, "MOST_BYTES", int(rng.choice([0, 20_000, 2**27])))
+    with room, patch.object(joint_relaxation, "SINGLE", 2 if single else 100):
         joint, bounds = improved(problem, size, rules, 20)
     assert all(bound >= best for bound in bounds)
     assert all(one >= other for one, other in pairwise(bounds))
@@ -216,7 +219,7 @@ def test_no_set_exceeds_the_largest_bound_of_all_parts(seed, kind, constrained, 
 def test_parts_are_below_the_bound_of_all():
     problem = problem_of_scatter(np.corrcoef(load_breast_cancer().data, rowvar=False))
     rules = Rules.none(30)
-    with patch.object(joint_bound, "MOST_BYTES", 0):
+    with patch.object(joint_bound, "MOST_PARTS", 1):
         whole = JointBound.at_root(problem, 5, rules)
         while not whole.finished:
             whole.improve(0.0, lambda: False)
@@ -227,6 +230,20 @@ def test_parts_are_below_the_bound_of_all():
     assert joint.n_parts > 1
     # 2.6 % above the best set, and then 1.9 %.
     assert 0.78216 <= joint.best < whole.best - 0.004
+
+
+def test_relaxations_of_parts_keep_to_their_room():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 20)) + rng.standard_normal((60, 20))
+    problem = problem_of_scatter(X.T @ X)
+    for room in (2**27, 3 * 45 * 20**2 * 8):
+        with patch.object(joint_bound, "MOST_BYTES", room):
+            joint, found = improved(problem, 3, Rules.none(20), 30)
+        assert joint.n_parts > 4
+        kept = [part for part in joint._parts if part.relaxation is not None]
+        assert sum(part.size_in_bytes for part in kept) <= room
+        assert found[-1] >= good_set(problem, 3).value
+    assert len(kept) < joint.n_parts
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -242,9 +259,9 @@ def test_groups_are_of_features_that_resemble_each_other(count):
     assert found == {frozenset([group]) for group in range(count)}
 
 
-def test_every_group_has_a_feature_even_without_weight():
+def test_every_group_has_a_feature():
     similar = np.full((5, 5), 0.5) + 0.5 * np.eye(5)
-    for weights in (np.zeros(5), np.array([1.0, 0, 0, 0, 0]), -np.ones(5)):
+    for weights in (np.ones(5), np.array([1.0, 1e-9, 1e-9, 1e-9, 1e-9])):
         assert sorted(alike(similar, weights, 5)) == list(range(5))
 
 
@@ -276,7 +293,7 @@ def test_steps_are_made_where_that_is_faster(tensors):
         for fewest, expected in ((20, there.home), (21, None)):
             limit = patch.object(joint_bound, "FEWEST_THERE", fewest)
             with limit, pytest.raises(InterruptedError):
-                JointBound.at_root(there, 3, rules)
+                JointBound.at_root(there, 3, rules).improve(0.0, lambda: False)
             assert made.call_args.args[-1] is expected
     with patch.object(joint_bound, "MOST_FEATURES", 19):
         assert JointBound.at_root(problem, 3, rules) is None

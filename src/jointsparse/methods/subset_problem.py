@@ -27,7 +27,8 @@ from jointsparse.solvers.subset.problem import (
 from jointsparse.workspace import Slot
 
 OUTCOMES: Slot[FloatArray] = Slot("outcomes")  # what is to be explained, centred
-# Measured 6.0 to 7.2 of 500 to 3000 features; tables with fewer take less than 100 MB in any case.
+# Measured 6.0 to 7.2 of 500 to 3000 features. With fewer it is less than 100 MB, or 200 MB where
+# the joint bound has been split for a while.
 MATRICES_AT_ONCE = 8
 
 

@@ -4,9 +4,9 @@ Where the steps of a relaxation hardly lower its bound any more, its sets are sp
 W_0 … W_k be *disjoint* groups of features. A set of k features cannot have a member in each of
 them, so every set is one of those without W_0, or of those without W_1, …, and no set is worth more
 than the largest of these k + 1 bounds. Each of the parts is the same problem with fewer features,
-and its relaxation goes on where the one before stood. Groups of features that resemble each other
-and have the same weight Σz are hardest to do without: they are cut along principal directions of
-the squared correlations.
+and its relaxation goes on where the one before stood. Groups are hardest to do without where
+their features resemble each other, and have the same share of Σz and of all features: they are cut
+along principal directions of the squared correlations.
 
 The part with the largest bound is worked on first; one that makes no progress is split again.
 """
@@ -14,6 +14,7 @@ The part with the largest bound is worked on first; one that makes no progress i
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,8 @@ MOST_STEPS = 600  # of one relaxation
 STALLS = 3  # times in a row that nothing worth while came of steps
 FIRST = 45  # steps that the search has to be worth before the first ones are made here
 STALL = 0.004  # share of the gap that as many steps have to close, to be worth while
-MOST_BYTES = 2**28  # of all relaxations: what does not fit is not split
+MOST_BYTES = 2**27  # of all relaxations
+MOST_PARTS = 100  # their problems take as much as that once more
 MATRICES = 45  # of the size of the features that a relaxation keeps
 # Work of a step over n³ + 120n², n = 2c, in the unit in which the search counts.
 STEP_WORK, SINGLE_STEP_WORK = 0.25, 0.06
@@ -46,10 +48,28 @@ PATIENCE_IN_PARTS, PARTS_AFTER = 1.0, 1e9
 
 
 class _Part:
-    """The sets without some features: the best proof found so far, and a relaxation."""
+    """The sets without some features: the best proof found so far, and a relaxation.
 
-    def __init__(self, frame: Frame, without: NDArray[np.bool_], best: float) -> None:
-        self.frame, self.without, self.best = frame, without, best
+    Parameters
+    ----------
+    frame : Frame
+        The problem.
+    without : ndarray of bool of shape (n_features,)
+        Features that none of its sets has, besides those that may not be in.
+    best : float
+        A bound on its sets.
+    origin : Relaxation or None
+        The relaxation of a larger part, from which its own begins.
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        without: NDArray[np.bool_],
+        best: float = np.inf,
+        origin: Relaxation | None = None,
+    ) -> None:
+        self.frame, self.without, self.best, self.origin = frame, without, best, origin
         self.certificate: Certificate | None = None
         self.relaxation: Relaxation | None = None
         self.lowest = np.inf  # bound of its own relaxation: the first ones are above ``best``
@@ -64,9 +84,18 @@ class _Part:
 
     @property
     def size_in_bytes(self) -> int:
-        """What its relaxation keeps."""
+        """What its relaxation takes."""
         count = len(self.frame.target)
         return MATRICES * count**2 * (8 if count < SINGLE else 4)
+
+    def begin(self, home: Any) -> None:
+        """Have a relaxation: that of the larger part as far as it has come, or a new one."""
+        if self.relaxation is None:
+            start = self.origin
+            self.relaxation = (
+                Relaxation(self.frame, home) if start is None else start.restricted(self.frame)
+            )
+            self.origin, self.lowest = None, np.inf
 
     def improve(self, enough: float, stop: Callable[[], bool]) -> int:
         """Make some steps, and a proof of what they give; return how many steps."""
@@ -124,11 +153,10 @@ class JointBound:
 
     def __init__(self, problem: SubsetProblem, size: int, rules: Rules, frame: Frame) -> None:
         self._problem, self._size, self._rules = problem, size, rules
+        self._home = problem.home if len(frame.target) >= FEWEST_THERE else None
         self.best, self.steps, self.work = np.inf, 0, 0.0
         self.finished = False
-        self._root = _Part(frame, np.zeros(problem.n_features, dtype=bool), np.inf)
-        home = problem.home if len(frame.target) >= FEWEST_THERE else None
-        self._root.relaxation = Relaxation(frame, home)
+        self._root = _Part(frame, np.zeros(problem.n_features, dtype=bool))
         self._parts = [self._root]
 
     @classmethod
@@ -165,6 +193,8 @@ class JointBound:
     def improve(self, enough: float, stop: Callable[[], bool]) -> None:
         """Make some steps in the part with the largest bound, and a proof of what they give."""
         part = max(self._parts, key=lambda one: one.best)
+        self._make_room(part)
+        part.begin(self._home)
         made = part.improve(enough, stop)
         self.steps += made
         self.work += made * part.step_work
@@ -181,14 +211,30 @@ class JointBound:
         inside, outside = (np.max(each, axis=0) for each in zip(*of_parts, strict=True))
         return np.minimum(inside, whole[0]), np.minimum(outside, whole[1])
 
+    def _make_room(self, part: _Part) -> None:
+        """Let go of relaxations until there is room for one more, the smallest bounds first.
+
+        Such a part is bounded as it is; it begins again should its bound be the largest one day.
+        """
+        if part.relaxation is not None:
+            return
+        others = [one for one in self._parts if one.relaxation is not None]
+        kept = part.size_in_bytes + sum(one.size_in_bytes for one in others)
+        for one in sorted(others, key=lambda other: other.best):
+            if kept <= MOST_BYTES:
+                break
+            one.relaxation = None
+            kept -= one.size_in_bytes
+
     def _split(self, part: _Part) -> bool:
-        """Put the parts of a part in its place; return whether there was room for them."""
+        """Put the parts of a part in its place; return whether that is possible."""
         count, groups = len(part.frame.target), part.frame.size + 1
-        kept = sum(one.size_in_bytes for one in self._parts) + groups * part.size_in_bytes
-        if count < 2 * groups or kept > MOST_BYTES:
+        origin = part.relaxation
+        if origin is None or count < 2 * groups or self.n_parts + groups > MOST_PARTS:
             return False
-        assert part.relaxation is not None
-        labels = alike(part.frame.inner**2, part.relaxation.weights, groups)
+        # A group of few features is easily done without, however much of it is in.
+        weights = np.maximum(origin.weights, 0.0)
+        labels = alike(part.frame.inner**2, weights / weights.sum() + 1 / count, groups)
         parts = []
         for group in range(groups):
             without = part.without.copy()
@@ -196,8 +242,7 @@ class JointBound:
             frame = frame_of(self._problem, self._size, self._rules, without=without)
             if frame is None:
                 return False
-            parts.append(_Part(frame, without, part.best))
-            parts[-1].relaxation = part.relaxation.restricted(frame)
+            parts.append(_Part(frame, without, part.best, origin))
         self._parts = [one for one in self._parts if one is not part] + parts
         part.relaxation = None
         return True
@@ -211,7 +256,7 @@ def alike(similar: FloatArray, weights: FloatArray, count: int) -> IntArray:
     similar : ndarray of shape (c, c)
         Similarities: a positive semidefinite matrix.
     weights : ndarray of shape (c,)
-        Weights, not negative.
+        Weights, positive.
     count : int
         How many groups.
 
@@ -220,8 +265,6 @@ def alike(similar: FloatArray, weights: FloatArray, count: int) -> IntArray:
     ndarray of shape (c,)
         The group of each feature.
     """
-    # None without weight, and no group without a feature.
-    weights = np.maximum(weights, 0.0) + 1e-3 * max(float(np.max(weights)), 1e-12)
     labels = np.zeros(len(similar), dtype=np.int64)
     todo = [(np.arange(len(similar)), 0, count)]
     while todo:

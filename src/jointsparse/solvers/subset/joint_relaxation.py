@@ -24,8 +24,9 @@ from jointsparse.solvers.subset.joint_certificate import Frame, Multipliers
 OVER_RELAXATION = 1.8
 # Of the inequalities, and of ζ ⪰ 0, against the Gram matrices. Their c² copies hold z and ζ where
 # they are: with a weight of 0.5, USPS needs ten times as many steps.
-WEIGHT, PAIR_WEIGHT = 0.01, 0.1
+WEIGHT, PAIR_WEIGHT = 0.005, 0.05
 FEW = 75  # features up to which the penalty begins at the mean eigenvalue; then as their square
+SPARSE = 10  # features for each chosen one from which it is twice that: then fewer steps do
 SINGLE = 100  # features from which steps are made in single precision
 MUCH = 10  # times the other residual: a penalty that changes sooner is changed back later
 
@@ -54,7 +55,7 @@ class Relaxation:
         self._off = 1 - self._identity
         self._one, self._two = self._inner * self._off, self._dual_inner * self._off
         self.penalty = max(float(np.trace(frame.target)), 1e-12) / count
-        self.penalty *= max(1.0, (count / FEW) ** 2)
+        self.penalty *= max(1.0, (count / FEW) ** 2) * (2 if count > SPARSE * size else 1)
         self._prepare(count, size)
         self._projection = self._identity * (size / count)
         self._chosen = self._here(np.full(count, size / count))
