@@ -135,7 +135,13 @@ def memory_of_wide():
 
 
 def published():
-    """Return {dataset: time of the published iteration over ours to a certified gap of 1e-4}."""
+    """Return {dataset: how AW-SPCA-PSD compares with the published iteration, as printed}.
+
+    That stops after a number of iterations, at some distance above the optimum: ``stops`` and
+    ``above``. ``certified`` is the time that ours takes to a proved gap of 1e-4, ``passes`` to its
+    first solution that is no worse than the one at which the other stops. ``comes near`` is the
+    time after which the other is within 1e-4, if ever.
+    """
     from benchmarks.common import has_data
     from benchmarks.competitors.ours import MODEL_ONLY
     from benchmarks.reference import aw_spca_psd_reference
@@ -146,10 +152,20 @@ def published():
     for name in ("wine", "usps") if has_data() else ("wine",):
         X = data_of(name)
         model = AWSPCA(alpha=0.2, tol=1e-4, **MODEL_ONLY)
-        ours = seconds_of(model, X)
+        certified = seconds_of(model, X)
+        best, history = model.objective_, np.asarray(model.history_)
         start = time.process_time()
-        aw_spca_psd_reference(X, model.alpha_)
-        found[name] = (time.process_time() - start) / ours
+        values = np.asarray(aw_spca_psd_reference(X, model.alpha_)[2])
+        stops = time.process_time() - start
+        reached = int(np.argmax(history <= values[-1])) + 1
+        near = np.flatnonzero(values <= best * (1 + 1e-4))
+        found[name] = {
+            "certified": certified,
+            "stops": stops,
+            "above": float(values[-1] / best - 1),
+            "comes near": stops * float(near[0] + 1) / values.size if near.size else None,
+            "passes": seconds_of(model.set_params(max_iter=reached), X),
+        }
     return found
 
 
@@ -188,9 +204,16 @@ def rows_of(now, before):
         found += f", {ratio:.1f} × as fast as before" if ratio else ""
         met = ratio >= goal if ratio else None
         rows.append((name, size, found, f"{goal:.2g} × as fast", met))
-    for name, ratio in now["published"].items():
-        words = f"{ratio:.2f} × as fast as it, with a proof"
-        rows.append(("AW-SPCA-PSD against the published iteration", name, words, "2 ×", ratio >= 2))
+    for name, one in now["published"].items():
+        near = one["comes near"]
+        words = f"proved in {one['certified']:.2f} s; the other stops after {one['stops']:.2f} s, "
+        words += f"{one['above']:.2%} above the optimum"
+        met = near is None or near >= 2 * one["certified"]
+        row = "AW-SPCA-PSD, 1e-4 proved, against the published iteration within 1e-4"
+        rows.append((row, name, words, "2 × as soon", met))
+        words = f"{one['stops'] / one['passes']:.2f} × as soon as that"
+        row = "AW-SPCA-PSD at what the published iteration stops with"
+        rows.append((row, name, words, "2 × as soon", one["stops"] >= 2 * one["passes"]))
     for name, (whole, lapack) in now["small"].items():
         allowed = 1.5 * lapack + 1e-3
         words, goal = f"{1e3 * whole:.1f} ms", f"{1e3 * allowed:.1f} ms (1.5 × its LAPACK + 1 ms)"

@@ -27,6 +27,8 @@ from jointsparse.arrays import Array
 
 def is_device_array(array: Any) -> bool:
     """Whether something is a PyTorch tensor or a CuPy array, on whatever device."""
+    if type(array) is np.ndarray:  # small problems ask hundreds of times in a few milliseconds
+        return False
     return bool(is_torch_array(array) or is_cupy_array(array))
 
 
@@ -39,15 +41,15 @@ def on_accelerator(array: Any) -> bool:
 
 def to_host(array: Array) -> NDArray[Any]:
     """Return the array as a NumPy one; itself where it is."""
-    if is_numpy_array(array):
-        return np.asarray(array)
+    if type(array) is np.ndarray:
+        return array
     return np.asarray(to_device(array, "cpu") if is_device_array(array) else array)
 
 
 def like(array: Any, model: Array) -> Array:
     """Return a NumPy array (or numbers) in the namespace and on the device of another array."""
     host = np.asarray(array)
-    if is_numpy_array(model):
+    if type(model) is np.ndarray or is_numpy_array(model):
         return host
     if min(host.strides, default=0) < 0:
         host = host.copy()  # PyTorch does not walk backwards

@@ -391,6 +391,8 @@ def blocks(length: int) -> Iterator[slice]:
 
 def double(array: Array) -> Array:
     """Return the array in float64; itself where it is."""
+    if type(array) is np.ndarray:
+        return array if array.dtype == np.float64 else array.astype(np.float64)
     xp = array_namespace(array)
     return xp.astype(array, xp.float64, copy=False)
 

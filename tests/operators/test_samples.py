@@ -174,6 +174,10 @@ QUESTIONS = {  # what is asked of samples with p features, and the answer of an 
         lambda s, p: s.block(ends(p), like(WEIGHTS, s.empty)),
         lambda X, p: (X[:, ends(p)].T * WEIGHTS) @ X[:, ends(p)],
     ),
+    "entries": (
+        lambda s, p: s.entries(ends(p), slice(p // 9, p // 2)),
+        lambda X, p: X[:, ends(p)].T @ X[:, p // 9 : p // 2],
+    ),
     "take": (lambda s, p: s.take(ends(p)), lambda X, p: X[:, ends(p)]),
     "take a part": (lambda s, p: s.take(slice(p // 9, p // 2)), lambda X, p: X[:, p // 9 : p // 2]),
     "rows": (lambda s, p: s.rows(slice(2, 5)), lambda X, p: X[2:5]),

@@ -52,6 +52,8 @@ from jointsparse.solvers.wide.rounds import Rounds
 from jointsparse.solvers.wide.scatter_access import DataScatter
 from jointsparse.sources import as_source
 
+NO_WEIGHTS = np.zeros(0)  # Newton's method alone looks at them
+
 
 def data(seed, n, p):
     rng = np.random.default_rng(seed)
@@ -342,9 +344,9 @@ def test_extrapolation_of_leverages():
 
     jump = _Extrapolation(1e-10, plain=2)
     a, b, c = np.array([0.5, 0.4]), np.array([0.4, 0.2]), np.array([0.35, 0.15])
-    assert jump.next(a, b) is b  # too early
+    assert jump.next(a, b, NO_WEIGHTS) is b  # too early
     assert not jump.made
-    found = jump.next(b, c)
+    found = jump.next(b, c, NO_WEIGHTS)
     l0, l1, l2 = logs(a, b, c)
     first, bend = l1 - l0, l2 - 2 * l1 + l0
     step = np.linalg.norm(first) / np.linalg.norm(bend)
@@ -358,14 +360,14 @@ def test_extrapolation_of_leverages():
     assert jump.reach == 1.0
     # Steps that shorten fast: the step would be 1 or less, and nothing is extrapolated.
     jump = _Extrapolation(1e-10, plain=0)
-    jump.next(np.array([0.5]), np.array([0.1]))
+    jump.next(np.array([0.5]), np.array([0.1]), NO_WEIGHTS)
     last = np.array([0.9])
-    assert jump.next(np.array([0.1]), last) is last
+    assert jump.next(np.array([0.1]), last, NO_WEIGHTS) is last
     assert not jump.made
     # Steps of equal length: as far as is allowed, and twice as far the next time.
     jump = _Extrapolation(1e-10, plain=0)
-    jump.next(np.array([0.8]), np.array([0.4]))
-    far = jump.next(np.array([0.4]), np.array([0.2]) + 1e-12)
+    jump.next(np.array([0.8]), np.array([0.4]), NO_WEIGHTS)
+    far = jump.next(np.array([0.4]), np.array([0.2]) + 1e-12, NO_WEIGHTS)
     assert jump.reach == 8.0
     assert far.item() == pytest.approx(0.8 * 0.5**8, rel=1e-6)
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
 from jointsparse import Moments
+from jointsparse.solvers.picking import noise_edge
 from jointsparse.solvers.picking.noise_edge import (
     TRACY_WIDOM_95,
     Edge,
@@ -101,6 +102,21 @@ def test_two_variances_and_two_levels_agree_with_simulated_spectra():
     assert edge.upper == pytest.approx(np.quantile(largest, 0.95), rel=0.03)
     # The unit is that of the law, whose standard deviation is 1.268: not a factor fitted here.
     assert edge.unit == pytest.approx(np.std(largest) / 1.268, rel=0.15)
+
+
+@pytest.mark.parametrize("spread", [0.1, 1, 6, 12])
+def test_newton_and_the_bracket_find_the_same_edge(spread, monkeypatch):
+    rng = np.random.default_rng(int(10 * spread))
+    tables = [np.exp(spread * rng.standard_normal(size)) for size in (1, 7, 60, 40)]
+    tables[2][0] *= 1e15
+    levels = [a / a.mean() for a in tables[::-1]]
+    pairs = list(zip(tables, levels, strict=True))
+    fast = [separable_edge(d, a, n_rows=a.size - 0.5, n_columns=d.size) for d, a in pairs]
+    monkeypatch.setattr(noise_edge, "NEWTON_STEPS", 0)  # it does not come to an end
+    for (d, a), found in zip(pairs, fast, strict=True):
+        sure = separable_edge(d, a, n_rows=a.size - 0.5, n_columns=d.size)
+        assert found.bulk == pytest.approx(sure.bulk, rel=1e-11)
+        assert found.unit == pytest.approx(sure.unit, rel=1e-6)
 
 
 def test_no_noise_has_no_edge():

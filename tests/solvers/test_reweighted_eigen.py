@@ -13,6 +13,7 @@ from jointsparse.solvers.eigen.ties import shares
 from jointsparse.solvers.graph import adaptive as adaptive_graph
 from jointsparse.solvers.graph import neighbourhood, quadratic_forms
 from jointsparse.solvers.graph.adaptive import component_indicators, solve_adaptive_graph
+from jointsparse.solvers.graph.leverage_newton import NewtonSteps
 from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.graph.quadratic_forms import (
     DenseForm,
@@ -20,9 +21,17 @@ from jointsparse.solvers.graph.quadratic_forms import (
     ScatterForm,
     form_of,
 )
-from jointsparse.solvers.graph.reweighted_eigen import _Extrapolation, scores_of, solve_reweighted
+from jointsparse.solvers.graph.reweighted_eigen import (
+    SMOOTHING,
+    _Extrapolation,
+    reweighted_passes,
+    scores_of,
+    solve_reweighted,
+)
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
 from jointsparse.solvers.products.gram import SampleGram
+
+NO_WEIGHTS = np.zeros(0)  # Newton's method alone looks at them
 
 seeds = st.integers(0, 10_000)
 
@@ -161,14 +170,16 @@ def test_extrapolation_of_a_linear_iteration_lands_on_its_limit():
     limit, rate = np.log([0.5, 0.2, 0.01]), 0.5
     points = [np.exp(limit + rate**k * np.array([-2.0, -1.0, 1.0])) for k in range(3)]
     jump = _Extrapolation(0.0, plain=0)
-    assert jump.next(points[0], points[1]) is points[1]
+    assert jump.next(points[0], points[1], NO_WEIGHTS) is points[1]
     assert not jump.made
-    np.testing.assert_allclose(jump.next(points[1], points[2]), np.exp(limit), rtol=1e-10)
+    np.testing.assert_allclose(
+        jump.next(points[1], points[2], NO_WEIGHTS), np.exp(limit), rtol=1e-10
+    )
     assert jump.made
     # not before the plain passes are over
     patient = _Extrapolation(0.0, plain=3)
-    assert patient.next(points[0], points[1]) is points[1]
-    assert patient.next(points[1], points[2]) is points[2]
+    assert patient.next(points[0], points[1], NO_WEIGHTS) is points[1]
+    assert patient.next(points[1], points[2], NO_WEIGHTS) is points[2]
     assert not patient.made
 
 
@@ -176,8 +187,8 @@ def test_a_long_step_is_cut_and_a_bad_one_halves_the_next():
     limit, rate = np.log([0.5, 0.2]), 0.99  # asks for a step of 100
     points = [np.exp(limit + rate**k * np.array([-2.0, -1.0])) for k in range(3)]
     jump = _Extrapolation(0.0, plain=0)
-    jump.next(points[0], points[1])
-    far = np.log(jump.next(points[1], points[2]))
+    jump.next(points[0], points[1], NO_WEIGHTS)
+    far = np.log(jump.next(points[1], points[2], NO_WEIGHTS))
     first, second = np.diff([np.log(point) for point in points], axis=0)
     np.testing.assert_allclose(far, np.log(points[0]) + 8 * first + 16 * (second - first))
     assert jump.reach == 8  # it was needed: a longer one may be tried next
@@ -186,6 +197,70 @@ def test_a_long_step_is_cut_and_a_bad_one_halves_the_next():
         assert jump.reach == reach
         assert not jump.made
     assert not jump.earlier
+
+
+def steps_of(A, count=2, power=1.0):
+    return NewtonSteps(DenseForm(A).block, count, power, SMOOTHING)
+
+
+def a_pass(A, x, penalty=0.3, power=1.0, count=2):
+    """Return the leverages after a pass, and the weights of it."""
+    weights = penalty * (power / 2) * (x + SMOOTHING) ** ((power - 2) / 2)
+    vectors = np.linalg.eigh(A + np.diag(weights))[1][:, :count]
+    return np.sum(vectors**2, axis=1), weights
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+def test_newton_knows_the_derivative_of_a_pass(power):
+    # With all multiples allowed, one step solves the linear equation; differences say which.
+    rng = np.random.default_rng(4)
+    root = rng.standard_normal((30, 6))
+    A = root.T @ root / 30
+    x = a_pass(A, np.full(6, 1 / 3), power=power)[0]
+    at, h = np.log(x + SMOOTHING), 1e-6
+
+    def image(logarithm):
+        after = a_pass(A, np.exp(logarithm) - SMOOTHING, power=power)[0]
+        return np.log(after + SMOOTHING)
+
+    T = np.column_stack([(image(at + h * e) - image(at - h * e)) / (2 * h) for e in np.eye(6)])
+    assert np.max(np.linalg.eigvals(T).real) < 0.9  # no part is cut
+    wanted = at + np.linalg.solve(np.eye(6) - T, image(at) - at)
+    after, weights = a_pass(A, x, power=power)
+    steps = steps_of(A, power=power)
+    steps.reach = 1e4
+    found = steps.point(x, after, weights)
+    np.testing.assert_allclose(np.log(found + SMOOTHING), np.minimum(wanted, 0), atol=1e-6)
+
+
+def test_newton_steps_are_cut_and_refused_where_they_say_nothing():
+    A = np.diag([1.0, 2.0, 3.0, 9.0]) + 0.2
+    x = np.full(4, 0.5)
+    after, weights = a_pass(A, x)
+    steps = steps_of(A)
+    steps.reach = 1.0  # nothing beyond the pass itself
+    np.testing.assert_allclose(steps.point(x, after, weights), after, rtol=1e-9)
+    steps.went_well()
+    assert steps.reach == 2
+    steps.went_too_far()
+    assert steps.reach == 1
+    few = np.array([0.9, 0.9, 0.0, 0.0])  # no more than vectors: nothing to choose between
+    assert steps.point(few, few, weights) is None
+    same = steps_of(np.zeros((4, 4)))  # eigenvalues that tie: N is not known
+    assert same.point(x, x, np.ones(4)) is None
+
+
+def test_a_bad_newton_step_is_taken_back(monkeypatch):
+    A = np.cov(np.random.default_rng(2).standard_normal((50, 8)), rowvar=False)
+    sure = solve_reweighted(DenseForm(A), 2, penalty=0.3, tol=1e-9, max_iter=500)
+    taken_back = []
+    monkeypatch.setattr(NewtonSteps, "went_too_far", lambda self: taken_back.append(self))
+    monkeypatch.setattr(NewtonSteps, "point", lambda self, before, after, w: np.full(8, 0.25))
+    passes = reweighted_passes(DenseForm(A), 2, 0.3, 1.0, plain=3)
+    values = [next(passes).objective for _ in range(400)]
+    assert taken_back
+    assert np.all(np.diff(values) <= 1e-15)
+    assert values[-1] == pytest.approx(sure.history[-1], rel=1e-6)
 
 
 def test_scores_without_smoothing():

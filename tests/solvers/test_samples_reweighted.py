@@ -1,3 +1,4 @@
+import functools
 import math
 import tracemalloc
 
@@ -17,6 +18,7 @@ from jointsparse.solvers.convex.reweighted import (
     sample_bound,
     solve_reweighted,
 )
+from jointsparse.solvers.samples import exact
 from jointsparse.solvers.samples.cone import emptying_data, solve_samples
 from jointsparse.solvers.samples.exact import reweighting_pays, solve_samples_on_cone
 from jointsparse.solvers.samples.streamed import StreamedModel
@@ -133,6 +135,26 @@ def test_the_solver_is_chosen_by_shape(n, p, free_mean, reweighted):
     assert reweighting_pays(n, p, eta) == reweighted == (not asked)
     assert ("iterations within" in solution.diagnostics) == reweighted
     assert solution.gap <= 1e-2
+
+
+def test_with_very_many_samples_splitting_goes_on_where_reweighting_stands_still(monkeypatch):
+    X = sample(5, 60, 3)
+    lam = penalties(X, 0.0, 0.2, True)[0]
+    monkeypatch.setattr(exact, "SMALL", 0)
+    options = {"spectrum": lambda: Spectrum.of(X.T @ X), "free_mean": True}
+    alone = solve_samples_on_cone(X, lam, 0.0, **options)
+    assert "iterations within" in alone.diagnostics
+    assert alone.gap <= 1e-4
+    monkeypatch.setattr(exact, "solve_reweighted", functools.partial(_given_up, solve_reweighted))
+    both = solve_samples_on_cone(X, lam, 0.0, **options)
+    assert "step size of residuals" in both.diagnostics
+    assert both.gap <= 1e-4
+    assert both.objective == pytest.approx(alone.objective, rel=2e-4)
+    assert both.n_iter == len(both.history) > 2
+
+
+def _given_up(solve, model, *, tol, max_iter):
+    return solve(model, tol=tol, max_iter=2)
 
 
 def test_a_gap_that_stays_ends_the_run():
@@ -310,6 +332,9 @@ def test_wide_data_are_certified(benchmark_data, name):
         ((375, 1500), 0.0, False),  # 4 features to a sample do not suffice yet
         ((375, 1501), 0.0, True),
         ((376, 1501), 0.0, False),
+        ((1000, 50), 0.0, True),  # so many samples: a weighted model is one pass over them
+        ((1000, 51), 0.0, False),
+        ((800, 40), 0.0, False),
     ],
 )
 def test_which_solver_pays(shape, eta, pays):

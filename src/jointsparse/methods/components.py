@@ -58,12 +58,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
-    def _sparse_gram(self) -> bool:
-        """Whether products with sparse samples are enough for the solver."""
-        return True
-
     def _gram(self, moments: Moments) -> Gram:
-        return gram_of(moments, sparse=self._sparse_gram())
+        return gram_of(moments, sparse=self._needs().sparse)
 
     def _keep_order(self) -> bool:
         """Whether the user named the components one by one, so that their order must stay."""

@@ -20,8 +20,7 @@ from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.products.device_gram import centred_in_double_there
-from jointsparse.solvers.products.gram import centred_in_double
+from jointsparse.solvers.products.gram import centred_in_double, double_where_held
 from jointsparse.solvers.solution import Solution
 
 AUTO_CLUSTERS = 5
@@ -35,7 +34,7 @@ class GraphSelector(Selector):
     Constant features are left out before (in these methods nothing is smoother than a constant)
     and score 0. A subclass defines ``_solve_samples(data, mean, unit)``: ``data`` are the other
     features, centred and divided by ``unit``, so that their mean square is 1; ``mean`` is what
-    was taken off, in the same unit. Sparse samples stay sparse where ``_takes_sparse`` says so, and
+    was taken off, in the same unit. Sparse samples stay sparse where ``_needs`` says so, and
     samples on a device stay there where ``_stays`` says so.
     A method whose results do not depend on the scale of a feature sets ``_scale_free``; it gets
     every feature in a unit of its own, in which squares neither underflow nor overflow.
@@ -47,7 +46,7 @@ class GraphSelector(Selector):
     _scale_free = False
 
     def _needs(self) -> Needs:
-        return Needs(samples=True)
+        return Needs(samples=True, sparse=False, dense_bytes=_bytes)
 
     def _stays(self, moments: Moments) -> bool:
         """Whether ``_solve_samples`` takes samples on a device as they are."""
@@ -56,16 +55,6 @@ class GraphSelector(Selector):
     def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
         if not self._stays(moments):
             super()._tell_what_runs_on_the_host(moments)
-
-    def _takes_sparse(self) -> bool:
-        """Whether ``_solve_samples`` leaves sparse samples (:class:`SparseSamples`) as they are."""
-        return False
-
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        if self._takes_sparse():
-            return super()._dense_bytes(n_samples, n_features)
-        smaller = min(n_samples, n_features)
-        return 8 * (4 * n_samples * n_features + 4 * smaller**2)
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float
@@ -78,10 +67,10 @@ class GraphSelector(Selector):
         size = moments.n_samples * int(np.count_nonzero(varies))
         unit = float(np.sqrt(moments.total_variance / size))
         data: Any = None
-        if self._takes_sparse() and sp.issparse(moments.data):
+        if sp.issparse(moments.data) and self._needs().sparse:
             data = sparse_samples(moments, unit, varies)
         elif self._stays(moments) and is_device_array(moments.data):
-            data = centred_in_double_there(moments)[:, like(np.flatnonzero(varies), moments.data)]
+            data = double_where_held(moments)[:, like(np.flatnonzero(varies), moments.data)]
             if self._rewards_duplicates:
                 self._warn_of_multiples(data, varies)
             data = columns_near_one_there(data) if self._scale_free else data / unit
@@ -108,6 +97,11 @@ class GraphSelector(Selector):
                 f"features {pair[0]} and {pair[1]} are multiples of each other, and such "
                 "features gain undeserved scores; remove one of them"
             )
+
+
+def _bytes(n_samples: int, n_features: int) -> int:
+    """Return what the samples, copies of them and the smaller matrix of their products take."""
+    return 8 * (4 * n_samples * n_features + 4 * min(n_samples, n_features) ** 2)
 
 
 def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.graph_selector import GraphSelector, neighbour_graph
+from jointsparse.methods.needs import Needs
 from jointsparse.moments import Moments
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.smoothness import solve_smoothness
@@ -47,19 +48,13 @@ class LaplacianScore(GraphSelector):
         1/(1 + LS); 0 for constant features.
     laplacian_scores_ : ndarray of shape (n_features,)
         LS as in the paper; infinity for constant features.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     objective_ : float
         Mean LS of the features that vary.
     n_iter_, history_, converged_, stopping_reason_
         A closed form: one iteration.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
@@ -109,8 +104,8 @@ class LaplacianScore(GraphSelector):
         self.laplacian_scores_[varies] = solution.state
         return solution, scores
 
-    def _takes_sparse(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _solve_samples(
         self, data: FloatArray | SparseSamples, mean: FloatArray, unit: float

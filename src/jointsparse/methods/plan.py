@@ -7,8 +7,9 @@ for the same reason. A method says what it needs; the numbers of bytes stand her
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import Any
 
-from jointsparse.io.budget import enough, size_in_words
+from jointsparse.io.budget import default_budget, enough, size_in_words
 from jointsparse.io.errors import TableError, table_error
 from jointsparse.methods import registry
 from jointsparse.methods.needs import Needs
@@ -175,4 +176,26 @@ def _methods_in_blocks() -> list[str]:
         name
         for name, method in registry.methods().items()
         if method.scatter_only or Needs.of(method.make()).passes
+    ]
+
+
+def check_dense(estimator: Any, n_samples: int, n_features: int) -> None:
+    """Refuse sparse samples of which a method would make dense arrays that do not fit in memory."""
+    needed, budget = estimator._needs().dense_bytes(n_samples, n_features), default_budget()
+    if needed > budget:
+        raise ValueError(
+            f"{type(estimator).__name__} works on dense arrays, which for these {n_samples} × "
+            f"{n_features} sparse samples need about {size_in_words(needed)} of memory, more than "
+            f"the {size_in_words(budget)} that may be used (half of what is free); use fewer "
+            "features, or a method that leaves samples sparse: "
+            f"{', '.join(_sparse_methods(n_samples, n_features))}"
+        )
+
+
+def _sparse_methods(n_samples: int, n_features: int) -> list[str]:
+    budget = default_budget()
+    return [
+        name
+        for name, method in registry.methods().items()
+        if method.make()._needs().dense_bytes(n_samples, n_features) <= budget
     ]

@@ -16,6 +16,7 @@ from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.neighbours import neighbour_sets
 from jointsparse.graphs.reconstruction import reconstructed, reconstruction_weights
 from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
@@ -79,10 +80,7 @@ class RNE(GraphSelector):
         Score of each feature, see above; 0 for constant features.
     residual_norms_ : ndarray of shape (n_features,)
         :math:`\|a_j\|_1` in units of the data.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     loadings_ : ndarray of shape (n_features, n_features_to_select)
         H, of the published solver.
@@ -93,14 +91,8 @@ class RNE(GraphSelector):
         Objective after each iteration.
     n_iter_ : int
         Iterations made; 1 for the closed form.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: stopping
+    :shared: features_in
 
     Notes
     -----
@@ -175,10 +167,11 @@ class RNE(GraphSelector):
 
     @property
     def _on_host(self) -> str:  # type: ignore[override]
-        return "" if self._takes_sparse() else "neighbours and solver"
+        return "" if self._needs().sparse else "neighbours and solver"
 
-    def _takes_sparse(self) -> bool:
-        return self.solver == "exact" and not self.legacy_transpose
+    def _needs(self) -> Needs:
+        exact = self.solver == "exact" and not self.legacy_transpose
+        return Needs(samples=True) if exact else super()._needs()
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float

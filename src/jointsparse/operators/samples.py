@@ -119,6 +119,10 @@ class Samples:
         """Return x_jᵀV for few features j, one row for each."""
         return self.take(features).T @ rows
 
+    def entries(self, rows: Any, columns: Any) -> Array:
+        """Return x_iᵀx_j, few features i in rows and some j in columns: entries of XᵀX."""
+        return self.inner(self.take(rows), columns).T
+
     def take(self, features: Any) -> Array:
         """Return few columns, given by a slice or their numbers, as an array in float64."""
         raise NotImplementedError  # pragma: no cover

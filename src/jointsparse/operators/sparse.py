@@ -121,6 +121,14 @@ class SparseSamples(Samples):
         product = self.matrix[:, features].T @ rows
         return np.asarray(product - np.outer(self.mean[features], rows.sum(axis=0)))
 
+    def entries(self, rows: Any, columns: Any) -> FloatArray:
+        """Return x_iᵀx_j, few features i in rows and some j in columns; the mean comes off last."""
+        few, some = self.matrix[:, rows].astype(np.float64), self.matrix[:, columns]
+        product = (few.T @ some).toarray()
+        ones, mean = np.ones(self.shape[0]), self.mean
+        product -= np.outer(few.T @ ones, mean[columns]) + np.outer(mean[rows], some.T @ ones)
+        return np.asarray(product + self.shape[0] * np.outer(mean[rows], mean[columns]))
+
     def scatter(self, weights: FloatArray | None = None) -> FloatArray:
         """Return Σ_i w_i x_i x_iᵀ."""
         if weights is None:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from jointsparse.arrays import Array, FloatArray
+from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import like, to_host
 from jointsparse.linalg import add_to_diagonal, array_namespace, eigh, symmetric_part
 from jointsparse.solvers.eigen.ties import TIE, later_tie, shares
-from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, subspace_of
+from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, block_of, subspace_of
 
 DENSE_ENTRIES = 2**24  # of the graph made dense at a time: 128 MB
 
@@ -52,6 +52,10 @@ class DeviceForm:
     def product(self, block: FloatArray) -> FloatArray:
         """Return A times a block of vectors."""
         return to_host(self.matrix @ like(block, self.matrix))
+
+    def block(self, features: IntArray) -> FloatArray:
+        """Return the rows and columns of A that belong to some features, on the host."""
+        return block_of(self.matrix, features)
 
     def _subspace(self, vectors: Array, share: FloatArray) -> Subspace:
         kept = max(int(np.count_nonzero(share)), GUARDS + round(float(share.sum())))

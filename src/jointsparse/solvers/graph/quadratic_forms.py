@@ -24,7 +24,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from jointsparse.arrays import Array, FloatArray
+from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.graphs.laplacian import class_means
 from jointsparse.linalg import (
@@ -77,6 +77,9 @@ class QuadraticForm(Protocol):
     def product(self, block: FloatArray) -> FloatArray:
         """Return A times a block of vectors."""
 
+    def block(self, features: IntArray) -> FloatArray:
+        """Return the rows and columns of A that belong to some features, as a new matrix."""
+
 
 class DenseForm:
     """A as a p × p matrix.
@@ -120,6 +123,10 @@ class DenseForm:
     def product(self, block: FloatArray) -> FloatArray:
         """Return A times a block of vectors."""
         return to_host(self.matrix @ like(block, self.matrix))
+
+    def block(self, features: IntArray) -> FloatArray:
+        """Return the rows and columns of A that belong to some features, as a new matrix."""
+        return block_of(self.matrix, features)
 
     def _subspace(self, vectors: Array, share: FloatArray) -> Subspace:
         if is_device_array(vectors):
@@ -221,6 +228,11 @@ class _WideForm:
         """Return A times a block of vectors."""
         return self.sign * (self.rows.T @ (self.rows @ block))
 
+    def block(self, features: IntArray) -> FloatArray:
+        """Return the rows and columns of A that belong to some features, as a new matrix."""
+        rows = self.rows[:, features]
+        return np.asarray(self.sign * symmetric_part(rows.T @ rows))
+
     def _energies(self, vectors: FloatArray) -> FloatArray:
         return self.sign * np.sum((self.rows @ vectors) ** 2, axis=0)
 
@@ -292,6 +304,12 @@ def _rooted(matrix: sp.csr_array, data: FloatArray) -> FloatArray:
     limit = RANK * float(np.max(square.diagonal(), initial=0.0))
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(square, tol=limit, lower=1)
     return np.asarray(np.tril(factor)[:, :rank].T @ data[order - 1])
+
+
+def block_of(matrix: Array, features: IntArray) -> FloatArray:
+    """Return some rows and columns of a matrix, on the host."""
+    some = like(features, matrix) if is_device_array(matrix) else features
+    return np.array(to_host(matrix[some, :][:, some]))
 
 
 def laplacian_product(data: FloatArray, matrix: sp.csr_array) -> FloatArray:

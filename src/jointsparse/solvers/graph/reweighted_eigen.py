@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.solvers.graph.leverage_newton import NewtonSteps
 from jointsparse.solvers.graph.quadratic_forms import QuadraticForm, Subspace
 from jointsparse.solvers.solution import Solution, Trace
 
@@ -128,14 +129,17 @@ def reweighted_passes(
     Features with the same label in ``twins`` are equal, and so are their leverages; but it is an
     equality that rounding breaks, and that reweighting then drives apart. It is kept by force.
 
-    After ``plain`` passes, by which it is settled which features stay, every third pass starts from
-    leverages extrapolated from the two before; it is taken back should it raise the objective.
+    After ``plain`` passes, by which it is settled which features stay, Newton's method says where
+    the next pass starts (:mod:`jointsparse.solvers.graph.leverage_newton`); where so many features
+    stay that it takes too long, every third pass starts from leverages extrapolated from the two
+    before. Such a start is taken back should it raise the objective.
     """
     space = _even(form.first(count), twins)
     unknown = 0.0 if penalty == 0 else 1.0
     best = Pass(space, _objective(space, penalty, power, smoothing), unknown, unknown, None)
     yield best
-    at, jump = space.leverages, _Extrapolation(smoothing, plain)
+    newton = NewtonSteps(form.block, count, power, smoothing)
+    at, jump = space.leverages, _Extrapolation(smoothing, plain, newton)
     while True:
         weights = _weights(at, penalty, power, smoothing)
         trial = _even(form.lowest(weights, count, best.space.start), twins)
@@ -147,7 +151,7 @@ def reweighted_passes(
             change = float(np.max(np.abs(trial.leverages - at)))
             own = _weights(trial.leverages, penalty, power, smoothing)
             best = Pass(trial, value, change, _violation(trial.vectors, own, weights), weights)
-            at = jump.next(at, trial.leverages)
+            at = _even_leverages(jump.next(at, trial.leverages, weights), twins)
         yield best
 
 
@@ -192,12 +196,13 @@ def row_norms_sum(space: Subspace, power: float) -> float:
 class _Extrapolation:
     """Where to take the next tangent: at the last leverages, or beyond them.
 
-    Three leverages in a row, as logarithms l₀, l₁, l₂, give the direction l₁ - l₀ and its change;
-    the step along them is the one of a linear iteration (squared extrapolation).
+    Newton's method says where. If it does not, three leverages in a row, as logarithms l₀, l₁, l₂,
+    give the direction l₁ - l₀ and its change; the step along them is the one of a linear iteration
+    (squared extrapolation).
     """
 
-    def __init__(self, smoothing: float, plain: int) -> None:
-        self.plain = plain
+    def __init__(self, smoothing: float, plain: int, newton: NewtonSteps | None = None) -> None:
+        self.plain, self.newton = plain, newton
         self.smoothing = smoothing
         self.passes = 0
         self.made = False
@@ -207,10 +212,19 @@ class _Extrapolation:
     def take_back(self) -> None:
         """Start anew after a step that went too far."""
         self.made, self.earlier, self.reach = False, [], max(1.0, self.reach / 2)
+        if self.newton is not None:
+            self.newton.went_too_far()
 
-    def next(self, before: FloatArray, after: FloatArray) -> FloatArray:
-        """Return the point after a pass from ``before`` to ``after``."""
+    def next(self, before: FloatArray, after: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return the point after a pass from ``before``, with its weights, to ``after``."""
         self.passes += 1
+        if self.newton is not None and self.passes >= self.plain:
+            if self.made:
+                self.newton.went_well()
+            point = self.newton.point(before, after, weights)
+            if point is not None:
+                self.made, self.earlier = True, []
+                return point
         self.made = False
         self.earlier.append(np.log(before + self.smoothing))
         if self.passes < self.plain or len(self.earlier) < 2:
@@ -233,10 +247,14 @@ class _Extrapolation:
 
 def _even(space: Subspace, twins: IntArray | None) -> Subspace:
     """Return the space with the leverages of equal features averaged."""
+    return space._replace(leverages=_even_leverages(space.leverages, twins))
+
+
+def _even_leverages(leverages: FloatArray, twins: IntArray | None) -> FloatArray:
     if twins is None:
-        return space
-    sums = np.bincount(twins, weights=space.leverages)
-    return space._replace(leverages=sums[twins] / np.bincount(twins)[twins])
+        return leverages
+    sums = np.bincount(twins, weights=leverages)
+    return np.asarray(sums[twins] / np.bincount(twins)[twins])
 
 
 def _objective(space: Subspace, penalty: float, power: float, smoothing: float) -> float:

@@ -10,8 +10,9 @@ n' directions of samples spread over the levels and p' over the features, let
 Eigenvalues of XᵀX outside of the bulk are :math:`z = \varphi(h)/(uh)` on the curve φ(h) = ψ(u), and
 the bulk ends at the smallest of them. Both functions are power series with positive coefficients,
 so that log φ is convex in log h and log ψ in log u, and log z is convex in t = log φ: there is one
-minimum, where the elasticities E of φ and ψ satisfy :math:`1/E_\varphi + 1/E_\psi = 1`. The left
-side falls with h, so that its root is bracketed and found without a search.
+minimum, where the elasticities E of φ and ψ satisfy :math:`1/E_\varphi + 1/E_\psi = 1`. Newton's
+iteration finds it from where it is for equal variances and levels, in about four steps; should it
+not end, the left side falls with h, so that its root can be bracketed.
 
 Around the edge e the counting density of eigenvalues is
 :math:`\tfrac1\pi\sigma^{-3/2}\sqrt{e-x}` with :math:`\sigma^3 = z''(t)/(2u^2h^2)`, which is the
@@ -46,6 +47,8 @@ from jointsparse.solvers.picking.patterns import Patterns
 TRACY_WIDOM_95, TRACY_WIDOM_99 = 0.9793, 2.0234
 PRECISION = 1e-13  # of the condition for the minimum, a number between -1 and 1
 STEPS = 200  # of an iteration that takes about ten, should rounding keep it from ending
+NEWTON_STEPS = 12  # of Newton's iteration, which takes about four, before a bracket is looked for
+LONGEST = 2.0  # a step of it, in logarithms
 FACTOR = 16.0  # by which the bracket of the minimum is widened
 
 
@@ -96,14 +99,25 @@ class _Series:
         slope = (self.largest + delta) * float((self.coefficients * inverse) @ inverse)
         return self.weight * value, slope / value
 
+    def with_slopes(self, delta: float) -> tuple[float, float, float, float]:
+        """Return the logarithm of the function and 1/E, and the slopes of both in log δ."""
+        inverse = 1 / (self.gaps + delta)
+        terms = self.coefficients * inverse
+        first = float(self.coefficients @ inverse)
+        second = float(terms @ inverse)
+        third = float((terms * inverse) @ inverse)
+        place = self.largest + delta
+        elastic = first / (place * second)
+        slope = (2 * elastic * third / second - (1 + elastic) / place) * delta
+        return math.log(self.weight * first), elastic, -second / first * delta, slope
+
     def curvature(self, delta: float) -> float:
         """Return the second derivative of log y in the logarithm of the function, negated."""
-        inverse = self.largest + delta
-        distance = self.gaps + delta
-        terms = self.coefficients / distance
-        value = float(terms.sum())
-        first = inverse * float(np.sum(terms / distance)) / value
-        second = inverse * float(np.sum(terms * (inverse + self.coefficients) / distance**2))
+        place, inverse = self.largest + delta, 1 / (self.gaps + delta)
+        terms = self.coefficients * inverse
+        value = float(self.coefficients @ inverse)
+        first = place * float(terms @ inverse) / value
+        second = place * float((terms * (place + self.coefficients)) @ (inverse * inverse))
         return max(second / value - first**2, 0.0) / first**3
 
     def delta_at(self, value: float) -> float:
@@ -162,18 +176,45 @@ def separable_edge(
     features = _Series(live, n_columns / variances.size)
     samples = _Series(levels, n_rows / levels.size)
 
+    delta, other = _by_newton(features, samples) or _by_bracket(features, samples)
+    value = features.elasticity(delta)[0]
+    product = features.argument(delta) * samples.argument(other)
+    bulk = value / product
+    second = bulk * (features.curvature(delta) + samples.curvature(other))
+    return Edge(unit * bulk, unit * (second / (2 * product**2)) ** (1 / 3))
+
+
+def _by_newton(features: _Series, samples: _Series) -> tuple[float, float] | None:
+    """Return δ of φ and of ψ at the minimum; None where the steps do not come to an end."""
+    counts = [series.weight * series.coefficients.size for series in (features, samples)]
+    delta = math.sqrt(counts[0] / counts[1])  # where it is for equal variances and levels
+    x, y = math.log(delta), math.log(samples.delta_at(features.elasticity(delta)[0]))
+    for _ in range(NEWTON_STEPS):
+        value, elastic, value_x, elastic_x = features.with_slopes(math.exp(x))
+        others, other_elastic, value_y, elastic_y = samples.with_slopes(math.exp(y))
+        apart, excess = value - others, elastic + other_elastic - 1
+        if abs(excess) <= PRECISION and abs(apart) <= PRECISION * max(abs(value), 1.0):
+            return math.exp(x), math.exp(y)
+        determinant = value_x * elastic_y + value_y * elastic_x
+        if not determinant < 0:  # both slopes of values are negative, those of 1/E positive
+            return None
+        step_x = (apart * elastic_y + value_y * excess) / -determinant
+        step_y = (value_x * excess - elastic_x * apart) / -determinant
+        shorter = LONGEST / max(abs(step_x), abs(step_y), LONGEST)
+        x, y = x + shorter * step_x, y + shorter * step_y
+    return None
+
+
+def _by_bracket(features: _Series, samples: _Series) -> tuple[float, float]:
+    """Return the same by a search that always ends."""
+
     def excess(log_delta: float) -> float:
         value, elasticity = features.elasticity(math.exp(log_delta))
         other = samples.elasticity(samples.delta_at(value))[1]
         return 1 / elasticity + 1 / other - 1
 
     delta = math.exp(_increasing_root(excess, math.log(FACTOR)))
-    value = features.elasticity(delta)[0]
-    other = samples.delta_at(value)
-    product = features.argument(delta) * samples.argument(other)
-    bulk = value / product
-    second = bulk * (features.curvature(delta) + samples.curvature(other))
-    return Edge(unit * bulk, unit * (second / (2 * product**2)) ** (1 / 3))
+    return delta, samples.delta_at(features.elasticity(delta)[0])
 
 
 def _increasing_root(function: Callable[[float], float], step: float) -> float:
