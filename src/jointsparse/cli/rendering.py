@@ -342,9 +342,10 @@ def _few(names: list[str], cells: int, glyphs: Glyphs) -> str:
 
 
 def _rest_line(rest: "list[RankedFeature]", total: int, glyphs: Glyphs) -> str:
-    kept = sum(row.kept for row in rest) or "none"
+    kept = sum(row.kept for row in rest)
+    which = f"{kept or 'none'} of them kept" if len(rest) > 1 else "kept" if kept else "not kept"
     more = counted(len(rest), "more feature")
-    return f"{glyphs.ellipsis} and {more}, {kept} of them kept (--top {total} shows all)"
+    return f"{glyphs.ellipsis} and {more}, {which} (--top {total} shows all)"
 
 
 def _diagnostics(selection: Selection) -> RichTable:

@@ -18,10 +18,10 @@ residuals are, and reweighting takes over, from its own start (38 × 49, columns
 6e-5).
 
 With more features than samples it knows residuals by differences of squares, which leave 1e-8 of a
-sample (:mod:`~jointsparse.solvers.samples.wide`). Where splitting stood still residuals are often
-smaller than that at the optimum: up to 500 features it is p × p matrices that take over, which lose
-none (33 × 38, λp = 1e-8 of the distances: 0.1 s, where 30 weighted models took 14 s and proved
-nothing; of eleven such tables none took longer than 2 s, where two had taken 20).
+sample (:mod:`~jointsparse.solvers.samples.wide`). Ω = I costs (λ + η)p and leaves no residual:
+where that is next to nothing, so are residuals at the optimum, and p × p matrices take over that
+lose none (33 × 38, λp = 1e-8 of the distances: 0.1 s, where 30 weighted models took 14 s and proved
+nothing).
 
 A table of some thousand entries is split wherever it is: products with a file of 15 × 33 took 19 s
 for what takes 0.04 s in memory.
@@ -34,7 +34,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import Spectrum, double, sum_of_squares
+from jointsparse.linalg import Spectrum, array_namespace, double, sum_of_squares
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.model import Reconstruction
@@ -53,6 +53,7 @@ MANY_SAMPLES = 20
 # Iterations of splitting in which the gap has to fall by a third: of 36 ordinary problems (six
 # tables, three penalties, both methods) all converged, and none stood still for more than 51.
 PATIENCE = 100
+RESIDUAL_ROUNDING = 1e-8  # of the distances: what differences of squares leave of residuals
 FEW_ELSEWHERE = 128  # features of a small table that is read whole: matrices of 128 kB
 
 
@@ -112,8 +113,12 @@ def solve_samples_on_cone(
         )
 
     def reweight(iterations: int) -> Solution[Reconstruction]:
-        matrices = p <= n or (kernels[0] is split and p <= FEW_FEATURES)
-        model = _streamed if matrices else WideModel
+        by_squares = p > n
+        if by_squares and kernels[0] is split and p <= FEW_FEATURES:
+            squares = operator_of(data).row_squares()
+            distances = float(array_namespace(squares).sum(squares**0.5))
+            by_squares = tol * (lam + eta) * p > RESIDUAL_ROUNDING * distances
+        model = WideModel if by_squares else _streamed
         weighted = model(data, lam, eta, free_mean=free_mean)
         return solve_reweighted(weighted, tol=tol, max_iter=iterations)
 
