@@ -315,9 +315,7 @@ def select(options: SelectOptions) -> None:
         )
         worth, more_warnings = fitting.worth(estimator, values, show_progress=loud)
     warnings += more_warnings
-    certificate, unproved = proving.proof(
-        options.prove, values, estimator, show_progress=not options.quiet
-    )
+    certificate, unproved = proving.proof(options.prove, values, estimator, show_progress=loud)
     held = _constraints_held(options, constraints, values, table.names, estimator)
     selection = Selection(
         data=fitting.data_name(options.data),
