@@ -14,9 +14,11 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from jointsparse import open_source
+from jointsparse.cli import fitting
 from jointsparse.cli.main import app
 from jointsparse.cli.reading_progress import reading_progress
 from jointsparse.io import read_table, write_table
+from jointsparse.io.budget import allowed_memory
 from jointsparse.io.table import Table
 
 RUNNER = CliRunner()
@@ -83,6 +85,21 @@ def test_in_blocks_as_in_memory(big, method, parameters):
     assert blocks["worth"]["n_patterns"] == whole["worth"]["n_patterns"] == 3
     # Halves are held out of what is read in blocks, thirds in memory, each with a set of its own.
     assert blocks["worth"]["r2_held_out"] == pytest.approx(whole["worth"]["r2_held_out"], abs=0.05)
+
+
+def test_kernels_keep_to_the_memory_that_is_allowed(big, monkeypatch):
+    allowed, fit = [], fitting.fit
+
+    def watched(*arguments, **options):
+        allowed.append(allowed_memory())
+        return fit(*arguments, **options)
+
+    monkeypatch.setattr(fitting, "fit", watched)
+    for memory in ("90MB", "70MB"):
+        record(big, "--memory", memory)
+    record(big)
+    assert allowed[:2] == [90_000_000, 70_000_000]
+    assert allowed[2] >= 100_000_000  # what is free
 
 
 def test_says_up_front_what_it_needs(big):

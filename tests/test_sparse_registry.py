@@ -149,7 +149,7 @@ def test_scores_and_shares_of_new_samples(name, never_dense):
 def test_more_directions_than_there_is_room_for_are_refused_with_an_eta(monkeypatch, never_dense):
     for module in (convex_wide, scatter_access, wide_penalties, samples_wide):
         monkeypatch.setattr(module, "LARGEST_GRAM", 20)  # as with very many samples
-    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", 30 * 128 * P)
+    monkeypatch.setattr(convex_wide, "bytes_to_use", lambda data: 30 * 128 * P)
     model = SPCAPSD(eta=1e-3, alpha=0.3, n_features_to_select=5)
     with pytest.raises(ValueError, match="directions matter") as refusal:
         model.fit(text_like())

@@ -107,7 +107,7 @@ def test_wide_tables_of_any_form(form, monkeypatch):
 
 def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(monkeypatch):
     X = np.random.default_rng(2).standard_normal((60, 900))
-    monkeypatch.setattr("jointsparse.solvers.wide.convex.LARGEST_BYTES", 4 * 10**6)
+    monkeypatch.setattr("jointsparse.solvers.wide.convex.bytes_to_use", lambda data: 4 * 10**6)
     with pytest.raises(ValueError, match=r"eta=0.001 lets .* at 900 features: use eta="):
         CSPCA(alpha=0.01, eta=0.001).fit(X)
 

@@ -14,6 +14,7 @@ from jointsparse.solvers.graph import adaptive as adaptive_graph
 from jointsparse.solvers.graph import neighbourhood, quadratic_forms
 from jointsparse.solvers.graph.adaptive import component_indicators, solve_adaptive_graph
 from jointsparse.solvers.graph.leverage_newton import NewtonSteps
+from jointsparse.solvers.graph.light_features import LightFeatures
 from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.graph.quadratic_forms import (
     DenseForm,
@@ -261,6 +262,44 @@ def test_a_bad_newton_step_is_taken_back(monkeypatch):
     assert taken_back
     assert np.all(np.diff(values) <= 1e-15)
     assert values[-1] == pytest.approx(sure.history[-1], rel=1e-6)
+
+
+def light_problem(seed, heaviest):
+    """Return a matrix of norm 1 and weights, those of 14 features far above it."""
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((40, 20))
+    A = root.T @ root
+    weights = np.concatenate([rng.uniform(0.01, 0.2, 6), heaviest * rng.uniform(1, 9, 14)])
+    return A / np.linalg.norm(A, 2), rng.permutation(weights)
+
+
+@pytest.mark.parametrize("heaviest", [3e3, 1e5, 1e9])
+@pytest.mark.parametrize("seed", range(4))
+def test_features_that_are_out_are_eliminated_without_error(seed, heaviest):
+    A, weights = light_problem(seed, heaviest)
+    values, vectors = LightFeatures(A, 1.0).lowest(weights, 2, 5)
+    # Products of quadruple precision judge: a dense eigensolver loses the digits of small values.
+    exact, V = A.astype(np.longdouble), vectors.astype(np.longdouble)
+    residual = exact @ V + weights[:, None] * V - V * values
+    scaled = np.abs(residual) / np.maximum(1.0, weights)[:, None]
+    assert np.max(scaled[:, :2]) < 1e-11
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(5), atol=1e-11)
+    dense = np.linalg.eigvalsh(A + np.diag(weights))[:5]
+    np.testing.assert_allclose(values, dense, atol=1e-13 * weights.max() + 1e-10)
+    again = LightFeatures(A, 1.0).lowest(weights, 2, 5)[0]
+    np.testing.assert_array_equal(again, values)
+
+
+def test_elimination_is_refused_where_it_would_not_do():
+    A, weights = light_problem(0, 1e5)
+    light = LightFeatures(A, 1.0)
+    assert light.lowest(weights, 2, 7) is None  # of which there are six
+    assert light.lowest(np.minimum(weights, 500.0), 2, 5) is None  # not far enough
+    assert light.lowest(np.where(weights > 1, weights, 0.1), 2, 5) is not None
+    tied = LightFeatures(np.zeros((20, 20)) + 1e-3, 0.02)
+    assert tied.lowest(np.where(weights > 1, weights, 0.1), 2, 5) is None  # equal eigenvalues
+    few = np.where(np.arange(20) < 13, 0.1, 1e5)
+    assert light.lowest(few, 2, 5) is None  # so many light ones that nothing is saved
 
 
 def test_scores_without_smoothing():

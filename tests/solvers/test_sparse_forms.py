@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from jointsparse import SPCAFS
+from jointsparse.io import budget
 from jointsparse.methods import spcafs
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.sparse import SparseSamples
@@ -370,7 +371,7 @@ def test_too_many_directions_of_data_known_by_products(monkeypatch):
         monkeypatch.setattr(module, "LARGEST_GRAM", 10)
     data = SparseSamples(sp.csr_array(R), R.mean(axis=0))
     entry = 8 * 6 + 8 * 10  # bytes of the arrays with one row for each feature
-    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 8)  # room for eight columns
+    monkeypatch.setattr(convex_wide, "bytes_to_use", lambda data: entry * 60 * 8)  # eight columns
     total = np.sum(X**2)
     with pytest.raises(TooManyDirectionsError) as refusal:
         solve_wide(data, 1e-3 * total, 0.0)
@@ -384,7 +385,7 @@ def test_the_penalty_that_makes_room(monkeypatch):
     X = np.random.default_rng(11).standard_normal((20, 60))
     X -= X.mean(axis=0)
     entry = 8 * 6 + 8 * 10
-    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 12)  # twelve columns
+    monkeypatch.setattr(convex_wide, "bytes_to_use", lambda data: entry * 60 * 12)  # twelve columns
     values = np.linalg.eigvalsh(X @ X.T)
     with pytest.raises(TooManyDirectionsError) as refusal:
         convex_wide.check_memory(DenseSamples(X), 1e-6)
@@ -393,8 +394,26 @@ def test_the_penalty_that_makes_room(monkeypatch):
     # six leading directions, and as many for the solution
     assert refusal.value.eta == pytest.approx(2 * values[-7] / 0.3 * (1 + 1e-6), rel=1e-9)
     convex_wide.check_memory(DenseSamples(X), refusal.value.eta)
-    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", entry * 60 * 40)
+    monkeypatch.setattr(convex_wide, "bytes_to_use", lambda data: entry * 60 * 40)
     convex_wide.check_memory(DenseSamples(X), 1e-6)  # there is room for all
+
+
+def test_a_basis_may_take_what_is_allowed_and_free(monkeypatch):
+    X = np.random.default_rng(11).standard_normal((20, 60))
+    data = DenseSamples(X - X.mean(axis=0))
+    with budget.limited_to("20kB"):
+        assert convex_wide.bytes_to_use(data) == 15_000
+        with pytest.raises(TooManyDirectionsError):
+            convex_wide.check_memory(data, 1e-6)
+    convex_wide.check_memory(data, 1e-6)  # the limit ends with its block
+    asked = []
+    monkeypatch.setattr(budget, "available_memory", lambda: asked.append(1) or 8 * 10**9)
+    assert convex_wide.bytes_to_use(data) == 75_000_000  # so little that the system is not asked
+    assert not asked
+    many = np.lib.stride_tricks.as_strided(X, (20, 10**6), (480, 0))  # a million equal columns
+    assert convex_wide.bytes_to_use(DenseSamples(many)) == 6 * 10**9
+    with budget.limited_to("1GB"):
+        assert convex_wide.bytes_to_use(DenseSamples(many)) == 750_000_000
 
 
 def test_eigenvalues_that_settle_early(monkeypatch):

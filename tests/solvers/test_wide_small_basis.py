@@ -151,7 +151,7 @@ def test_too_many_directions_are_refused_before_anything_is_made(monkeypatch):
     X = wide_data(6, 40, 400, 200)
     data = DenseSamples(X)
     eta = 1e-5
-    monkeypatch.setattr(convex_wide, "LARGEST_BYTES", 40 * 400 * 128)  # 40 columns
+    monkeypatch.setattr(convex_wide, "bytes_to_use", lambda data: 40 * 400 * 128)  # 40 columns
     with pytest.raises(TooManyDirectionsError, match="directions matter") as raised:
         check_memory(data, eta)
     assert raised.value.count == 39  # all there are of centred data

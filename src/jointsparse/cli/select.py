@@ -254,6 +254,8 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
 
 def select(options: SelectOptions) -> None:
     """Read, fit, write, print: in this order, and nothing is written before all is well."""
+    from jointsparse.io.budget import limited_to
+
     impute = None if options.impute is Impute.ERROR else options.impute
     options = replace(options, data=spooled(options.data), impute=impute)
     chosen = find_method(options.method)
@@ -267,19 +269,19 @@ def select(options: SelectOptions) -> None:
         constraining.check_count(constraints, parameters_of(estimator)["n_features_to_select"])
         estimator.set_params(constraints=constraints)
     proving.check_memory(options.prove, values, options.memory)
-    estimator, choice = choosing.chosen(
-        estimator, values, options.choose, options.clusters, options.seed, options.quiet
-    )
-    placed = move(values, place)
-    seconds, warnings = fitting.fit(
-        estimator, placed, default_parameters(chosen), show_progress=not options.quiet
-    )
-    proving.go_on(options.prove, estimator, show_progress=not options.quiet)
-    worth, more_warnings = fitting.worth(estimator, values, show_progress=not options.quiet)
+    loud = not options.quiet
+    with limited_to(options.memory):
+        estimator, choice = choosing.chosen(
+            estimator, values, options.choose, options.clusters, options.seed, options.quiet
+        )
+        placed = move(values, place)
+        seconds, warnings = fitting.fit(
+            estimator, placed, default_parameters(chosen), show_progress=loud
+        )
+        proving.go_on(options.prove, estimator, show_progress=loud)
+        worth, more_warnings = fitting.worth(estimator, values, show_progress=loud)
     warnings += more_warnings
-    certificate, unproved = proving.proof(
-        options.prove, placed, estimator, show_progress=not options.quiet
-    )
+    certificate, unproved = proving.proof(options.prove, placed, estimator, show_progress=loud)
     held = _constraints_held(options, constraints, values, table.names, estimator)
     selection = Selection(
         data=fitting.data_name(options.data),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ _CGROUP_LIMITS = (
     ),
 )
 USUAL_MEMORY = 4 * 10**9  # where the system does not say how much it has
+LEAST_FREE = 10**8  # taken for free, whatever the system says
+_ALLOWED: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
 def parse_size(text: Any) -> int:
@@ -69,13 +73,41 @@ def default_budget() -> int:
     return available_memory() // 2
 
 
+@contextmanager
+def limited_to(memory: Any) -> Iterator[None]:
+    """Let kernels take no more memory than this, within the block; None: what is free.
+
+    Examples
+    --------
+    >>> from jointsparse.io.budget import allowed_memory, limited_to
+    >>> with limited_to("5MB"):
+    ...     allowed_memory()
+    5000000
+    """
+    token = _ALLOWED.set(None if memory is None else parse_size(memory))
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def allowed_memory(wanted: float = math.inf) -> int:
+    """Return what a kernel may take: what the user allows, or what is free where that is less.
+
+    The system is not asked, which takes longer than a small fit, where little is wanted.
+    """
+    allowed = _ALLOWED.get()
+    free = LEAST_FREE if wanted <= LEAST_FREE else available_memory()
+    return free if allowed is None else min(allowed, free)
+
+
 def available_memory() -> int:
     """Return how many bytes are free, within the limits of a container where there are any."""
     free = float(_system_memory())
     for limit, used in _CGROUP_LIMITS:
         with suppress(OSError, ValueError):
             free = min(free, int(Path(limit).read_text()) - int(Path(used).read_text()))
-    return int(max(min(free, _left_to_process()), 10**8))
+    return int(max(min(free, _left_to_process()), LEAST_FREE))
 
 
 def _left_to_process() -> float:

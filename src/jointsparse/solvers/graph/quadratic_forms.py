@@ -37,6 +37,7 @@ from jointsparse.linalg import (
 from jointsparse.solvers.eigen.block_krylov import Pairs, widened
 from jointsparse.solvers.eigen.shifted_davidson import lowest_pairs
 from jointsparse.solvers.eigen.ties import TIE, later_tie, shares
+from jointsparse.solvers.graph.light_features import LightFeatures
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ RANK = 1e-12  # relative to the largest eigenvalue of a Gram matrix: below, it i
 GUARDS = 4
 MOST_GUARDS = 64  # to look for what random vectors have missed
 APART = 1e-3  # of the least weight: how far below it a shift lies where all weights are equal
+MANY = 100  # features; of fewer, one decomposition of all takes no longer than of the light ones
 DENSE_UP_TO = 2000  # features for which a decomposition is a way out where the inverse is slow
 
 
@@ -92,10 +94,13 @@ class DenseForm:
 
     def __init__(self, matrix: Array) -> None:
         self.matrix = matrix
+        self._light: LightFeatures | None = None
 
     def first(self, count: int) -> Subspace:
         """Return the lowest eigenspace of A."""
         values, vectors = eigh(self.matrix)
+        if self.matrix.shape[0] >= MANY and not is_device_array(self.matrix):
+            self._light = LightFeatures(self.matrix, float(np.max(np.abs(values))))
         size = self.matrix.shape[0] * float(abs(self.matrix).max())
         return self._subspace(vectors, shares(to_host(values), count, TIE * size))
 
@@ -107,9 +112,12 @@ class DenseForm:
             found, vectors = eigh(add_to_diagonal(here, like(weights, here)))
             values = to_host(found)
             return self._subspace(vectors, shares(values, count, later_tie(values, count)))
-        shifted = add_to_diagonal(self.matrix.copy(), weights)
         size = weights.size
         most = min(count + GUARDS, size)
+        pairs = None if self._light is None else self._light.lowest(weights, count, most)
+        if pairs is not None:
+            return self._subspace(pairs[1], shares(pairs[0], count, later_tie(pairs[0], count)))
+        shifted = add_to_diagonal(self.matrix.copy(), weights)
         values, vectors = lowest_eigenpairs(shifted, most)
         if values.size < size and values[-1] - values[count - 1] <= later_tie(values, count):
             values, vectors = eigh(shifted)

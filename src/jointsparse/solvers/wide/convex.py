@@ -22,6 +22,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jointsparse.arrays import Array
+from jointsparse.device import free_bytes
+from jointsparse.io.budget import allowed_memory
 from jointsparse.linalg import array_namespace, eigh, root_of_scatter
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
@@ -38,7 +40,7 @@ from jointsparse.solvers.wide.scatter_access import FLOOR, LARGEST_GRAM, DataSca
 # Columns of the small basis, of the features: the fall-back costs even more. On two thirds of a
 # sample of mnist (267 × 570, 130 directions above the noise) it took two seconds instead of 0.3.
 LARGEST_SHARE = 2 / 3
-LARGEST_BYTES = 6 * 2**30  # of arrays with one row for each feature
+SHARE_OF_MEMORY = 3 / 4  # of what may be taken, for arrays with one row for each feature
 MOST_ROUNDS = 8  # in the full range, where a gap above the tolerance will do
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
 
@@ -278,7 +280,7 @@ def check_memory(data: Samples, eta: float, *, noise: bool = True) -> None:
     n, p = data.shape
     xp = array_namespace(data.empty)
     entry = _entry_bytes(data)
-    most = LARGEST_BYTES // (entry * p)
+    most = bytes_to_use(data) // (entry * p)
     if 2 * n <= most or n > LARGEST_GRAM:
         return
     values = xp.linalg.eigvalsh(data.gram())  # ascending
@@ -301,7 +303,7 @@ def _room(data: Samples) -> int | None:
     n, p = data.shape
     if n <= LARGEST_GRAM or data.is_array:
         return None
-    most = int(LARGEST_BYTES // (_entry_bytes(data) * p))
+    most = bytes_to_use(data) // (_entry_bytes(data) * p)
     return None if 2 * n <= most else max(1, most // 2)
 
 
@@ -309,6 +311,12 @@ def _beyond_room(data: Samples, room: int) -> TooManyDirectionsError:
     level = float(leading_eigenvalues(data, room)[-1])
     gigabytes = _entry_bytes(data) * data.shape[1] * 2 * data.shape[0] / 1e9
     return TooManyDirectionsError(room, gigabytes, 2 * level / FLOOR * (1 + 1e-3))
+
+
+def bytes_to_use(data: Samples) -> int:
+    """Return what the arrays with one row for each feature may take, where the samples are."""
+    wanted = 2 * data.shape[0] * data.shape[1] * _entry_bytes(data) / SHARE_OF_MEMORY
+    return int(SHARE_OF_MEMORY * (free_bytes(data.empty) or allowed_memory(wanted)))
 
 
 def _entry_bytes(data: Samples) -> int:
