@@ -82,7 +82,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "set": set_record(selection.certificate, selection.table.names),
         "constraints": selection.constraints,
         "components": component_records(selection),
-        "ranking": [asdict(row) for row in rows],
+        "ranking": map(asdict, rows),  # each when it is printed
         "objective": getattr(model, "objective_", None),
         "duality_gap": getattr(model, "duality_gap_", None),
         "converged": getattr(model, "converged_", None),

@@ -27,7 +27,12 @@ WEIGHTS = ("binary", "heat", "cosine")
 
 
 def affinity(
-    data: Any, n_neighbors: int, *, weights: str = "binary", width: float | None = None
+    data: Any,
+    n_neighbors: int,
+    *,
+    weights: str = "binary",
+    width: float | None = None,
+    search: str = "exact",
 ) -> sp.csr_array:
     """Return the symmetric neighbour graph of the samples.
 
@@ -42,6 +47,8 @@ def affinity(
     width : float or None
         t of the heat weights, in units of the data; None takes the median distance between
         neighbours.
+    search : {"exact", "approximate"}
+        How neighbours are found.
 
     Returns
     -------
@@ -60,9 +67,9 @@ def affinity(
     [[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]]
     """
     if weights == "binary":
-        indices = neighbour_sets(data, n_neighbors)
+        indices = neighbour_sets(data, n_neighbors, search=search)
         return symmetrised(rows_to_csr(indices, np.ones(indices.shape)), combine="max")
-    indices, distances = nearest_neighbours(data, n_neighbors)
+    indices, distances = nearest_neighbours(data, n_neighbors, search=search)
     if weights == "heat":
         width = median_distance(distances) if width is None else width
         values = np.exp(-0.5 * (np.sqrt(distances) / width) ** 2)

@@ -132,7 +132,13 @@ def twin_labels(columns: Any) -> IntArray | None:
 
 
 def neighbour_graph(
-    data: FloatArray | SparseSamples, n_neighbors: Any, *, weights: Any, width: Any, unit: float
+    data: FloatArray | SparseSamples,
+    n_neighbors: Any,
+    *,
+    weights: Any,
+    width: Any,
+    unit: float,
+    search: str = "exact",
 ) -> sp.csr_array:
     """Return the weighted neighbour graph of samples that were divided by ``unit``.
 
@@ -147,7 +153,7 @@ def neighbour_graph(
     if not automatic and (not is_number(width) or not 0 < float(width) < float("inf")):
         raise ValueError(f"width={width!r} is neither a number above 0 nor 'auto'")
     scaled = None if automatic else float(width) / unit
-    graph = affinity(data, count, weights=weights, width=scaled)
+    graph = affinity(data, count, weights=weights, width=scaled, search=search)
     if graph.nnz == 0 or degrees(graph).sum() == 0:
         raise ValueError(
             f"every weight is 0: width={width!r} is far below the distances between neighbours; "

@@ -31,6 +31,7 @@ class LaplacianScore(GraphSelector):
     ----------
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
+    :shared: search
     weights : {"binary", "heat", "cosine"}, default="binary"
         Weights of the edges: 1; exp(-‖x_i - x_j‖²/(2t²)); or the cosine of the angle between the
         centred samples, where it is positive.
@@ -82,6 +83,7 @@ class LaplacianScore(GraphSelector):
         self,
         *,
         n_neighbors: int = 5,
+        search: str = "exact",
         weights: str = "binary",
         width: float | str = "auto",
         n_features_to_select: int | float | str = "auto",
@@ -90,6 +92,7 @@ class LaplacianScore(GraphSelector):
         scale: str | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
+        self.search = search
         self.weights = weights
         self.width = width
         self.n_features_to_select = n_features_to_select
@@ -111,7 +114,12 @@ class LaplacianScore(GraphSelector):
         self, data: FloatArray | SparseSamples, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         graph = neighbour_graph(
-            data, self.n_neighbors, weights=self.weights, width=self.width, unit=unit
+            data,
+            self.n_neighbors,
+            weights=self.weights,
+            width=self.width,
+            unit=unit,
+            search=self.search,
         )
         solution = solve_smoothness(data, graph)
         return solution, 1 / (1 + solution.state)

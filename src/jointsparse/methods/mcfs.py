@@ -49,6 +49,7 @@ class MCFS(GraphSelector):
         Sparsity: λ_k as a fraction, between 0 and 1, of the value at which a_k is empty.
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
+    :shared: search
     weights : {"binary", "heat", "cosine"}, default="binary"
         Weights of the edges: 1; exp(-‖x_i - x_j‖²/(2t²)); or the cosine of the angle between the
         centred samples, where it is positive.
@@ -118,6 +119,7 @@ class MCFS(GraphSelector):
         n_clusters: int | str = "auto",
         alpha: float = 0.1,
         n_neighbors: int = 5,
+        search: str = "exact",
         weights: str = "binary",
         width: float | str = "auto",
         n_features_to_select: int | float | str = "auto",
@@ -129,6 +131,7 @@ class MCFS(GraphSelector):
         self.n_clusters = n_clusters
         self.alpha = alpha
         self.n_neighbors = n_neighbors
+        self.search = search
         self.weights = weights
         self.width = width
         self.n_features_to_select = n_features_to_select
@@ -149,7 +152,12 @@ class MCFS(GraphSelector):
         automatic = isinstance(self.n_clusters, str) and self.n_clusters == "auto"
         count = AUTO_CLUSTERS if automatic else check_count("n_clusters", self.n_clusters)
         graph = neighbour_graph(
-            data, self.n_neighbors, weights=self.weights, width=self.width, unit=unit
+            data,
+            self.n_neighbors,
+            weights=self.weights,
+            width=self.width,
+            unit=unit,
+            search=self.search,
         )
         targets = neighbour_targets(data, graph, count)
         gram = _gram(data)

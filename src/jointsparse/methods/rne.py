@@ -45,6 +45,7 @@ class RNE(GraphSelector):
     ----------
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
+    :shared: search
     ridge : float, default=1e-3
         Regularisation of the reconstruction weights, relative to the local variance.
     :shared: n_features_to_select
@@ -121,6 +122,7 @@ class RNE(GraphSelector):
         self,
         *,
         n_neighbors: int = 5,
+        search: str = "exact",
         ridge: float = 1e-3,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
@@ -137,6 +139,7 @@ class RNE(GraphSelector):
         scale: str | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
+        self.search = search
         self.ridge = ridge
         self.n_features_to_select = n_features_to_select
         self.rule = rule
@@ -176,7 +179,8 @@ class RNE(GraphSelector):
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
-        neighbours = neighbour_sets(data, check_count("n_neighbors", self.n_neighbors))
+        wanted = check_count("n_neighbors", self.n_neighbors)
+        neighbours = neighbour_sets(data, wanted, search=self.search)
         weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
         sparse = stored(data)
         if sparse is not None:

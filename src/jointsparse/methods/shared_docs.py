@@ -66,6 +66,11 @@ constraints : Constraints or None, default=None
     ``ranking_``; what no longer fits is passed over. With prices, features are picked by gain and
     again by gain for the price, and the better set is kept. "auto" repeats the selection under
     the same constraints; "support" keeps what may be in, best first as long as it fits.""",
+    "search": """\
+search : {"exact", "approximate"}, default="exact"
+    How neighbours are found. "approximate": most of them, 97 to 99 %, by nearest-neighbour descent,
+    of more than 10 000 samples that are dense and not on a device (others are searched exactly).
+    Needs ``pip install 'jointsparse[neighbours]'``.""",
     "missing": """\
 missing : {"error", "mean", "pairwise", "em"}, default="error"
     What to do about missing values (NaN). "error": refuse them. "mean": the mean of the column

@@ -49,6 +49,7 @@ class UDFS(GraphSelector):
         or, on the absolute scale, the number of the paper.
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
+    :shared: search
     :shared: n_features_to_select
     :shared: rule_of_scores
     :shared: constraints
@@ -122,6 +123,7 @@ class UDFS(GraphSelector):
         alpha: float | str = "auto",
         ridge: float = 1.0,
         n_neighbors: int = 5,
+        search: str = "exact",
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
         constraints: Constraints | None = None,
@@ -134,6 +136,7 @@ class UDFS(GraphSelector):
         self.alpha = alpha
         self.ridge = ridge
         self.n_neighbors = n_neighbors
+        self.search = search
         self.n_features_to_select = n_features_to_select
         self.rule = rule
         self.constraints = constraints
@@ -151,7 +154,8 @@ class UDFS(GraphSelector):
             raise ValueError(f"ridge={self.ridge!r} is not a number above 0")
         p = data.shape[1]
         count = self._count(p)
-        neighbours, _ = nearest_neighbours(data, check_count("n_neighbors", self.n_neighbors))
+        wanted = check_count("n_neighbors", self.n_neighbors)
+        neighbours, _ = nearest_neighbours(data, wanted, search=self.search)
         # M does not depend on the scale of the data where the ridge goes with it.
         ridge = float(self.ridge) if relative else float(self.ridge) / unit**2
         # An absolute one is compared with the largest that a neighbourhood can hold.
