@@ -1,7 +1,8 @@
 """Speed and quality beside every rival: ``python -m benchmarks [--suite NAME] [--quick]``.
 
 What has been measured is kept in an SQLite file: a run that was stopped goes on where it was, and
-the tables and figures are written from the file, also after a part of a run.
+the tables and figures are written from the file, also after a part of a run. Tasks that a run has
+not measured stay as RESULTS.json has them, with the version that they belong to.
 """
 
 import argparse
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, ins
 from benchmarks import history, limits, report
 from benchmarks.common import ROOT, has_data
 from benchmarks.competitors import all_solvers
+from benchmarks.earlier import Results
 from benchmarks.environments import Environments, default_folder
 from benchmarks.measure import measure
 from benchmarks.store import Store, description
@@ -49,28 +51,47 @@ def arguments(words):
         "--minutes", type=float, default=None, help="begin no further problem after so many"
     )
     parser.add_argument("--fresh", action="store_true", help="measure everything again")
+    parser.add_argument(
+        "--part", default="0/1", help="K/M: every M-th problem, from the K-th on; runs may share"
+    )
     parser.add_argument("--database", type=Path, default=None, help="the SQLite file")
     parser.add_argument(
         "--store", action="store_true", help="keep the results for the history of versions"
     )
     parser.add_argument("--output", type=Path, default=None, help="folder for RESULTS.md")
-    parser.add_argument("--note", default="", help="what a reader of RESULTS.md must know")
+    parser.add_argument("--note", default="", help="what a reader must know of this run")
+    parser.add_argument(
+        "--alone", action="store_true", help="leave out what RESULTS.json has of other tasks"
+    )
     parser.add_argument("--tables-only", action="store_true", help="measure nothing more")
     parser.add_argument("--figures", type=Path, default=None, help="folder for the figures")
     return parser.parse_args(words)
 
 
-def run(suites, store, environments, solvers, *, quick, repeats, limit, minutes=None, out=print):
+def run(
+    suites,
+    store,
+    environments,
+    solvers,
+    *,
+    quick,
+    repeats,
+    limit,
+    minutes=None,
+    part=(0, 1),
+    out=print,
+):
     """Measure every problem of some suites that the store does not have; return how many are left.
 
-    After so many minutes no further problem begins. A problem that cannot be measured at all (its
-    data are not there, say) is told about and left out, and the others go on.
+    With ``part=(k, m)`` every m-th problem of a task, from the k-th on: several runs may share a
+    store. After so many minutes no further problem begins. A problem that cannot be measured at all
+    (its data are not there, say) is told about and left out, and the others go on.
     """
     end = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     left = 0
     for task in plan(suites):
         here = [solver for solver in solvers if task.name in solver.tasks]
-        for problem in task.problems(quick):
+        for problem in task.problems(quick)[part[0] :: part[1]]:
             if store.has(problem):
                 continue
             if time.monotonic() >= end:
@@ -137,6 +158,7 @@ def main(words=None):
             repeats=options.repeats or (2 if options.quick else 5),
             limit=options.limit,
             minutes=options.minutes,
+            part=tuple(map(int, options.part.split("/"))),
             out=lambda words: print(words, flush=True),
         )
     except KeyboardInterrupt:
@@ -146,18 +168,21 @@ def main(words=None):
     every = [task for suite in SUITES for task in tasks(suite)]
     target = output / ("RESULTS-quick.md" if options.quick else "RESULTS.md")
     output.mkdir(parents=True, exist_ok=True)
-    bars = report.write(target, store, every, options.note)
+    earlier = None if options.alone else target.with_suffix(".json")
+    results = Results(store, every, earlier, options.note)
+    bars = report.write(target, results, every)
     print(f"\n{target}")
     for _, bar in bars:
         word = {True: "ok", False: "MISSED", None: "not measured"}[bar.met]
         print(f"{bar.promise}: {bar.found} {word}")
     if options.store:
-        print(history.keep(target.with_suffix(".json")))
+        version = store.about["versions"]["jointsparse"]
+        print(history.keep(target.with_suffix(".json"), version))
         print(history.write_page())
     if options.figures:
         from benchmarks.figures import draw
 
-        for figure in draw(options.figures, store, every):
+        for figure in draw(options.figures, results, every):
             print(figure)
     store.close()
 

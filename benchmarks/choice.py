@@ -1,19 +1,21 @@
-"""Parameters chosen without labels, measured: ``python -m benchmarks.choice [SECTION ...]``.
+"""Parameters chosen without labels, measured: ``python -m benchmarks.choice SECTION``.
 
 Section ``accuracy``: for each dataset a grid of 9 × 9 penalties of SPCA-PSD. The labels choose the
 point with the best clustering accuracy (K-means on the kept features, 30 runs); the criteria choose
-theirs without labels. Printed is what they lose, in points of accuracy. The best of 81 noisy
-numbers is partly luck, so the winner is also measured again, with 30 other runs. Beside it stands
-the best of the same grid with the features of the largest norms, the selection of the paper, again
-chosen with the labels.
+theirs without labels. What they lose, in points of accuracy, is kept in
+benchmarks/results/choice.json. The best of 81 noisy numbers is partly luck, so the winner is also
+measured again, with 30 other runs. Beside it stands the best of the same grid with the features of
+the largest norms, the selection of the paper, again chosen with the labels.
 
 Section ``cost``: the time of the whole grid against that of 81 separate fits.
 
-Datasets that are not bundled are read from the folder that JOINTSPARSE_DATA names. Name datasets
-after the section to run only those.
+Section ``page`` writes the tables of docs/choosing.md from what is stored.
+
+Datasets that are not bundled are read from the folder that JOINTSPARSE_DATA names. Several runs,
+for different datasets or counts, may go on at once.
 """
 
-import sys
+import argparse
 import time
 import warnings
 from dataclasses import replace
@@ -21,17 +23,20 @@ from dataclasses import replace
 import numpy as np
 from sklearn.base import clone
 
+from benchmarks.common import ROOT
+from benchmarks.history import grid as markdown
+from benchmarks.keeping import add, known
 from jointsparse import SPCAPSD, Moments, choose_parameters
 from jointsparse.datasets import available_datasets, load_dataset
 from jointsparse.metrics import clustering_scores
 from jointsparse.model_selection import criteria, grid, parameters
 from jointsparse.selection import by_score
 
-warnings.simplefilter("ignore")
-
 COUNTS = {"breast-cancer": (5, 10), "digits": (10, 20), "colon": (20, 50), "isolet": (50, 100)}
-BOUND = 3.0  # points of accuracy that may be lost
-JUDGED = ("agreement", "silhouette", "rank", "rank+agreement")
+AUTOMATIC = "rank+agreement"
+JUDGED = ("agreement", "silhouette", "rank", AUTOMATIC)
+RESULTS = ROOT / "benchmarks" / "results" / "choice.json"
+PAGE = ROOT / "docs" / "choosing.md"
 
 
 def load(name):
@@ -98,56 +103,89 @@ def best_by_norm(moments, score, counts):
     return {count: max(score(np.sort(order[:count])) for order in orders) for count in counts}
 
 
-def accuracy(names):
-    losses, failures = {}, []
-    columns = ("held-out", *JUDGED, "defaults", "mean of grid", "auto, against the best by norm")
-    print(f"| dataset | features | best, with labels | measured again | {' | '.join(columns)} |")
-    print("|---" * (4 + len(columns)) + "|", flush=True)
+def lost_on(name, count):
+    """Return what each way to choose loses on one dataset, in points of accuracy."""
+    X, y, n_clusters = load(name)
+    moments, score = Moments.from_data(X), Accuracy(X, y)
+    model = SPCAPSD(n_features_to_select=count, tol=1e-3)
+    choice = choose_parameters(model, moments, n_clusters=n_clusters)
+    points = [point for point in choice.points if point.n_kept]
+    best = max(points, key=lambda point: score(point.kept))
+    kept = {
+        criterion: judged(choice.points, criterion, moments, n_clusters).kept
+        for criterion in JUDGED
+    }
+    kept["held-out"] = nested(model, moments, n_clusters)
+    defaults = SPCAPSD(n_features_to_select=count, n_clusters=n_clusters).fit_moments(moments)
+    kept["defaults"] = np.flatnonzero(defaults.support_)
+    top, again = score(best.kept), score(best.kept, 1)
+    values = [score(point.kept) for point in points]
+    sets = {point.kept.tobytes(): score(point.kept) for point in points}
+    return {
+        "best": top,
+        "again": again,
+        "lost": {key: top - score(features) for key, features in kept.items()},
+        "lost again": {key: again - score(features, 1) for key, features in kept.items()},
+        "mean of the grid": top - float(np.mean(values)),
+        "sets": sorted(sets.values(), reverse=True),
+        "all features": score(np.arange(X.shape[1])),
+        "best by norm": best_by_norm(moments, score, [count])[count],
+        "automatic": score(kept[AUTOMATIC]),
+        "minutes": time.process_time() / 60,
+    }
+
+
+def accuracy(names, counts=()):
     for name in names:
-        X, y, n_clusters = load(name)
-        moments, score = Moments.from_data(X), Accuracy(X, y)
-        by_norm = best_by_norm(moments, score, COUNTS[name])
         for count in COUNTS[name]:
-            model = SPCAPSD(n_features_to_select=count, tol=1e-3)
-            choice = choose_parameters(model, moments, n_clusters=n_clusters)
-            points = [point for point in choice.points if point.n_kept]
-            best = max(points, key=lambda point: score(point.kept))
-            top = score(best.kept)
-            line = {}
-            for criterion in JUDGED:
-                chosen = judged(choice.points, criterion, moments, n_clusters)
-                line[criterion] = chosen.kept
-            line["held-out"] = nested(model, moments, n_clusters)
-            defaults = SPCAPSD(n_features_to_select=count, n_clusters=n_clusters).fit_moments(
-                moments
-            )
-            line["defaults"] = np.flatnonzero(defaults.support_)
-            lost = {key: top - score(kept) for key, kept in line.items()}
-            lost["mean of grid"] = top - float(np.mean([score(point.kept) for point in points]))
-            lost[columns[-1]] = by_norm[count] - score(line["rank+agreement"])
-            again = score(best.kept, 1)
-            lost_again = {key: again - score(kept, 1) for key, kept in line.items()}
-            cells = [f"{lost[key]:.1f}" for key in columns]
-            print(
-                f"| {name} | {count} | {top:.1f} | {again:.1f} | {' | '.join(cells)} |", flush=True
-            )
-            for key in columns:
-                losses.setdefault(key, []).append((lost[key], lost_again.get(key, np.nan)))
-                if key == "rank+agreement" and lost[key] > BOUND:
-                    failures.append(f"{name} with {count} features: {lost[key]:.1f} points")
-    print()
-    for key in columns:
-        values, again = np.array(losses[key]).T
-        print(
-            f"{key:16s} mean loss {values.mean():.1f}, largest {values.max():.1f}, within "
-            f"{BOUND:g} points in {np.sum(values <= BOUND)} of {values.size}; "
-            f"measured again {again.mean():.1f}"
-        )
-    print("\nautomatic choice beyond the bound:", "; ".join(failures) or "nowhere")
-    print(f"processor time {time.process_time() / 60:.1f} minutes")
+            if not counts or count in counts:
+                found = lost_on(name, count)
+                add(RESULTS, f"{name}, {count}", found)
+                words = ", ".join(f"{key} {value:.1f}" for key, value in found["lost"].items())
+                print(f"{name}, {count}: best {found['best']:.1f}; lost by {words}", flush=True)
 
 
-def cost(names):
+def table(stored):
+    """Return the losses as Markdown."""
+    columns = ("held-out", *JUDGED, "defaults", "mean of the grid")
+    heads = [f"{name} (auto)" if name == AUTOMATIC else name for name in columns]
+    rows = []
+    losses = {key: one["lost"] | {columns[-1]: one[columns[-1]]} for key, one in stored.items()}
+    for key, one in stored.items():
+        shown = [f"{losses[key][name]:.1f}" for name in columns]
+        rows.append([*key.split(", "), f"{one['best']:.1f}", f"{one['again']:.1f}", *shown])
+    means = [np.mean([lost[name] for lost in losses.values()]) for name in columns]
+    rows.append(["mean", "", "", "", *(f"{mean:.1f}" for mean in means)])
+    return markdown(["dataset", "features", "best", "again", *heads], rows)
+
+
+def against_norms(stored):
+    """Return the automatic choice beside the best set by norm, chosen with the labels."""
+    heads = ["dataset", "features", "best by norm, with labels", "automatic choice, greedy rule"]
+    rows = [
+        [*key.split(", "), f"{one['best by norm']:.1f}", f"{one['automatic']:.1f}"]
+        for key, one in stored.items()
+    ]
+    return markdown(heads, rows)
+
+
+def stored_results():
+    """Return what is stored, in the order of the datasets."""
+    stored = known(RESULTS)
+    keys = [f"{name}, {count}" for name, counts in COUNTS.items() for count in counts]
+    return {key: stored[key] for key in keys if key in stored}
+
+
+def page(text):
+    """Return the page with the tables of the stored results between its marks."""
+    for mark, make in (("losses", table), ("norms", against_norms)):
+        begin, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{make(stored_results())}\n\n{end}{rest.split(end)[1]}"
+    return text
+
+
+def cost(names, counts=()):
     for name in names:
         X, _, n_clusters = load(name)
         model = SPCAPSD(n_features_to_select=COUNTS[name][-1])
@@ -169,13 +207,20 @@ def cost(names):
 SECTIONS = {"accuracy": accuracy, "cost": cost}
 
 
-def main():
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.choice", description=__doc__)
+    parser.add_argument("section", choices=(*SECTIONS, "page"))
+    parser.add_argument("--dataset", choices=tuple(COUNTS), action="append")
+    parser.add_argument("--count", type=int, action="append", help="only with so many features")
+    options = parser.parse_args(words)
+    if options.section == "page":
+        PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        print(PAGE)
+        return
+    warnings.simplefilter("ignore")
     there = [name for name in COUNTS if name in available_datasets()]
-    asked = sys.argv[1:]
-    names = [name for name in there if name in asked] or there
-    for section in [name for name in SECTIONS if name in asked] or SECTIONS:
-        print(f"== {section}", flush=True)
-        SECTIONS[section](names)
+    names = [name for name in there if not options.dataset or name in options.dataset]
+    SECTIONS[options.section](names, options.count or ())
 
 
 if __name__ == "__main__":

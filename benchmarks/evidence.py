@@ -11,7 +11,6 @@ earlier version, that takes part too.
 """
 
 import argparse
-import json
 import sys
 import time
 import warnings
@@ -26,6 +25,7 @@ import numpy as np
 from benchmarks.common import NAMES, ROOT, table
 from benchmarks.competitors import all_solvers
 from benchmarks.environments import Environments, default_folder
+from benchmarks.keeping import add, known
 from benchmarks.measure import measure
 from benchmarks.tasks import Problem, Task
 
@@ -406,28 +406,38 @@ def noise_pieces(_):
             yield f"{kind}/{shape[0]}x{shape[1]}", lambda k=kind, s=shape: alarms(k, s)
 
 
-def score_at(moments, share):
-    """Return the scores ‖ω_j‖ of SPCA-PSD at λ = 0 and η at a share of the noise edge."""
+def planted_families():
+    """Return the families of the tests, and three that no test has seen."""
+    from test_significance import PLANTED
+
+    from benchmarks.planted import FAMILIES
+
+    return PLANTED | FAMILIES
+
+
+def score_at(moments, share, power=2):
+    """Return ‖ω_j‖ of SPCA-PSD at λ = 0 and η at a share of the noise edge; √ω_jj with power 1."""
     from jointsparse.significance import noise_edge
 
     spectrum = moments.thin_spectrum
     values = spectrum.values * spectrum.trace
     kept = values > share * noise_edge(moments).edge
     shrunk = 1 - share * noise_edge(moments).edge / values[kept]
-    return np.sqrt((spectrum.vectors[:, kept] ** 2) @ shrunk**2)
+    return np.sqrt((spectrum.vectors[:, kept] ** 2) @ shrunk**power)
 
 
 def tested_pieces(_):
     """The test of features alone, and the model's scores in closed form, in many tables."""
     from sklearn.metrics import roc_auc_score
-    from test_significance import PLANTED
 
     from jointsparse import Moments, feature_significance
+
+    families = planted_families()
 
     def tested(family):
         rows = []
         for seed in range(FIRST_SEED, FIRST_SEED + TESTED_DRAWS):
-            X, signal = PLANTED[family](np.random.default_rng([seed, 8]))
+            X, signal = families[family](np.random.default_rng([seed, 8]))
             moments = Moments.from_data(X).standardised()  # of which some columns may be constant
             found = feature_significance(moments)
             chosen = found.significant
@@ -438,6 +448,7 @@ def tested_pieces(_):
                 {
                     "shares": float(roc_auc_score(signal, found.shares)),
                     "scores": float(roc_auc_score(signal, score_at(moments, 1.0))),
+                    "loadings": float(roc_auc_score(signal, score_at(moments, 1.0, 1))),
                     "scores, lower": float(roc_auc_score(signal, score_at(moments, LOWER))),
                     "scores, weighted": float(roc_auc_score(signal, score_at(weighted, 1.0))),
                     "fdp": float((chosen & ~signal).sum() / max(1, chosen.sum())),
@@ -449,25 +460,27 @@ def tested_pieces(_):
             for name, column in ((name, [row[name] for row in rows]) for name in rows[0])
         }
 
-    for family in PLANTED:
+    for family in families:
         yield family, lambda family=family: tested(family)
 
 
 def planted_pieces(_):
     from sklearn.metrics import roc_auc_score
-    from test_significance import PLANTED
 
     from jointsparse import SPCAPSD
+
+    families = planted_families()
 
     def found_in(family):
         rows = []
         for seed in range(FIRST_SEED, FIRST_SEED + PLANTED_DRAWS):
-            X, signal = PLANTED[family](np.random.default_rng([seed, 7]))
+            X, signal = families[family](np.random.default_rng([seed, 7]))
             model = quiet_fit(SPCAPSD(), standardised(X))
             kept = model.support_
             rows.append(
                 {
                     "auc of scores": float(roc_auc_score(signal, model.feature_scores_)),
+                    "auc of ranking": float(roc_auc_score(signal, -model.ranking_)),
                     "kept": int(kept.sum()),
                     "kept_signal": int((kept & signal).sum()),
                     "verdict": model.selection_report_.verdict,
@@ -475,7 +488,7 @@ def planted_pieces(_):
             )
         return {"draws": rows}
 
-    for family in PLANTED:
+    for family in families:
         yield family, lambda family=family: found_in(family)
 
 
@@ -532,31 +545,22 @@ WITH_OTHERS = ("worth", "clusters")
 
 def stored(section, folder=RESULTS):
     """Return what a section has stored so far."""
-    path = folder / f"{section}.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    return known(folder / f"{section}.json")
 
 
 def run(section, environments, folder=RESULTS, out=print, part=(0, 1), *, ours=False):
     """Measure what a section has not stored yet; with ``part=(k, m)`` every m-th piece from k on.
 
-    What is stored is read again before each piece is added: several runs may share the pieces.
+    Several runs may share the pieces.
     With ``ours`` every piece is measured, and of sections with other tools our methods only.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{section}.json"
     beside = {"ours": True} if ours and section in WITH_OTHERS else {}
     for name, piece in list(SECTIONS[section](environments, **beside))[part[0] :: part[1]]:
-        known = stored(section, folder)
-        if name in known and not ours:
+        if name in stored(section, folder) and not ours:
             continue
         start = time.perf_counter()
-        one = piece()
-        if beside:
-            one = known.get(name, {}) | one
-        found = stored(section, folder) | {name: one}
-        fresh = path.with_suffix(f".{part[0]}.part")
-        fresh.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-        fresh.replace(path)
+        add(path, name, piece(), to=dict.__or__ if beside else lambda before, found: found)
         out(f"{section}: {name} [{time.perf_counter() - start:.0f} s]")
 
 

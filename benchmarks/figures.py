@@ -7,14 +7,16 @@ from benchmarks.suites.scaling import size_of
 from benchmarks.suites.selection import means
 from benchmarks.tasks import OURS, ratios
 
+BY_QUALITY = ("selection", "noise")  # suites in which how long it takes is beside the point
 
-def draw(folder, store, tasks):
+
+def draw(folder, results, tasks):
     """Draw what has been measured; return the paths of the figures."""
     import matplotlib
 
     matplotlib.use("Agg")
     folder.mkdir(parents=True, exist_ok=True)
-    measured = [(task, store.outcomes(task.suite, task.name)) for task in tasks]
+    measured = [(task, results.outcomes(task.suite, task.name)) for task in tasks]
     measured = [(task, outcomes) for task, outcomes in measured if outcomes]
     made = []
     for name, figure in (
@@ -38,7 +40,7 @@ def speed(measured):
     rows = [
         (f"{task.name}: {rival}", list(ratios(outcomes, rival).values()))
         for task, outcomes in measured
-        if task.sizes is None and task.suite != "selection"
+        if task.sizes is None and task.suite not in BY_QUALITY
         for rival in rivals(outcomes)
         if rival not in CONTEXT and not rival.startswith(OURS)
     ]
@@ -57,7 +59,7 @@ def speed(measured):
 
 
 def quality(measured):
-    """Mean R² on held-out samples of every way to keep features."""
+    """Mean R² of the dropped features in new samples, of every way to keep some."""
     from matplotlib.figure import Figure
 
     found = {}
@@ -71,7 +73,7 @@ def quality(measured):
     axes = figure.add_subplot()
     colours = ["C1" if name.startswith(OURS) else "C0" for name in names]
     axes.barh(names, [100 * found[name] for name in names], color=colours)
-    axes.set(xlabel="R² of all features on held-out samples, mean over the datasets (%)")
+    axes.set(xlabel="R² of the dropped features in new samples, mean over the datasets (%)")
     return figure
 
 

@@ -29,14 +29,19 @@ What is empty was not measured for that version.
 """
 
 
-def entry(results, operations):
-    """Return what is kept of one version: counts, ratios of time, promises."""
+def entry(results, operations, version):
+    """Return what is kept of one version: counts, ratios of time, promises.
+
+    Of tasks that were measured with it: the results may have others of earlier versions.
+    """
+    measured = results["measured"]
+    own = [title for title in measured if measured[title]["versions"]["jointsparse"] == version]
     return {
-        "version": results["about"]["versions"]["jointsparse"],
-        "about": {key: value for key, value in results["about"].items() if key != "sources"},
+        "version": version,
+        "about": measured[own[-1]] if own else {"versions": {"jointsparse": version}},
         "operations": operations,
-        "ratios": {title: ratios(problems) for title, problems in results["tasks"].items()},
-        "promises": results["promises"],
+        "ratios": {title: ratios(results["tasks"][title]) for title in own},
+        "promises": [one for one in results["promises"] if one["task"] in own],
     }
 
 
@@ -52,10 +57,10 @@ def ratios(problems):
     return {name: float(np.median(values)) for name, values in found.items()}
 
 
-def keep(results_path, folder=FOLDER):
-    """Keep the results of this version; return the file."""
+def keep(results_path, version, folder=FOLDER):
+    """Keep the results of a version; return the file."""
     results = json.loads(Path(results_path).read_text(encoding="utf-8"))
-    kept = entry(results, json.loads(OPERATIONS.read_text(encoding="utf-8")))
+    kept = entry(results, json.loads(OPERATIONS.read_text(encoding="utf-8")), version)
     folder.mkdir(exist_ok=True)
     path = folder / f"{kept['version']}.json"
     path.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -28,6 +28,7 @@ class Outcome:
     seconds: list[float] = field(default_factory=list)  # of the processor
     memory: float | None = None  # MB that the first run added at its peak
     quality: dict[str, float] = field(default_factory=dict)
+    kept_range: float | None = None  # of times that are no longer known one by one
 
     @property
     def good(self):
@@ -36,6 +37,14 @@ class Outcome:
     @property
     def median(self):
         return float(np.median(self.seconds)) if self.seconds else None
+
+    @property
+    def half_range(self):
+        """Half the range between the quartiles; None for a single run."""
+        if len(self.seconds) < 2:
+            return self.kept_range
+        low, high = np.percentile(self.seconds, [25, 75])
+        return float(high - low) / 2
 
 
 class RivalError(Exception):

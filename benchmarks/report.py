@@ -8,32 +8,32 @@ import json
 
 import numpy as np
 
+from benchmarks.earlier import origin_lines, plain
 from benchmarks.suites.scaling import slopes
 from benchmarks.tasks import OURS, by_name
 
 HEAD = """# Side by side
 
-Written by `python -m benchmarks`; do not edit. {about}
+Written by `python -m benchmarks`; do not edit.{about}
 
-Every tool ran on the same data in the same run, in a process of its own, on one thread, in
-turn with the others; the first run of each does not count, unless it took longer than 5 seconds
+Every tool of a task ran on the same data in the same run, in a process of its own, on one thread,
+in turn with the others; the first run of each does not count, unless it took longer than 5 seconds
 (then it is the only one). Times are seconds of the processor: compare the ratios, not the seconds.
 *Time* is that of the other tool over that of jointsparse: above 1 jointsparse is faster. *Quality*
 compares the two in the measure named with the task: + says that jointsparse is better. *Memory* is
 what a run added at its peak, as a ratio like the times. Ranges are over the problems, whose number
 stands in front.
 """
+ON_OTHER_PAGES = {"sets": "docs/sets.md"}  # suites with a page, and stored results, of their own
 CONTEXT = ("PCA, h components (no subset)", "scikit-learn PCA (not sparse)", "bare Python")
 
 
-def write(path, store, tasks, note=""):
-    """Write the results of a store as Markdown; return the bars with their verdicts."""
-    about = store.about
-    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    line = f"{about['processor'] or about['machine']}, Python {about['python']}, {versions}."
+def write(path, results, tasks):
+    """Write results as Markdown and as JSON; return the bars with their verdicts."""
+    about, line = results.about, ""
     if about["quick"]:
-        line += " **Quick sizes: they say that everything runs, not how fast.**"
-    measured = [(task, store.outcomes(task.suite, task.name)) for task in tasks]
+        line = " **Quick sizes: they say that everything runs, not how fast.**"
+    measured = [(task, results.outcomes(task.suite, task.name)) for task in tasks]
     left, incomplete = missing(measured, quick=about["quick"])
     measured = [(task, outcomes) for task, outcomes in measured if outcomes]
     bars = [(task, bar) for task, outcomes in measured for bar in task.bars(outcomes)]
@@ -41,7 +41,7 @@ def write(path, store, tasks, note=""):
     parts = [
         HEAD.format(about=line),
         "<!-- promises -->",
-        note,
+        origin_lines(results.origins, tasks),
         bar_table(bars, incomplete),
         summary(measured),
     ]
@@ -49,7 +49,11 @@ def write(path, store, tasks, note=""):
     parts += [left, "<!-- end -->"]
     parts += ["## Problem by problem", *(details(task, rows) for task, rows in measured)]
     path.write_text("\n\n".join(part.rstrip() for part in parts if part) + "\n", encoding="utf-8")
-    numbers = {"about": about, "promises": promises(bars), "tasks": dict(map(numbers_of, measured))}
+    numbers = {
+        "measured": results.origins,
+        "promises": promises(bars),
+        "tasks": dict(map(numbers_of, measured)),
+    }
     text = json.dumps(numbers, indent=1, ensure_ascii=False)
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     return bars
@@ -57,37 +61,32 @@ def write(path, store, tasks, note=""):
 
 def promises(bars):
     """Return the bars as plain values."""
-    return [{"promise": bar.promise, "found": bar.found, "met": bar.met} for _, bar in bars]
+    return [
+        {"task": task.title, "promise": bar.promise, "found": bar.found, "met": bar.met}
+        for task, bar in bars
+    ]
 
 
 def numbers_of(task_and_outcomes):
-    """Return a task's title and {problem: {competitor: median seconds, memory, quality}}."""
+    """Return a task's title and {problem: {competitor: what is known of its outcome}}."""
     task, outcomes = task_and_outcomes
     return task.title, {
-        problem: {
-            o.competitor: {
-                "seconds": o.median if o.seconds else None,
-                "memory": o.memory,
-                "quality": o.quality,
-                "status": o.status,
-            }
-            for o in rows
-        }
-        for problem, rows in outcomes.items()
+        problem: {o.competitor: plain(o) for o in rows} for problem, rows in outcomes.items()
     }
 
 
 def missing(measured, *, quick):
-    """What belongs to the suites and has not been measured in this run."""
-    lines, incomplete = ["## Not measured in this run", ""], set()
+    """What belongs to the suites and has not been measured."""
+    lines, incomplete = ["## Not measured", ""], set()
     for task, outcomes in measured:
         names = [problem.name for problem in task.problems(quick)]
         left = [name for name in names if name not in outcomes]
         if left:
             incomplete.add(task.name)
             what = "everything" if len(left) == len(names) else "; ".join(left)
+            what = ON_OTHER_PAGES.get(task.suite, what)
             lines.append(f"- {task.title}: {what}")
-    lines += [] if incomplete else ["Nothing: the run is complete."]
+    lines += [] if incomplete else ["Nothing: every task is complete."]
     return "\n".join(lines), incomplete
 
 
@@ -233,7 +232,6 @@ def seconds_of(outcome):
     """Median and half the range between the quartiles, of how many runs."""
     if not outcome.seconds:
         return ""
-    if len(outcome.seconds) == 1:
+    if outcome.half_range is None:
         return f"{outcome.median:.3g} (1 run)"
-    low, high = np.percentile(outcome.seconds, [25, 75])
-    return f"{outcome.median:.3g} ± {(high - low) / 2:.1g}"
+    return f"{outcome.median:.3g} ± {outcome.half_range:.1g}"

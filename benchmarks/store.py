@@ -70,7 +70,7 @@ class Store:
     """Measurements of one run in a database that holds many."""
 
     def __init__(self, path, about, *, fresh=False):
-        self.database = sqlite3.connect(path)
+        self.database = sqlite3.connect(path, timeout=60)  # others may be writing
         self.database.executescript(TABLES)
         identity = json.dumps(about, sort_keys=True)
         found = self.database.execute(

@@ -5,7 +5,7 @@ and with it what "auto" stands for and what the greedy rule picks: the twin of a
 read so is the same array, read in the same way (``as_stream``). Everything else is compared with
 the array in memory.
 
-Three questions, the next one only where the one before is answered by no:
+Four questions, the next one only where the one before is answered by no:
 
 1. *The same?* Scores, components and objective agree to ``ROUNDING`` of their size, and the kept
    features and the ranking are the same. Sums in another order cost a few units of 1e-16; the
@@ -36,6 +36,10 @@ Three questions, the next one only where the one before is answered by no:
    the container has to agree on too. Some published algorithms diverge: where neither fit converged
    and rounding changes the scores of the twin by ``NO_DIGIT`` of their size, there is nothing to
    agree on.
+4. *Do both say that they are not there?* Of tables without enough digits both fits may end above
+   their tolerance, each with the gap that it proved (and with a warning). Then the one optimum has
+   to lie within both: neither objective is below the bound of the other, and the kept features
+   explain as much, less the two gaps. These are counted by themselves, as ``OPEN``.
 """
 
 from __future__ import annotations
@@ -52,6 +56,7 @@ from sklearn.base import clone
 
 from fuzz.containers import Container, least_memory
 from fuzz.refusals import kind_of
+from jointsparse import SOGFS
 from jointsparse.sources import is_streamed
 from jointsparse.sources.base import MappedSource
 from jointsparse.sources.in_memory import ArraySource
@@ -60,13 +65,20 @@ ROUNDING = 1e-8
 SINGLE_ROUNDING = 3e-5
 TIGHT = 1e-6  # relative gap of a solver when only its limit counts
 STATIONARY = 1e-7  # tolerance of a solver without gaps then: SPCA cannot tell B to more digits
-TIGHT_LIMIT = 5000  # iterations for that
+TIGHT_LIMIT = 5000  # iterations for that, …
+ALTERNATING = (SOGFS,)  # … but of these: no tolerance ends their alternations, which can go in turn
 GROWTH = 10.0
 SAMPLED = 10.0  # the largest difference among some twins is not the largest there is
 NO_DIGIT = 0.5  # of their size: numbers that rounding changes by so much are none
 MOST_TWINS = 48
 PATIENCE = 4.0  # seconds of processor time for them
-GOOD_OUTCOMES = SAME, SAME_LIMIT, TIED, REFUSED = "fitted", "same limit", "tied", "refused"
+GOOD_OUTCOMES = SAME, SAME_LIMIT, TIED, OPEN, REFUSED = (
+    "fitted",
+    "same limit",
+    "tied",
+    "open",
+    "refused",
+)
 
 
 @dataclass
@@ -154,7 +166,7 @@ def verdict(
     found: Answer | None = None,
     view: Callable[[np.ndarray], Any] | None = None,
 ) -> str:
-    """Compare a fit with that of the twin: "fitted", "same limit", "tied", "refused", or a fault.
+    """Compare a fit with that of the twin: a word of ``GOOD_OUTCOMES``, or a fault.
 
     Parameters
     ----------
@@ -232,7 +244,15 @@ def _compared(
         faults += beyond
     if _is_tied(found, expected, values, lambda X: answer(estimator, view(X), y), single=single):
         return TIED
-    return "; ".join(faults)
+    return OPEN if proved and _both_open(found, expected, values) else "; ".join(faults)
+
+
+def _both_open(found: Answer, expected: Answer, values: np.ndarray) -> bool:
+    """Whether both say that they are not there, and the one optimum can be that of both."""
+    if found.converged or expected.converged or list(_beyond_the_gaps(found, expected)):
+        return False
+    slack = (found.gap or 0.0) + (expected.gap or 0.0)
+    return explained(values, found.support) >= explained(values, expected.support) - slack
 
 
 def differences(found: Answer, expected: Answer, rounding: float) -> Iterator[str]:
@@ -276,7 +296,7 @@ def _in_short(one: Answer) -> str:
 def _beyond_the_gaps(found: Answer, expected: Answer) -> Iterator[str]:
     proved = _gaps(found, expected)
     apart = abs(found.objective - expected.objective)
-    if apart > proved + ROUNDING * abs(expected.objective):
+    if not apart <= proved + ROUNDING * abs(expected.objective):
         yield f"objectives differ by {apart:.3e}, their proved gaps add up to {proved:.3e}"
 
 
@@ -289,7 +309,8 @@ def _limit(estimator: Any, fit: Fit, fit_twin: Fit, tol: float, rounding: float)
     known = estimator.get_params()
     if "tol" not in known or "max_iter" not in known:
         return ""
-    limit = clone(estimator).set_params(tol=min(tol, estimator.tol), max_iter=TIGHT_LIMIT)
+    most = estimator.max_iter if isinstance(estimator, ALTERNATING) else TIGHT_LIMIT
+    limit = clone(estimator).set_params(tol=min(tol, estimator.tol), max_iter=most)
     there, twin = fit(limit), fit_twin(limit)
     if there.gap is not None and twin.gap is not None:
         if list(_beyond_the_gaps(there, twin)):

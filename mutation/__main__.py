@@ -21,19 +21,34 @@ from mutation.store import Store
 ROOT = Path(__file__).parents[1]
 REVIEW = Path(__file__).with_name("reviewed.toml")
 SOURCES = (
-    "src/jointsparse/solvers/*.py",
+    "src/jointsparse/solvers/**/*.py",
+    "src/jointsparse/operators/*.py",
+    "src/jointsparse/incomplete/*.py",
+    "src/jointsparse/robust/*.py",
     "src/jointsparse/metrics/*.py",
     "src/jointsparse/moments.py",
+    "src/jointsparse/noise.py",
+    "src/jointsparse/semidefinite.py",
+    "src/jointsparse/significance.py",
+    "src/jointsparse/trials.py",
 )
 TESTS = (
     "tests/solvers/test_*.py",
+    "tests/operators/test_*.py",
     "tests/metrics/test_*.py",
     "tests/methods/test_*.py",
     "tests/sources/test_sources.py",
     "tests/test_component_paths.py",
+    "tests/test_constrained_selection.py",
     "tests/test_kernel_parts.py",
+    "tests/test_missing.py",
     "tests/test_moments.py",
+    "tests/test_robust.py",
+    "tests/test_semidefinite.py",
+    "tests/test_significance.py",
     "tests/test_sparse.py",
+    "tests/test_swap_rule.py",
+    "tests/test_trials.py",
 )
 
 
@@ -50,7 +65,9 @@ def main() -> int:
         default=30,
         help="of tests for one fault: the fastest that reach it",
     )
-    parser.add_argument("--only", default="*", help="pattern of source files, as '*greedy.py'")
+    parser.add_argument(
+        "--only", action="append", help="pattern of source files, as '*greedy.py'; may be repeated"
+    )
     parser.add_argument(
         "--again", action="store_true", help="try those again that survived unreviewed"
     )
@@ -62,7 +79,8 @@ def main() -> int:
 
     store = Store(arguments.store, ROOT)
     every = _files(SOURCES)
-    chosen = [file for file in every if fnmatch(file, arguments.only)]
+    patterns = arguments.only or ["*"]
+    chosen = [file for file in every if any(fnmatch(file, pattern) for pattern in patterns)]
     if not arguments.report:
         _refresh(store, every, arguments.jobs)
         todo = _sample(store, chosen, arguments.per_file, arguments.seed, again=arguments.again)

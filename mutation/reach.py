@@ -33,11 +33,13 @@ def _measure(work: tuple[str, str]):  # type: ignore[no-untyped-def]
     try:
         copy_tree(root, tree)
         text, status = in_child(tree, lambda: _inside(tree, file), WALL)
+        log = (tree / "log").read_text()[-400:]
         if text is None:
-            log = (tree / "log").read_text()[-400:]
             return file, {}, [], [], [f"the session ended with status {status}: {log}"]
-        answer = json.loads((tree / "answer.json").read_text())
-        return file, *answer
+        seconds, lines, modules, failed = json.loads((tree / "answer.json").read_text())
+        if not seconds:  # a file that cannot be read has no failed tests either
+            failed = [f"no test passed: {log}"]
+        return file, seconds, lines, modules, failed
     finally:
         shutil.rmtree(tree, ignore_errors=True)
 

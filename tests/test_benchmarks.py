@@ -13,6 +13,7 @@ import pytest
 from benchmarks import operations, reference, report
 from benchmarks.__main__ import main, run
 from benchmarks.competitors import Solver, all_solvers
+from benchmarks.earlier import Results
 from benchmarks.environments import HERE, Environments
 from benchmarks.measure import Outcome, measure
 from benchmarks.store import Store
@@ -144,6 +145,16 @@ def test_after_so_many_minutes_nothing_begins(tmp_path, about, environments):
     assert not any(store.outcomes("startup", task.name) for task in tasks("startup"))
 
 
+def test_runs_share_the_problems_of_a_task(tmp_path, about, environments):
+    options = {"quick": False, "repeats": 1, "limit": 1, "minutes": 0, "out": str}
+    counts = [
+        run(("noise",), Store(tmp_path / "a.sqlite", about), environments, [], part=part, **options)
+        for part in ((0, 2), (1, 2), (0, 1))
+    ]
+    assert min(counts) > 10
+    assert counts[0] + counts[1] == counts[2]
+
+
 def test_promises_come_first():
     names = [task.name for task in plan(SUITES)]
     assert sorted(names) == sorted(task.name for suite in SUITES for task in tasks(suite))
@@ -177,12 +188,48 @@ def test_table_says_where_we_are_slower_or_worse(tmp_path, about):
         Outcome("absent", None, "not installed"),
     ]
     store.add(task.problems(True)[0], outcomes)
-    report.write(tmp_path / "RESULTS.md", store, [task])
+    report.write(tmp_path / "RESULTS.md", Results(store, [task]), [task])
     text = (tmp_path / "RESULTS.md").read_text()
     assert "| quick and good | 1 | 0.50 | -1.000 | 1.00 | **slower** on 1 of 1; **worse**" in text
     assert "| slow and bad | 1 | 10.0 | +0.500 | 1.00 |  |" in text
     assert "| absent | 0 of 1 |  |  |  | not installed |" in text
     assert "| as good | it is not | **MISSED** |" in text
+
+
+def page_of(path, store, task, **more):
+    report.write(path, Results(store, [task], path.with_suffix(".json"), **more), [task])
+    return path.read_text()
+
+
+def test_what_a_run_did_not_measure_stays_with_its_version(tmp_path, about):
+    task, path = summing(), tmp_path / "RESULTS.md"
+    about = about | {"quick": False}
+    first = Store(tmp_path / "a.sqlite", about)
+    slow = Outcome("slow", "7.1", "ok", [2.0, 2.2, 2.8, 2.1], 3.0, {"value": 0.5})
+    absent = Outcome("absent", None, "not installed")
+    first.add(task.problems(False)[0], [Outcome(OURS, "1", "ok", [0.2], 1.0), slow, absent])
+    before = page_of(path, first, task, note="Nothing else ran.")
+    assert "- fake: abacus, Python 3, numpy 0. Nothing else ran." in before
+    later = Store(tmp_path / "b.sqlite", about | {"versions": {"numpy": "2"}})
+    assert page_of(path, later, task) == before  # to the last digit
+    later.add(task.problems(False)[0], [Outcome(OURS, "1", "ok", [0.1], 1.0)])
+    after = page_of(path, later, task)
+    assert "- fake: abacus, Python 3, numpy 2\n" in after
+    assert "slow" not in after.split("Problem by problem")[1]  # outcomes are not mixed
+
+
+def test_the_stored_results_make_the_page_of_results(tmp_path, monkeypatch):
+    stored = ROOT / "benchmarks" / "RESULTS.json"
+    page = stored.with_suffix(".md").read_text()
+    left = page[page.index("## Not measured") : page.index("<!-- end -->")]
+    # What is left to measure depends on which datasets are here.
+    monkeypatch.setattr(report, "missing", lambda measured, quick: (left, set()))
+    every = [task for suite in SUITES for task in tasks(suite)]
+    nothing = {"versions": {}, "quick": False}
+    results = Results(Store(tmp_path / "a.sqlite", nothing), every, stored)
+    report.write(tmp_path / "RESULTS.md", results, every)
+    for name in ("RESULTS.md", "RESULTS.json"):
+        assert (tmp_path / name).read_text() == (ROOT / "benchmarks" / name).read_text(), name
 
 
 def test_quick_suite_with_a_fake_rival(tmp_path, environments, about):

@@ -152,7 +152,7 @@ class TestBundledTable:
         result = invoke("select")
         assert result.exit_code == 0
         lines = result.stdout.strip().splitlines()
-        heading, _, verdict, *_, new, again, table, noise, model, why, command = lines
+        heading, _, verdict, *_, new, again, table, shared, noise, model, why, command = lines
         for part in ("breast cancer", "569 samples × 30 features", "spca-psd", "standardised"):
             assert part in heading
         record = json.loads(invoke("select", "--json").stdout)
@@ -170,6 +170,7 @@ class TestBundledTable:
         assert again.startswith("again            how often a feature, or one that is nearly the s")
         assert f"account for {worth['r2']} of the variance" in table
         assert f"make up {worth['own_share']} of it" in table
+        assert shared.startswith("shared           the part of a feature that the other features")
         assert "independent patterns; 30 of 30 features share something" in noise
         assert "solved to within" in model
         assert "(proved)" in model
@@ -198,13 +199,13 @@ class TestBundledTable:
 
     def test_the_table_shows_shares_and_whom_each_stands_in_for(self):
         asked = ("select", "--features", 3)
-        titles = ["rank", "feature", "again", "stands", "in", "for"]
+        titles = ["rank", "feature", "shared", "again", "stands", "in", "for"]
         lines = invoke(*asked).stdout.splitlines()
         assert titles in [line.split() for line in lines]  # no scores unless asked for
         lines = invoke(*asked, "--scores").stdout.splitlines()
         record = json.loads(invoke("select", "--features", 3, "--json").stdout)
         start = next(i for i, line in enumerate(lines) if line.split()[:1] == ["rank"])
-        assert lines[start].split() == [*titles[:2], "shared", "score", *titles[2:]]
+        assert lines[start].split() == [*titles[:3], "score", *titles[3:]]
         for line, row in zip(lines[start + 2 :], record["ranking"][:3], strict=False):
             assert row["feature"] in line
             assert f" {100 * row['shared']:.0f} %   {row['score']:#.4g} " in line

@@ -38,7 +38,7 @@ def test_select_says_how_often_a_feature_is_found_again(table, tmp_path):
     text = invoke("select", path, "--features", 4, "--method", "greedy", "--ranking", ranking)
     assert text.count("3 of 3") == 4
     header = next(line for line in text.splitlines() if "stands in for" in line)
-    assert header.split()[:3] == ["rank", "feature", "again"]
+    assert header.split()[:4] == ["rank", "feature", "shared", "again"]
     assert "again            how often a feature, or one that is nearly the same" in text
     record = json.loads(invoke("select", path, "--features", 4, "--method", "greedy", "--json"))
     kept = [row["found_again"] for row in record["ranking"] if row["kept"]]

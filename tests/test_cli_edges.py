@@ -414,3 +414,12 @@ def test_small_helpers():
     stream = io.StringIO()  # cannot be reconfigured
     _console(stream).print(Text("x"))
     assert stream.getvalue() == "x\n"
+
+
+def test_one_feature_that_is_left_is_spoken_of_as_one(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 1)) + 0.3 * rng.standard_normal((40, 2))
+    np.savetxt(tmp_path / "two.csv", X, delimiter=",", header="a,b", comments="")
+    result = invoke("select", tmp_path / "two.csv", "--features", 1)
+    assert "of the other one that shares something with others" in result.stdout
+    assert "and 1 more feature, not kept (--top 2 shows all)" in result.stdout

@@ -208,3 +208,9 @@ def test_formats_that_are_not_written_in_blocks_are_refused_before_reading(tmp_p
         whole = invoke("select", path, "--features", 2, "--output", tmp_path / name)
         assert whole.exit_code == 0, whole.stderr
         assert read_table(tmp_path / name).values.shape == (3000, 2)
+
+
+def test_formats_that_cannot_be_written_are_not_advised(tmp_path, arguments):
+    result = invoke("select", *arguments["select"], "--output", tmp_path / "o.zarr")
+    assert_refused(result, "--output", "the supported ones are .csv .tsv", ".mtx.gz")
+    assert not {".xlsx", ".h5ad", ".hdf5"} & set(result.stderr.split())

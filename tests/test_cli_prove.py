@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from jointsparse import Report, SubsetSelector, certify_set
+from jointsparse import GreedySelector, Report, SubsetSelector, certify_set
 from jointsparse.cli import proving
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.main import app
@@ -78,6 +78,27 @@ def test_every_method_has_its_set_beside_what_no_set_can_exceed(table, method):
     named = ", ".join(f"'{name}'" for name in found["better"] or [])
     lines = [line for line in text.splitlines() if line.startswith("a better set  ")]
     assert [line.split(maxsplit=3)[3] for line in lines] == ([named] if named else [])
+
+
+def test_the_method_that_looks_for_the_best_set_keeps_what_the_proof_finds(tmp_path):
+    rng = np.random.default_rng(161)  # where exchanges do not find the best set
+    X = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 12))
+    X += 0.7 * rng.standard_normal(X.shape)
+    path = tmp_path / "table.csv"
+    np.savetxt(path, X, delimiter=",", header=",".join("abcdefghijkl"), comments="")
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    select = ["select", path, "--method", "subset", "--features", 5, "--json"]
+    before = json.loads(invoke(*select))
+    record = json.loads(invoke(*select, "--prove", 20))
+    found, kept = record["set"], ["abcdefghijkl".index(name) for name in record["kept"]]
+    assert before["set"]["value"] < found["value"] - 1e-3
+    assert value_of(Z, kept) == pytest.approx(best_of(Z, 5)) == pytest.approx(found["value"])
+    assert found["proved"]
+    assert found["better"] is None
+    # What is said of the set is said of the one that is kept.
+    model = SubsetSelector(n_features_to_select=5, search="exact", time_limit=20).fit(Z)
+    assert np.flatnonzero(model.support_).tolist() == sorted(kept)
+    assert record["worth"]["r2"] == pytest.approx(model.selection_report_.r2, abs=1e-9)
 
 
 def test_a_better_set_of_many_features_is_not_named_in_full(table):
@@ -175,9 +196,13 @@ def test_what_is_no_time_is_refused(table, command, seconds):
 
 
 def test_what_the_library_refuses_is_told_in_options(table):
+    never = float("nan")
+    model = GreedySelector(n_features_to_select=3).fit(table[1])
+    with pytest.raises(CommandError, match="--prove nan is neither a number of seconds"):
+        proving.proof(never, table[1], model, show_progress=False)
     model = SubsetSelector(n_features_to_select=3).fit(table[1])
     with pytest.raises(CommandError, match="--prove nan is neither a number of seconds"):
-        proving.proof(float("nan"), table[1], model, show_progress=False)
+        proving.go_on(never, model, show_progress=False)
 
 
 @pytest.mark.parametrize("terminal", [True, False])

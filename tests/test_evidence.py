@@ -1,11 +1,12 @@
 """The evidence: its judge against plain regressions, its tables against what was stored."""
 
 import json
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
 
-from benchmarks import evidence, evidence_page, other_tables
+from benchmarks import evidence, evidence_page, keeping, other_tables
 from benchmarks.competitors import all_solvers
 from jointsparse import SPCAPSD, GreedySelector, Moments
 
@@ -215,16 +216,20 @@ def test_scores_in_closed_form_are_those_of_the_model():
 
 
 def test_the_page_tells_of_scores_that_shares_beat_and_of_noise_that_is_kept(tmp_path):
-    draws = [{"kept": 5, "kept_signal": 5}, {"kept": 7, "kept_signal": 6}]
-    names = ("shares", "scores", "scores, lower", "scores, weighted", "fdp", "power")
-    values = (0.999, 0.98, 0.991, 0.992, 0.046, 1.0)
+    draws = [
+        {"kept": 5, "kept_signal": 5, "auc of ranking": 1.0},
+        {"kept": 7, "kept_signal": 6, "auc of ranking": 0.994},
+    ]
+    names = ("shares", "scores", "scores, lower", "scores, weighted", "loadings", "fdp", "power")
+    values = (0.999, 0.98, 0.991, 0.992, 0.993, 0.046, 1.0)
     tested = {"small": dict(zip(names, ([value, 0.002] for value in values), strict=True))}
     (tmp_path / "planted.json").write_text(json.dumps({"small": {"draws": draws}}))
     assert evidence_page.planted_part(tmp_path) == ""  # one without the other is no table
     (tmp_path / "tested.json").write_text(json.dumps(tested))
     words = evidence_page.planted_part(tmp_path)
-    assert "| small | 0.999 | 0.980 | 4.6 ± 0.2 | 100.0 | 5 to 7 | 1 of 2 |" in words
-    assert "small 0.980 ± 0.0020 (0.991; 0.992)" in words
+    assert "| small | 0.999 | 0.997 | 0.980 | 4.6 ± 0.2 | 100.0 | 5 to 7 | 1 of 2 |" in words
+    assert "| small | 0.980 ± 0.0020 | 0.991 | 0.992 | 0.993 | 0.997 |" in words
+    assert "at least 0.997 in every family" in words
 
 
 def test_the_page_compares_the_default_with_the_one_before_over_other_cuts(tmp_path):
@@ -251,3 +256,13 @@ def test_the_rules_are_told_apart_on_the_page(tmp_path, monkeypatch):
     assert all(0 <= one["agree"] <= 1 for one in found.values())
     words = evidence_page.rules_part(tmp_path)
     assert all(f"| `{rule}` | " in words for rule in found)
+
+
+def test_nothing_is_lost_where_several_add_to_one_file(tmp_path):
+    path = tmp_path / "made" / "found.json"
+    with ThreadPool(4) as pool:
+        pool.map(lambda number: keeping.add(path, str(number), {"n": number}), range(40))
+    assert keeping.known(path) == {str(number): {"n": number} for number in range(40)}
+    keeping.add(path, "3", {"m": 1}, to=dict.__or__)
+    assert keeping.known(path)["3"] == {"n": 3, "m": 1}
+    assert [file.name for file in path.parent.iterdir()] == ["found.json"]

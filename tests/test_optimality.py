@@ -18,7 +18,7 @@ from jointsparse.graphs.laplacian import affinity
 from jointsparse.graphs.targets import neighbour_targets
 from jointsparse.solvers.components import dictionary as dictionary_kernel
 from jointsparse.solvers.components.dictionary import solve_dictionary
-from jointsparse.solvers.components.dictionary_root import DenseRoot
+from jointsparse.solvers.components.dictionary_root import Root
 from jointsparse.solvers.graph import adaptive as adaptive_graph
 from jointsparse.solvers.solution import Rounding, closed_form, proven
 
@@ -523,9 +523,9 @@ def test_a_dictionary_that_could_use_an_empty_atom_is_not_optimal():
     end = solve_dictionary(root, 2, 0.1, tol=1e-9, max_iter=100)
     codes, atoms = (part.T.copy() for part in end.state)
     assert dictionary_kernel._violation(
-        DenseRoot(root), 0.1, dictionary_kernel._Point(codes, atoms, 0.0), 0.5
+        Root(root), 0.1, dictionary_kernel._Point(codes, atoms, 0.0), 0.5
     ) == pytest.approx(0, abs=1e-12)
     atoms[1] = 0.0
     assert dictionary_kernel._violation(
-        DenseRoot(root), 0.1, dictionary_kernel._Point(codes, atoms, 0.0), 0.5
+        Root(root), 0.1, dictionary_kernel._Point(codes, atoms, 0.0), 0.5
     ) == pytest.approx(0.5)  # the column of length 0.6 less the penalty

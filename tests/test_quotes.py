@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import history
+from benchmarks import choice, history
 
 ROOT = Path(__file__).parents[1]
 SPEC = importlib.util.spec_from_file_location("quotes_in_docs", ROOT / "docs" / "quotes.py")
@@ -35,8 +35,16 @@ def test_the_page_of_versions_is_what_is_stored(tmp_path):
     assert page.read_text(encoding="utf-8") == history.PAGE.read_text(encoding="utf-8")
 
 
+def test_the_tables_of_choosing_are_what_is_stored():
+    text = choice.PAGE.read_text(encoding="utf-8")
+    assert choice.page(text) == text, "python -m benchmarks.choice page mends it"
+
+
 def outcome(seconds, status="ok"):
     return {"seconds": seconds, "memory": 1.0, "quality": {}, "status": status}
+
+
+OLDER = {"versions": {"jointsparse": "0.8.0"}}  # what a task was measured with, and not again
 
 
 def results(version, theirs):
@@ -44,11 +52,12 @@ def results(version, theirs):
         "a": {"jointsparse": outcome(2.0), "other": outcome(theirs)},
         "b": {"jointsparse": outcome(1.0), "other": outcome(None, "timeout")},
     }
-    met = [{"promise": "twice as fast", "found": "", "met": theirs > 4}]
+    met = [{"task": "T", "promise": "twice as fast", "found": "", "met": theirs > 4}]
+    older = [{"task": "U", "promise": "small", "found": "", "met": True}]
     return {
-        "about": {"versions": {"jointsparse": version}, "sources": "12ab"},
-        "promises": met,
-        "tasks": {"T": problems},
+        "measured": {"T": {"versions": {"jointsparse": version}}, "U": OLDER},
+        "promises": met + older,
+        "tasks": {"T": problems, "U": problems},
     }
 
 
@@ -56,10 +65,11 @@ def test_versions_are_kept_and_compared(tmp_path):
     for version, theirs in (("0.9.0", 8.0), ("0.10.0", 3.0)):
         path = tmp_path / "RESULTS.json"
         path.write_text(json.dumps(results(version, theirs)))
-        history.keep(path, tmp_path / "kept")
+        history.keep(path, version, tmp_path / "kept")
     kept = history.versions(tmp_path / "kept")
     assert [one["version"] for one in kept] == ["0.9.0", "0.10.0"]
     assert kept[0]["ratios"] == {"T": {"other": 4.0}}  # "b" has no time of theirs
+    assert [one["promise"] for one in kept[0]["promises"]] == ["twice as fast"]
     text = history.write_page(tmp_path / "kept", tmp_path / "page.md").read_text()
     assert "| T | other | 4 × | 1.5 × | **slower** |" in text
     assert "| twice as fast | met | **missed** |" in text

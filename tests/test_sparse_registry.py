@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import sparse_text
 
 from jointsparse import CSPCA, FSSL, SPCAPSD, Moments, RobustPCA, registry
-from jointsparse.methods import from_source
+from jointsparse.methods import plan
 from jointsparse.selection import whitened_target
 from jointsparse.solvers.products import columns as columns_module
 from jointsparse.solvers.samples import wide as samples_wide
@@ -25,7 +25,7 @@ N, P = 48, 700
 METHODS = registry.methods()
 SLOW = {"aw-spca-psd", "aw-spca", "sogfs"}  # on few samples with many features
 # What makes no dense array of wide sparse samples, by default and in other variants.
-SPARSE = [name for name, method in METHODS.items() if method.make()._dense_bytes(N, P) == 0]
+SPARSE = [name for name, method in METHODS.items() if method.make()._needs().dense_bytes(N, P) == 0]
 MAKE = {
     **{name: METHODS[name].make for name in METHODS},
     "cspca-psd": lambda: CSPCA(eta=0.3, alpha=0.3),  # more directions take longer
@@ -110,14 +110,14 @@ def test_tall_samples(name):
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - set(SPARSE)))
 def test_dense_copies_that_do_not_fit_are_refused_at_once(name, monkeypatch, never_dense):
-    monkeypatch.setattr(from_source, "default_budget", lambda: 10**5)
+    monkeypatch.setattr(plan, "default_budget", lambda: 10**5)
     with pytest.raises(ValueError, match=r"dense arrays.*48 × 700.* MB .*spca-psd, cspca-psd"):
         fitted(name, text_like())
 
 
 def test_what_fits_is_not_refused():
-    assert RobustPCA(max_iter=5)._dense_bytes(10, 10) < 10**5
-    assert FSSL()._dense_bytes(N, P) == 0 < FSSL(norm="fro")._dense_bytes(N, P)
+    assert RobustPCA(max_iter=5)._needs().dense_bytes(10, 10) < 10**5
+    assert FSSL()._needs().dense_bytes(N, P) == 0 < FSSL(norm="fro")._needs().dense_bytes(N, P)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from test_significance import PLANTED
 from jointsparse import (
     FSSL,
     SPCAPSD,
+    Constraints,
     GreedySelector,
     LaplacianScore,
     Moments,
@@ -22,6 +23,7 @@ from jointsparse import (
     feature_significance,
     trials,
 )
+from jointsparse.methods import choosing
 from jointsparse.solvers.picking.held_out import cross_validation_folds
 from jointsparse.trials import (
     Curve,
@@ -60,6 +62,25 @@ def test_auto_keeps_only_signal_and_nothing_of_noise(selector):
     assert len(caught) == 1
     assert not selector.support_.any()
     assert selector.selection_report_.verdict == "No structure beyond noise: nothing is kept."
+
+
+@pytest.mark.parametrize("constraints", [None, Constraints(exclude=[3])])
+def test_where_nothing_is_kept_what_shares_something_still_comes_first(constraints, monkeypatch):
+    monkeypatch.setattr(choosing, "choose_count", lambda curve: 0)
+    X, _ = PLANTED["unequal noise"](np.random.default_rng([0, 7]))
+    model = SPCAPSD(constraints=constraints, scale="standard")
+    with pytest.warns(UserWarning, match="no set of features predicts the others"):
+        model.fit(X)
+    assert not model.support_.any()
+    first = np.argsort(model.ranking_)
+    count = int(model.significant_.sum())
+    assert count > 20
+    assert model.significant_[first[:count]].all()
+    scores = model.feature_scores_[first]
+    assert (np.diff(scores[:count]) <= 0).all()
+    assert (np.diff(scores[count:]) <= 0).all()
+    # By score alone noise would come between: loud samples rule the model.
+    assert scores[:count].min() < scores[count:].max()
 
 
 @pytest.mark.parametrize("selector", [SPCAPSD(), GreedySelector(n_features_to_select="auto")])

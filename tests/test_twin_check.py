@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 
 from fuzz.containers import CONTAINERS, same_content
 from fuzz.twins import (
+    OPEN,
     REFUSED,
     SAME,
     SAME_LIMIT,
@@ -120,6 +121,35 @@ def test_there_is_nothing_to_agree_on_where_a_solver_diverges():
     assert verdict(Chaotic(), lambda one: answer(one, other), X) == TIED
     wrong = changed(scores=lambda scores: 50 * scores, objective=lambda value: 50 * value)
     assert "scores differ" in verdict(ChaoticButSure(), lambda one: wrong(one, other), X)
+
+
+class Unfinished(Largest):
+    """A solver that says that it is within 20 % of an optimum, and no nearer."""
+
+    duality_gap_ = 0.2
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.converged_ = False
+        return self
+
+
+@pytest.mark.parametrize(
+    ("wrong", "outcome"),
+    [
+        ({"scores": lambda scores: scores * 1.1, "objective": lambda value: value * 1.1}, OPEN),
+        ({"objective": lambda value: value * 1.6}, "objectives differ"),
+        ({"objective": lambda value: value * np.nan}, "objectives differ"),
+        ({"scores": swapped, "converged": lambda _: True}, "scores differ"),
+        ({"gap": lambda _: None, "scores": swapped}, "scores differ"),
+        ({"support": lambda kept: np.roll(kept, 1)}, "kept"),
+    ],
+)
+def test_two_fits_that_are_not_there_are_compared_by_what_they_prove(wrong, outcome):
+    X = table()
+    X[:, 5] = 9 * X[::-1, 0]  # kept, and most of what there is
+    fit = changed(**wrong)
+    assert outcome in verdict(Unfinished(), lambda one: fit(one, X), X)
 
 
 def test_what_every_twin_decides_alike_is_no_tie():

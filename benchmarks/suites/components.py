@@ -139,8 +139,8 @@ def spca_bar(outcomes, competitor, how):
         lead = ours["explained"] - theirs["explained"]
         good &= ratio >= 5 and lead >= -1e-4 and ours["nonzeros"] <= theirs["nonzeros"]
         words.append(
-            f"{name} {ratio:.1f}× (explained {lead:+.4f}, nonzeros {ours['nonzeros']} against "
-            f"{theirs['nonzeros']})"
+            f"{name} {ratio:.1f}× (explained {lead:+.4f}, nonzeros {ours['nonzeros']:.0f} "
+            f"against {theirs['nonzeros']:.0f})"
         )
     promise = f"SPCA {how}: 5 times faster than A-ManPG, no denser, at least its explained variance"
     return Bar(promise, ", ".join(words) or "not measured", good if found else None)

@@ -1,4 +1,4 @@
-"""What kept features are worth: held-out R², clusters, stability; no label chooses anything."""
+"""What kept features are worth: R² in new samples, clusters, stability; labels choose nothing."""
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def halves(problem):
 
 
 def held_out(data, params, result):
-    """R² on the other half, mean of both ways round; share of the features both agree on."""
+    """R² of the dropped features in the other half, mean of both ways; what both agree on."""
     from jointsparse import Moments
     from jointsparse.solvers.picking.held_out import held_out_folds
 
@@ -146,8 +146,8 @@ def cluster_bars(outcomes):
 
 def quality_bars(outcomes):
     promise = (
-        "Kept features, h = 50: mean held-out R² at least that of every other tool, CUR and FPS "
-        "included"
+        "Kept features, h = 50: mean R² of the dropped ones in new samples at least that of every "
+        "other tool, CUR and FPS included"
     )
     bars = mean_bar(promise, "r2")(outcomes)
     promise = "Kept features: stability at least that of every other tool"
@@ -158,7 +158,7 @@ TASKS = (
     Task(
         suite="selection",
         name="reconstruction",
-        title="Kept features: R² of all features on held-out samples",
+        title="Kept features: R² of the dropped ones in new samples",
         problems=problems_of("reconstruction"),
         load=halves,
         evaluate=held_out,

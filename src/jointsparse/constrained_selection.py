@@ -84,6 +84,8 @@ def choose_allowed(
             columns, count, _tiers(eligible, rule, rules), scores, wanted, rule, rules
         )
         picks, order = path.picks, picks_then_others(path, order)
+    else:
+        order = rule.before_picks(order)
     stopped = path is not None and not path.exhausted and path.picks.size < count
     if wanted.count is not None and picks.size < count and not stopped:
         picks = walk.on(picks, count, rules.allowed)  # more than have a score, or add anything

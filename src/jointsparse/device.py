@@ -27,9 +27,7 @@ from jointsparse.arrays import Array
 
 def is_device_array(array: Any) -> bool:
     """Whether something is a PyTorch tensor or a CuPy array, on whatever device."""
-    if (
-        type(array) is np.ndarray
-    ):  # at once: small fits ask hundreds of times in a millisecond or two
+    if type(array) is np.ndarray:  # at once: small fits ask hundreds of times in a few milliseconds
         return False
     return bool(is_torch_array(array) or is_cupy_array(array))
 
@@ -47,8 +45,6 @@ def to_host(array: Array) -> NDArray[Any]:
     """Return the array as a NumPy one; itself where it is."""
     if type(array) is np.ndarray:
         return array
-    if is_numpy_array(array):
-        return np.asarray(array)
     return np.asarray(to_device(array, "cpu") if is_device_array(array) else array)
 
 

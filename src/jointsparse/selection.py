@@ -217,6 +217,12 @@ class Rule:
         smaller = [k for k in range(len(wanted) - 1) if 0 < sizes[k] < sizes[k + 1]]
         return [*(wanted[k] for k in smaller), eligible]
 
+    def before_picks(self, order: IntArray) -> IntArray:
+        """Return an order by score where nothing is picked: whom a pick would ask first lead."""
+        if self.significant is None or self.name in IN_ORDER:
+            return order
+        return order[np.argsort(~self.significant[order], kind="stable")]
+
     def limits(self, scores: FloatArray, r2: float) -> dict[str, Any]:
         """Return what the greedy kernel is to be told."""
         limits: dict[str, Any] = {"tol": self.tol, "r2": r2, "criterion": "gain"}
@@ -257,8 +263,10 @@ def choose_features(
     order = by_score(scores, moments.variances)
     nonzero = scores > 0
     available = int(nonzero.sum())
-    if wanted.support or wanted.count == 0 or (available == 0 and wanted.count is None):
-        return Choice(order, 0 if wanted.count == 0 else available, available=available)
+    if wanted.count == 0:
+        return Choice(rule.before_picks(order), 0, available=available)
+    if wanted.support or (available == 0 and wanted.count is None):
+        return Choice(order, available, available=available)
     columns = feature_columns(moments)
     eligible = nonzero if available else moments.variances > 0
     count = int(eligible.sum())

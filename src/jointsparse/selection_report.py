@@ -86,7 +86,7 @@ class SelectionReport:
     worth : Worth or None
         What is predicted in new samples; None where nothing was kept or could be held out.
     why_not : str
-        Why nothing could be held out.
+        Why that is not known.
     r2, pca_r2 : float
         Share of all features, in this table, that the kept ones and as many principal components
         account for.
@@ -300,8 +300,8 @@ def selection_report(
 
 
 def _why_not_held_out(moments: Moments, kept: IntArray, cut: Cut | None) -> str:
-    if kept.size == moments.n_features:
-        return "every feature is kept"
+    if kept.size in (0, moments.n_features):
+        return "every feature is kept" if kept.size else "nothing is kept"
     return "there are no samples to hold out" if cut is None else cut.why_not
 
 

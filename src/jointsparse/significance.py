@@ -186,8 +186,13 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
         assumes_equal_samples=not moments.has_samples,
         sample_heterogeneity=table.plain.spread,
         weighted=table.edge is not table.plain,
-        sample_weights=table.weights.copy(),
+        sample_weights=_own(table.weights),
     )
+
+
+def _own(weights: FloatArray) -> FloatArray:
+    """Return weights that can be changed without changing those that are kept; ones stay one."""
+    return weights.copy() if weights.flags.writeable else weights
 
 
 def noise_edge(moments: Moments) -> NoiseEdge:
@@ -284,7 +289,9 @@ def _table(moments: Moments) -> _Table:
 def _tested(moments: Moments) -> _Table:
     patterns, plain = _edge(moments, standardised=True)
     leverages = patterns.leverages
-    edge, levels, weights = plain, plain.first_levels, np.ones(moments.n_samples)
+    edge, levels = plain, plain.first_levels
+    # One number for all of them: a table of a billion samples has room for no array of ones.
+    weights = np.broadcast_to(1.0, moments.n_samples)
     # With their patterns in it: a loud sample that was taken for a pattern would look quiet.
     while plain.spread > DIFFERENT and edge.levels.max() > ALIKE:
         levels = np.maximum(levels, QUIETEST * float(np.median(levels)))
@@ -292,11 +299,11 @@ def _tested(moments: Moments) -> _Table:
         if better.levels.std() > LESS * edge.levels.std():
             break  # they differ in some features, not in a level that all features have
         patterns, edge, weights = found, better, 1 / levels
+        weights = weights / weights.mean()
         levels = levels * edge.levels
         levels = levels / levels.mean()
     shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
     values = patterns.values[: edge.n_patterns].copy()
-    weights = weights / weights.mean()
     return _Table(plain, edge, values, shares, pvalues, leverages, weights)
 
 

@@ -92,7 +92,8 @@ def _evidence(report: SelectionReport) -> str:
     verb = "predicts" if report.n_kept == 1 else "predict"
     return (
         f"{counted(report.n_kept, 'feature')} {verb} {percent(report.worth.r2)} of the other "
-        f"{others} in new samples; {_random(report.n_kept, report.worth.random)}"
+        f"{'one' if others == 1 else others} in new samples; "
+        f"{_random(report.n_kept, report.worth.random)}"
     )
 
 
@@ -100,9 +101,10 @@ def _few_related(report: SelectionReport) -> str:
     assert report.worth is not None
     others = report.n_significant - report.n_kept_significant
     verb = "predicts" if report.n_kept == 1 else "predict"
-    which = "that share something with others" if report.beaten_by > LUCKY else "of these"
+    share = "shares" if others == 1 else "share"
+    which = f"that {share} something with others" if report.beaten_by > LUCKY else "of these"
     return (
-        f"{others} {which}, the {report.n_kept} kept {verb} "
+        f"{'one' if others == 1 else others} {which}, the {report.n_kept} kept {verb} "
         f"{percent(report.worth.r2_significant)} in new samples; "
         f"{_random(report.n_kept, report.worth.random_significant)}"
     )

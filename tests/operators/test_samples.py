@@ -148,6 +148,10 @@ QUESTIONS = {  # what is asked of samples with p features, and the answer of an 
         lambda s, p: s.scatter_lengths(),
         lambda X, p: np.sum((X.T @ X) ** 2, axis=0),
     ),
+    "combined": (
+        lambda s, p: s.combined(like(ROWS.T, s.empty)),
+        lambda X, p: ROWS.T @ X,
+    ),
     "inner": (
         lambda s, p: s.inner(like(ROWS, s.empty), slice(p // 9, p // 2)),
         lambda X, p: X[:, p // 9 : p // 2].T @ ROWS,
@@ -173,6 +177,10 @@ QUESTIONS = {  # what is asked of samples with p features, and the answer of an 
     "block": (
         lambda s, p: s.block(ends(p), like(WEIGHTS, s.empty)),
         lambda X, p: (X[:, ends(p)].T * WEIGHTS) @ X[:, ends(p)],
+    ),
+    "entries": (
+        lambda s, p: s.entries(ends(p), slice(p // 9, p // 2)),
+        lambda X, p: X[:, ends(p)].T @ X[:, p // 9 : p // 2],
     ),
     "take": (lambda s, p: s.take(ends(p)), lambda X, p: X[:, ends(p)]),
     "take a part": (lambda s, p: s.take(slice(p // 9, p // 2)), lambda X, p: X[:, p // 9 : p // 2]),
@@ -211,6 +219,8 @@ def test_answers_are_those_of_the_array(table, kind, view, tmp_path, monkeypatch
             assert found.dtype == np.float64, name
         size = np.max(np.abs(wanted), initial=0.0)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=40 * tolerance * size, err_msg=name)
+    largest, most = float(np.max(np.abs(expected), initial=0.0)), 4 if samples.is_sparse else 1.1
+    assert largest * (1 - 1e-6) <= samples.size() <= most * largest
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,9 +8,10 @@ from jointsparse.linalg import Spectrum
 from jointsparse.solvers.convex.certificate import operator_norm
 from jointsparse.solvers.convex.model import largest_eta, largest_lam
 from jointsparse.solvers.samples import cone as convex_samples
-from jointsparse.solvers.samples.cone import emptying_data, solve_samples
+from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.free import nuclear_norm_bound, range_of, solve_samples_free
 from jointsparse.solvers.samples.geometric_median import geometric_median
+from jointsparse.solvers.samples.model import emptying_data
 
 MODELS = [
     pytest.param(True, False, id="cspca-psd"),
@@ -150,7 +151,7 @@ def test_the_bound_of_an_iterate_as_written(free_mean):
     spectrum = Spectrum.of(X.T @ X)
     W = np.asarray(spectrum.vectors)
     lam, eta = 0.4, 0.3
-    model = convex_samples.SampleModel(X @ W, np.sum((X @ W) ** 2, axis=0), W, lam, eta, free_mean)
+    model = convex_samples.ConeModel(X @ W, np.sum((X @ W) ** 2, axis=0), W, lam, eta, free_mean)
     blocks = convex_samples._Blocks(model)
     targets, steps = blocks.start()
     copies = blocks.split(targets, steps, (1.0, 1.0))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jointsparse.penalties import soft_threshold
 from jointsparse.solvers.components.dictionary import _descend, _Point, solve_dictionary
-from jointsparse.solvers.components.dictionary_root import DenseRoot
+from jointsparse.solvers.components.dictionary_root import Root
 
 
 def make_root(seed, n=20, p=12, rank=4, noise=0.3):
@@ -146,7 +146,7 @@ def test_seeding_revives_atoms_that_the_principal_start_loses():
     lam = 0.9 * np.linalg.norm(root, axis=0).min()
     start = _Point(np.eye(q), soft_threshold(root, lam), np.inf)
     assert not np.all(np.any(start.atoms, axis=1))
-    end, _, diagnostics = _descend(DenseRoot(root), lam, start, 1.0, tol=1e-10, max_iter=500)
+    end, _, diagnostics = _descend(Root(root), lam, start, 1.0, tol=1e-10, max_iter=500)
     assert diagnostics["reseeded"] > 0
     assert np.all(np.any(end.atoms, axis=1))
 

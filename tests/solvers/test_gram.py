@@ -9,7 +9,8 @@ from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.products import columns as columns_module
 from jointsparse.solvers.products import gram as gram_module
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features, gram_of
+from jointsparse.solvers.products.equal_features import equal_features
+from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
 
 RNG = np.random.default_rng(0)
 N, P = 7, 11

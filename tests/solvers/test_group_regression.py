@@ -6,7 +6,8 @@ from oracles import group_lasso_optimum
 from sklearn.linear_model import MultiTaskLasso
 
 from jointsparse.linalg import inverse_of_positive
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
+from jointsparse.solvers.products.equal_features import equal_features
+from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression import group as kernel
 from jointsparse.solvers.regression.group import (
     emptying_penalty,

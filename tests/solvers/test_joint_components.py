@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jointsparse.solvers.sparse_component.joint_bound import (
+from jointsparse.solvers.sparse_component.joint.bound import (
     JointRelaxation,
     joint_certificate,
     upper_sum,
 )
-from jointsparse.solvers.sparse_component.joint_primal import best_jointly_on, good_components
+from jointsparse.solvers.sparse_component.joint.primal import best_jointly_on, good_components
 from jointsparse.solvers.sparse_component.search import JointSearch
 
 REFEREE = np.longdouble
@@ -114,7 +114,7 @@ def test_a_search_is_right_after_every_node(problem, tol, chunks):
     S, k, r, included, _ = problem
     with pytest.MonkeyPatch.context() as patch:
         if chunks is not None:  # weak relaxations: more nodes, more of the search is tried
-            patch.setattr("jointsparse.solvers.sparse_component.joint_part.CHUNKS", chunks)
+            patch.setattr("jointsparse.solvers.sparse_component.joint.part.CHUNKS", chunks)
         supports = all_supports(S, k, r, included)
         best = max(value for value, _ in supports)
         search = JointSearch(S, k, r, np.array(included, dtype=np.int64), tol=tol)
@@ -175,7 +175,7 @@ def test_good_components_are_orthonormal_and_mostly_the_best():
 def test_an_interrupted_search_loses_nothing(monkeypatch):
     X = np.random.default_rng(3).standard_normal((40, 12))
     S = X.T @ X / 128
-    monkeypatch.setattr("jointsparse.solvers.sparse_component.joint_part.CHUNKS", (2,))
+    monkeypatch.setattr("jointsparse.solvers.sparse_component.joint.part.CHUNKS", (2,))
     search = JointSearch(S, 5, 2, NOBODY)
     search.run(max_nodes=2)
     before = search.bound, search.n_open
@@ -184,7 +184,7 @@ def test_an_interrupted_search_loses_nothing(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("jointsparse.solvers.sparse_component.joint_part.JointPart.work", interrupt)
+        patch.setattr("jointsparse.solvers.sparse_component.joint.part.JointPart.work", interrupt)
         with pytest.raises(KeyboardInterrupt):
             search.run()
     assert (search.bound, search.n_open) == before

@@ -17,7 +17,7 @@ from jointsparse.solvers.components.joint_published import solve_joint_published
 from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.samples.passed import PassedSampleLoss
 from jointsparse.solvers.samples.sparse import SparseSampleLoss
-from jointsparse.solvers.samples.weighted_pass import ArraySamples
+from jointsparse.solvers.samples.weighted_pass import RowPasses
 
 LOSSES = ("samples", "features", "frobenius")
 
@@ -136,7 +136,7 @@ def test_features_of_the_published_form_keep_its_constraint():
 def sample_losses(X):
     """The loss over samples in every form: p × p sums, samples, another unit, sparse, passes."""
 
-    class Passed(ArraySamples):
+    class Passed(RowPasses):
         n_samples = len(X)
 
     raw = X + 0.01 * np.arange(X.shape[1])

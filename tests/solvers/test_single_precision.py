@@ -8,7 +8,8 @@ from sklearn.base import clone
 
 from jointsparse import AWSPCA, CSPCA, JSPCA, SPCA, GreedySelector
 from jointsparse.operators.dense import DenseSamples
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
+from jointsparse.solvers.products.equal_features import equal_features
+from jointsparse.solvers.products.gram import Gram, SampleGram
 
 
 def planted(n, p, seed=0):

@@ -8,7 +8,7 @@ import pytest
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, lengths_of, norm_of
 from jointsparse.solvers.samples import weighted_pass
 from jointsparse.solvers.samples.geometric_median import geometric_median
-from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit, block_sums, summed
+from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses, block_sums, summed
 from jointsparse.solvers.solution import Solution, Trace, closed_form, continued
 
 RNG = np.random.default_rng(0)
@@ -82,7 +82,7 @@ def test_weighted_sums_are_those_of_the_rows(blocks, monkeypatch):
         (LinearFit(mean=mean), X - mean, None),
         (LinearFit(Q, P, mean, 0.3, (B, R)), (X - mean) @ (np.eye(4) - Q @ P.T), B @ R @ B.T),
     ):
-        sums = ArraySamples(X).weighted_pass(fit)
+        sums = RowPasses(X).weighted_pass(fit)
         norms = np.sqrt(np.sum(residuals**2, axis=1) + fit.smoothing**2)
         np.testing.assert_allclose(sums.norms, norms)
         assert sums.weight == pytest.approx(np.sum(1 / norms))
@@ -93,7 +93,7 @@ def test_weighted_sums_are_those_of_the_rows(blocks, monkeypatch):
         else:
             expected = np.linalg.norm((X - mean) @ (np.eye(4) - second), axis=1)
             np.testing.assert_allclose(sums.second_norms, expected)
-        without = ArraySamples(X).weighted_pass(fit, scatter=False)
+        without = RowPasses(X).weighted_pass(fit, scatter=False)
         np.testing.assert_allclose(without.first, sums.first)
 
 

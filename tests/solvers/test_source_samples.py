@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from jointsparse import AWSPCA, CSPCA, JSPCA
-from jointsparse.solvers.samples.cone import emptying_data
 from jointsparse.solvers.samples.geometric_median import geometric_median
+from jointsparse.solvers.samples.model import emptying_data
 from jointsparse.solvers.samples.source import SourceSamples, median_by_passes, slope_by_passes
-from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit
+from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses
 from jointsparse.sources import open_source
 
 
@@ -39,7 +39,7 @@ def test_a_pass_is_that_over_the_array(X, streamed):
         fit = LinearFit(thin, thin, mean=thin[:, 0], smoothing=0.1, second=second)
         for scatter in (True, False):
             found = blocks.weighted_pass(fit, scatter=scatter)
-            expected = ArraySamples(centred).weighted_pass(fit, scatter=scatter)
+            expected = RowPasses(centred).weighted_pass(fit, scatter=scatter)
             for key, value in vars(expected).items():
                 if value is None:
                     assert getattr(found, key) is None
@@ -60,7 +60,7 @@ def test_median_and_slope_are_those_of_the_array(X, streamed):
 
 
 def test_the_median_stops_when_it_stands_still():
-    class Counted(ArraySamples):
+    class Counted(RowPasses):
         centre, scale, passes = np.zeros(3), 1.0, 0
 
         def weighted_pass(self, fit, *, scatter=True):

@@ -7,18 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jointsparse.operators.dense import DenseSamples
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.sparse_component.bound_admm import Relaxation
 from jointsparse.solvers.sparse_component.certificate import (
     certificate,
     is_below,
     upper_eigenvalue,
 )
+from jointsparse.solvers.sparse_component.entries import ScatterEntries
 from jointsparse.solvers.sparse_component.gershgorin import eliminate
 from jointsparse.solvers.sparse_component.many_features import ManyFeatures
 from jointsparse.solvers.sparse_component.nonnegative import bound_on_faces
 from jointsparse.solvers.sparse_component.part import proved_needed, proved_useless
 from jointsparse.solvers.sparse_component.primal import best_on, good_component
-from jointsparse.solvers.sparse_component.samples import DenseSamples, SparseSamples
 from jointsparse.solvers.sparse_component.search import Search
 from jointsparse.solvers.sparse_component.solve import prove_matrix, prove_samples
 
@@ -402,9 +404,14 @@ def test_products_with_samples_lead_to_the_same_as_the_matrix(sparse, nonnegativ
     centred = X - mean
     S = centred.T @ centred
     scale = 2.0 ** -np.ceil(np.log2(S.max()))
-    samples = (
-        SparseSamples(sp.csr_array(X), mean, scale) if sparse else DenseSamples(centred, scale)
-    )
+    operator = SparseSamples(sp.csr_array(X), mean) if sparse else DenseSamples(centred)
+    samples = ScatterEntries(operator, scale, operator.mean)
+    exact = X.astype(np.longdouble) - X.astype(np.longdouble).mean(axis=0) if sparse else centred
+    exact = scale * (exact.T.astype(np.longdouble) @ exact)
+    found = samples.entries(np.arange(30), np.arange(30))
+    allowed = samples.rounding * np.sqrt(np.outer(samples.raw, samples.raw))
+    assert np.all(np.abs(found - exact) <= allowed)
+    assert np.all(found <= np.outer(samples.lengths, samples.lengths))
     everything = np.arange(30)
     expected = prove_matrix(S, 4, everything, NOBODY, nonnegative=nonnegative)
     expected.run()
@@ -419,7 +426,7 @@ def test_products_with_samples_lead_to_the_same_as_the_matrix(sparse, nonnegativ
 def test_features_leave_by_products_only_where_they_are_in_no_better_support():
     for seed in range(20):
         X = spiked(n=20, p=9, k=3, seed=seed, strength=1.0)
-        samples = DenseSamples(X)
+        samples = ScatterEntries(X)
         for nonnegative in (False, True):
             many = ManyFeatures(samples, 3, np.arange(9), np.array([4]), nonnegative=nonnegative)
             supports = all_supports(X.T @ X, 3, (4,), nonnegative)
@@ -440,14 +447,14 @@ def test_features_leave_by_products_only_where_they_are_in_no_better_support():
 
 
 def test_features_stay_where_the_time_is_over():
-    many = ManyFeatures(DenseSamples(spiked()), 5, np.arange(40), NOBODY, nonnegative=False)
+    many = ManyFeatures(ScatterEntries(spiked()), 5, np.arange(40), NOBODY, nonnegative=False)
     assert not many.shrink(many.best.value, deadline=0.0)
     assert many.kept.size == 40
 
 
 def test_ten_thousand_features_without_their_scatter_matrix():
     X = spiked(n=200, p=10_000, k=8, strength=60.0)
-    samples = DenseSamples(X, 2.0**-6)
+    samples = ScatterEntries(X, 2.0**-6)
     proof = prove_samples(samples, 8, np.arange(10_000), NOBODY)
     proof.run()
     assert proof.best.features.tolist() == list(range(8))

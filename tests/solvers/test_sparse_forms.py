@@ -11,8 +11,9 @@ from jointsparse.methods import spcafs
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.operators.views import Reweighted
-from jointsparse.solvers.components.dictionary_root import DenseRoot, SparseRoot
+from jointsparse.solvers.components.dictionary_root import Root
 from jointsparse.solvers.eigen import inverse_root
+from jointsparse.solvers.eigen import ritz as ritz_basis
 from jointsparse.solvers.eigen.block_krylov import widened
 from jointsparse.solvers.eigen.inverse_root import inverse_root_times
 from jointsparse.solvers.graph import sparse_form
@@ -191,10 +192,10 @@ def test_a_basis_that_grows_too_wide_shrinks(monkeypatch):
     weights = 0.005 * np.exp(np.random.default_rng(3).standard_normal(P))
     expected = DenseForm(-X.T @ X).lowest(weights, 2, np.eye(P)[:, :2])
     widths = []
-    outside = sparse_form.outside
+    outside = ritz_basis.outside
     monkeypatch.setattr(sparse_form, "WIDEST", 2)
     monkeypatch.setattr(
-        sparse_form, "outside", lambda basis, b: widths.append(basis.shape[1]) or outside(basis, b)
+        ritz_basis, "outside", lambda basis, b: widths.append(basis.shape[1]) or outside(basis, b)
     )
     found = SparseScatterForm(gram).lowest(weights, 2, np.eye(P)[:, :2])
     np.testing.assert_allclose(found.leverages, expected.leverages, atol=1e-7)
@@ -254,7 +255,8 @@ def test_every_operation_on_a_sparse_scatter_matrix(largest, monkeypatch):
 def test_the_roots_of_a_dictionary():
     gram, X = pair(5)
     left, sizes, right = np.linalg.svd(X, full_matrices=False)
-    dense, sparse = DenseRoot(sizes[:, None] * right), SparseRoot(gram)
+    codes = (gram.image(gram.leading(3)[1]) / sizes[:3]).T
+    dense, sparse = Root(sizes[:, None] * right), Root(gram.samples, gram.trace**-0.5, codes)
     np.testing.assert_allclose(sparse.squares, dense.squares, atol=1e-12)
     atoms = np.random.default_rng(0).standard_normal((2, P))
     np.testing.assert_allclose(sparse.to_codes(atoms), atoms @ X.T, atol=1e-12)

@@ -2,6 +2,7 @@
 
 import pickle
 from itertools import combinations
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from jointsparse import Moments
 from jointsparse.solvers.picking.greedy import select_greedily
 from jointsparse.solvers.picking.row_targets import Projection
 from jointsparse.solvers.products.columns import feature_columns
+from jointsparse.solvers.subset import exchange as exchange_module
 from jointsparse.solvers.subset import nodes as nodes_module
 from jointsparse.solvers.subset import search as search_module
 from jointsparse.solvers.subset.bounds import components_bound, largest_without, top_sum
@@ -271,6 +273,16 @@ def test_more_beginnings_find_better_sets_whatever_the_order_of_the_features():
         assert included.allows(features)
         assert np.unique(features).size == 4
     assert spread_sets(problem, 1, included, 3) == []
+
+
+def test_large_sets_have_a_few_beginnings_and_very_large_ones_none():
+    X = load_digits().data
+    problem = problem_of_scatter(correlations(X[:, X.std(axis=0) > 0]))
+    none, few = (good_set(problem, 50, starts=starts) for starts in (0, 3))
+    assert few.value > none.value + 2e-4
+    assert good_set(problem, 50).features.tolist() == few.features.tolist()
+    with patch.object(exchange_module, "FEW_STARTS_WORK", 61 * 50**3 - 1):
+        assert good_set(problem, 50).features.tolist() == none.features.tolist()
 
 
 def test_the_exchange_leaves_a_set_with_the_same_feature_twice_as_it_is():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from source_products import times, transposed_times
 
 from jointsparse.sources import as_source, is_streamed
-from jointsparse.sources.products import times, transposed_times
 from jointsparse.sources.sums import add_halves, fold_halves, half_of
 
 dask = pytest.importorskip("dask", reason="dask is not installed")

@@ -8,10 +8,12 @@ from scipy import sparse
 from test_cli import invoke
 
 from jointsparse import Moments
+from jointsparse.preparation import prepared
 from jointsparse.sources import as_source
 from jointsparse.sources.batch_sums import fold_batches
+from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.screening import most_shared
-from jointsparse.sources.sums import Sums
+from jointsparse.sources.sums import NotFiniteError, Sums
 
 RNG = np.random.default_rng(4)
 PLANTED = [3, 50, 51, 120, 199]
@@ -40,6 +42,24 @@ def test_sparse_samples_share_the_same():
     dense, stored = (most_shared(as_source(x), 2) for x in (X, sparse.csr_array(X)))
     np.testing.assert_allclose(dense.shares, stored.shares, rtol=1e-8)
     assert dense.columns.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_what_is_shared_within_batches(make):
+    X = np.where(RNG.random((600, 60)) < 0.2, RNG.poisson(3, (600, 60)), 0).astype(float)
+    X[:, 1] = X[:, 0] + (RNG.random(600) < 0.1)
+    batch = RNG.choice(["a", "b", "c"], 600)
+    X[batch == "b", 5:15] += 7.0  # which tell batches apart and share nothing else
+    within = prepared(as_source(X), batch=batch, missing="error").samples
+    expected, found = most_shared(within, 2), most_shared(as_source(make(X)), 2, batch=batch)
+    np.testing.assert_allclose(found.shares, expected.shares, rtol=1e-7, atol=1e-12)
+    assert found.columns.tolist() == [0, 1]
+    assert most_shared(as_source(X), 2).columns.tolist() != [0, 1]
+    X[:, 30] = batch == "c"  # constant within each
+    assert most_shared(as_source(make(X)), 2, batch=batch).shares[30] == 0
+    X[7, 3] = np.nan
+    with pytest.raises(NotFiniteError):
+        most_shared(ArraySource(make(X)), 2, batch=batch)
 
 
 def test_the_command_says_who_takes_part(tmp_path):

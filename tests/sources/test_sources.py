@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from source_products import times, transposed_times
 from ways_in import WAYS_IN, parquet_folder, table_of, ways_in
 
 from jointsparse import Moments, open_source
@@ -15,7 +16,6 @@ from jointsparse.io.budget import available_memory, size_in_words
 from jointsparse.sources import as_source, is_streamed, parse_size
 from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.sources.products import times, transposed_times
 from jointsparse.sources.read_ahead import read_ahead
 from jointsparse.sources.sums import add_halves, fold_halves, half_of
 

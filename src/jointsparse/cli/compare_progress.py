@@ -77,7 +77,8 @@ class CompareProgress:
     def __init__(self, console: Console, quiet: bool) -> None:
         self._console, self._quiet = console, quiet
         self._bar: Progress | None = None
-        self._what, self._within, self._started = "", "", time.monotonic()
+        # What comes before the first method: halves of the samples, and what random sets predict.
+        self._what, self._within, self._started = "random features", "", time.monotonic()
         self._over = threading.Event()
         self._lines: threading.Thread | None = None
         if not quiet and console.is_terminal:

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -87,11 +88,34 @@ def print_warning(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document on stdout; infinities and NaN become ``null``."""
+    """Print one JSON document on stdout; infinities and NaN become ``null``.
+
+    It is written piece by piece: of a million features it would take more memory than they do.
+    """
     utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
-    text = json.dumps(_plain(value), ensure_ascii=not utf8, indent=2, allow_nan=False)
+    encoder = json.JSONEncoder(ensure_ascii=not utf8, indent=2, allow_nan=False)
     # A lone surrogate in a name has no encoding; its escape is valid JSON too.
-    _console(sys.stdout).file.write(text + "\n")
+    stream = _console(sys.stdout).file
+    for piece in _json_pieces(value, encoder.encode, 2):
+        stream.write(piece)
+    stream.write("\n")
+
+
+def _json_pieces(value: Any, encode: Callable[[Any], str], depth: int) -> Iterator[str]:
+    """Yield a document as ``json.dumps`` has it, down to some depth one entry at a time."""
+    inner = "\n" + "  " * (3 - depth)
+    if depth == 0 or not isinstance(value, dict | list | Iterator) or not value:
+        # In a text, ends of lines are written as escapes: these are between entries.
+        yield encode(_plain(value)).replace("\n", inner[:-2])
+        return
+    named = isinstance(value, dict)
+    entries: Iterable[Any] = value.items() if isinstance(value, dict) else (("", v) for v in value)
+    before = "{" if named else "["
+    for key, item in entries:  # at least one: of an iterator too
+        yield before + inner + (f"{encode(str(key))}: " if named else "")
+        yield from _json_pieces(item, encode, depth - 1)
+        before = ","
+    yield inner[:-2] + ("}" if named else "]")
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from jointsparse.methods.registry import Method
     from jointsparse.solvers.subset.constraints import Constraints
 
-_PANEL = "Constraints"
+_option = partial(typer.Option, rich_help_panel="Constraints")
 _PATTERN = re.compile(r"[*?\[]")
 _NAMED = 5  # features in a note
 
@@ -30,18 +31,16 @@ class ConstraintOptions:
 
     include: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--include",
-            rich_help_panel=_PANEL,
             metavar="NAME",
             help="Feature that must be kept, or a pattern such as 'mean *'; can be repeated.",
         ),
     ] = None
     exclude: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--exclude",
-            rich_help_panel=_PANEL,
             metavar="NAME",
             help="Feature that must not be kept, or a pattern; it is still to be explained. Can be "
             "repeated.",
@@ -49,42 +48,35 @@ class ConstraintOptions:
     ] = None
     costs: Annotated[
         Path | None,
-        typer.Option(
+        _option(
             "--costs",
-            rich_help_panel=_PANEL,
             metavar="FILE",
             help="CSV with lines feature,cost; features that are not in it are free.",
         ),
     ] = None
     budget: Annotated[
-        float | None,
-        typer.Option(
-            "--budget", rich_help_panel=_PANEL, metavar="AMOUNT", help="What the set may cost."
-        ),
+        float | None, _option("--budget", metavar="AMOUNT", help="What the set may cost.")
     ] = None
     groups: Annotated[
         Path | None,
-        typer.Option(
+        _option(
             "--groups",
-            rich_help_panel=_PANEL,
             metavar="FILE",
             help="CSV with lines feature,group; features that are not in it have no group.",
         ),
     ] = None
     max_per_group: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--max-per-group",
-            rich_help_panel=_PANEL,
             metavar="N",
             help="How many of a group may be kept: 2 for all groups, or NAME=2; can be repeated.",
         ),
     ] = None
     whole_groups: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--whole-groups",
-            rich_help_panel=_PANEL,
             metavar="NAME",
             help="Group that is kept with all features or not at all, or a pattern: '*' for all "
             "groups. Can be repeated.",

@@ -41,6 +41,32 @@ def check_memory(seconds: float | None, values: Any, memory: str | None) -> None
         )
 
 
+def go_on(seconds: float | None, estimator: Any, *, show_progress: bool) -> None:
+    """Have a method that searches for the best set search on: it keeps what is found.
+
+    Parameters
+    ----------
+    seconds : float or None
+        For the search; None where no proof is asked for.
+    estimator : estimator
+        Fitted.
+    show_progress : bool
+        Whether to say on a terminal what is being done.
+    """
+    if seconds is None or not searches(estimator) or not estimator.get_support().any():
+        return
+    with proving(show_progress):
+        try:
+            estimator.improve(time_limit=seconds)
+        except ValueError as error:
+            raise told(error, about="--prove: ", time_limit="--prove") from error
+
+
+def searches(estimator: Any) -> bool:
+    """Whether a method looks for the best set by itself, and can go on doing so."""
+    return hasattr(estimator, "improve")
+
+
 def proof(
     seconds: float | None, values: Any, estimator: Any, *, show_progress: bool
 ) -> "tuple[SetCertificate | None, list[str]]":
@@ -60,7 +86,7 @@ def proof(
     from jointsparse.methods.set_certificate import certify_set
 
     kept = estimator.get_support()
-    if seconds is None:
+    if seconds is None or (searches(estimator) and kept.any()):
         known = getattr(estimator, "set_certificate_", None)  # of a method that proves by itself
         return known if kept.any() else None, []
     if not kept.any():

@@ -27,7 +27,8 @@ _NARROWEST = 10  # cells of names, however narrow the terminal
 # Rank, kept mark, three gaps between columns and two edges.
 _OTHER_CELLS = 4 + 4 + 3 * 3 + 2
 _AGAIN_CELLS = 6 + 3  # "3 of 3" and a gap
-_SCORE_CELLS = 6 + 10 + 2 * 3  # share, score and their gaps
+_SHARED_CELLS = 6 + 3  # "shared" and a gap
+_SCORE_CELLS = 10 + 3
 
 RANKING_HEADER = (
     *("rank", "feature", "score", "kept", "r2", "stand_in", "stand_in_r2"),
@@ -81,7 +82,7 @@ def as_record(selection: Selection) -> dict[str, Any]:
         "set": set_record(selection.certificate, selection.table.names),
         "constraints": selection.constraints,
         "components": component_records(selection),
-        "ranking": [asdict(row) for row in rows],
+        "ranking": map(asdict, rows),  # each when it is printed
         "objective": getattr(model, "objective_", None),
         "duality_gap": getattr(model, "duality_gap_", None),
         "converged": getattr(model, "converged_", None),
@@ -111,7 +112,7 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
         "random_r2_std": spread,
         "ceiling": report.ceiling,
         "coverage": report.coverage,
-        "beaten_by": report.beaten_by,
+        "beaten_by": report.beaten_by if report.held_out else None,
         "held_out": report.held_out,
         "why_not_held_out": report.why_not,
         "n_parts": 0 if report.worth is None else report.worth.n_folds,
@@ -286,10 +287,10 @@ def _ranking_table(
 ) -> RichTable:
     """Return the table; ``parts`` is in how many parts of the samples features may be found."""
     names = [visible(row.feature) for row in rows]
-    shared = scores and all(row.shared is not None for row in rows)
+    shared = all(row.shared is not None for row in rows)
     dropped = any(not row.kept for row in rows)
     again = parts > 0 and any(row.found_again is not None for row in rows)
-    others = _OTHER_CELLS + again * _AGAIN_CELLS + scores * _SCORE_CELLS
+    others = _OTHER_CELLS + again * _AGAIN_CELLS + shared * _SHARED_CELLS + scores * _SCORE_CELLS
     room = max(width - others, _NARROWEST)
     name_cells = min(max(map(cell_len, names)), max(room // 2, _NARROWEST))
     text_cells = room - name_cells
@@ -341,9 +342,10 @@ def _few(names: list[str], cells: int, glyphs: Glyphs) -> str:
 
 
 def _rest_line(rest: "list[RankedFeature]", total: int, glyphs: Glyphs) -> str:
-    kept = sum(row.kept for row in rest) or "none"
+    kept = sum(row.kept for row in rest)
+    which = f"{kept or 'none'} of them kept" if len(rest) > 1 else "kept" if kept else "not kept"
     more = counted(len(rest), "more feature")
-    return f"{glyphs.ellipsis} and {more}, {kept} of them kept (--top {total} shows all)"
+    return f"{glyphs.ellipsis} and {more}, {which} (--top {total} shows all)"
 
 
 def _diagnostics(selection: Selection) -> RichTable:
@@ -390,6 +392,8 @@ def _how_sure(selection: Selection, glyphs: Glyphs) -> dict[str, str]:
             f"the kept account for {percent(report.r2)} of the variance and make up "
             f"{percent(report.own_share)} of it themselves"
         )
+    if report is not None and report.n_kept and hasattr(selection.estimator, "feature_shares_"):
+        lines["shared"] = "the part of a feature that the other features account for, beyond noise"
     if report is not None:
         lines["above the noise"] = (
             f"{patterns_in_words(report)}; {report.n_significant} of "

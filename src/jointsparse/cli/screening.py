@@ -73,11 +73,14 @@ def screened(
         shown = reading_progress(error_console(), source, rows_of(source))
     try:
         with shown as watched:
-            prepared = _prepared_source(watched, how, how.weighing.of_source(source))
-            found = most_shared(prepared, count, always=always)
+            given = how.weighing.of_source(source)
+            # Batches alone leave sparse samples sparse.
+            batch = given.pop("batch") if set(given) == {"batch"} else None
+            prepared = _prepared_source(watched, how, given)
+            found = most_shared(prepared, count, always=always, batch=batch)
     except NotFiniteError as error:
         raise told(not_finite(source, error)) from error
-    except (TableError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise told(error) from error
     said = (
         f"of the features {found.columns.size} take part, those that share most with others; each "

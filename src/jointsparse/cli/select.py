@@ -1,6 +1,7 @@
 """``jointsparse select``: rank the features of a table and keep the ones that matter."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +45,9 @@ from jointsparse.cli.together import appear_together, telling
 if TYPE_CHECKING:
     from jointsparse.methods.registry import Method
 
-_DATA, _RESULTS, _PRINTING = "Data", "Results", "Printing"
+_data_option, _result, _printing = (
+    partial(typer.Option, rich_help_panel=panel) for panel in ("Data", "Results", "Printing")
+)
 
 HELP = "Rank the features of a table and keep the ones that matter."
 
@@ -126,42 +129,28 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
         typer.Option("--prove", min=0, metavar="SECONDS", help=proving.PROVE_HELP),
     ] = None
     scale: Annotated[
-        Scale,
-        typer.Option(
-            "--scale",
-            rich_help_panel=_DATA,
-            help="How to make columns with different units comparable.",
-        ),
+        Scale, _data_option("--scale", help="How to make columns with different units comparable.")
     ] = Scale.STANDARD
     transform: Annotated[
-        Transform | None,
-        typer.Option("--transform", rich_help_panel=_DATA, help=TRANSFORM_HELP, show_default=False),
+        Transform | None, _data_option("--transform", help=TRANSFORM_HELP, show_default=False)
     ] = None
     robust: Annotated[
         robustness.Robust | None,
-        typer.Option(
-            "--robust", rich_help_panel=_DATA, help=robustness.ROBUST_HELP, show_default=False
-        ),
+        _data_option("--robust", help=robustness.ROBUST_HELP, show_default=False),
     ] = None
     impute: Annotated[
-        Impute | None,
-        typer.Option("--missing", "--impute", rich_help_panel=_DATA, help=weighing.MISSING_HELP),
+        Impute | None, _data_option("--missing", "--impute", help=weighing.MISSING_HELP)
     ] = None
     weights: Annotated[
-        str | None,
-        typer.Option(
-            "--weights", rich_help_panel=_DATA, metavar="COLUMN", help=weighing.WEIGHTS_HELP
-        ),
+        str | None, _data_option("--weights", metavar="COLUMN", help=weighing.WEIGHTS_HELP)
     ] = None
     batch: Annotated[
-        str | None,
-        typer.Option("--batch", rich_help_panel=_DATA, metavar="COLUMN", help=weighing.BATCH_HELP),
+        str | None, _data_option("--batch", metavar="COLUMN", help=weighing.BATCH_HELP)
     ] = None
     memory: Annotated[
         str | None,
-        typer.Option(
+        _data_option(
             "--memory",
-            rich_help_panel=_DATA,
             metavar="SIZE",
             help="How much may be used, such as 1GB; larger tables are read in blocks. "
             "Half of what is free by default.",
@@ -190,48 +179,37 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
     ] = None
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            rich_help_panel=_RESULTS,
-            metavar="FILE",
-            help="Write the kept columns, with their original values.",
+        _result(
+            "--output", metavar="FILE", help="Write the kept columns, with their original values."
         ),
     ] = None
-    outliers: Annotated[
-        bool, typer.Option("--outliers", rich_help_panel=_RESULTS, help=robustness.OUTLIERS_HELP)
-    ] = False
+    outliers: Annotated[bool, _result("--outliers", help=robustness.OUTLIERS_HELP)] = False
     ranking: Annotated[
         Path | None,
-        typer.Option(
+        _result(
             "--ranking",
-            rich_help_panel=_RESULTS,
             metavar="FILE",
             help="Write rank, score, kept and stand-ins of all, as CSV.",
         ),
     ] = None
     report: Annotated[
         Path | None,
-        typer.Option(
-            "--report",
-            rich_help_panel=_RESULTS,
-            metavar="FILE",
-            help="Write what was found, and why, as one HTML page.",
+        _result(
+            "--report", metavar="FILE", help="Write what was found, and why, as one HTML page."
         ),
     ] = None
     image_shape: Annotated[
         str | None,
-        typer.Option(
+        _result(
             "--image-shape",
-            rich_help_panel=_RESULTS,
             metavar="HxW",
             help="Height and width, where the features are pixels: pictures in the report.",
         ),
     ] = None
     path_points: Annotated[
         int | None,
-        typer.Option(
+        _result(
             "--path-points",
-            rich_help_panel=_RESULTS,
             min=0,
             metavar="N",
             help="Points of the regularisation path in the report; 0 for none.",
@@ -240,9 +218,8 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
     ] = None
     top: Annotated[
         int | None,
-        typer.Option(
+        _printing(
             "--top",
-            rich_help_panel=_PRINTING,
             min=1,
             metavar="N",
             help="Show the N best features, kept or not.",
@@ -251,40 +228,27 @@ class SelectOptions(constraining.ConstraintOptions, TableOptions):
     ] = None
     scores: Annotated[
         bool,
-        typer.Option(
+        _printing(
             "--scores",
-            rich_help_panel=_PRINTING,
-            help="Show what each feature shares with others, and the method's own score.",
+            help="Show the method's own score of each feature, too.",
         ),
     ] = False
     as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", rich_help_panel=_RESULTS, help="Print one JSON object instead of the tables."
-        ),
+        bool, _result("--json", help="Print one JSON object instead of the tables.")
     ] = False
     save: Annotated[
         Path | None,
-        typer.Option(
+        _result(
             "--save",
-            rich_help_panel=_RESULTS,
             metavar="FILE",
             help="Write the fitted model (.skops), for jointsparse transform.",
         ),
     ] = None
     quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet",
-            rich_help_panel=_PRINTING,
-            help="Print only warnings and errors (and --json).",
-        ),
+        bool, _printing("--quiet", help="Print only warnings and errors (and --json).")
     ] = False
     verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", rich_help_panel=_PRINTING, help="Print diagnostics and parameters too."
-        ),
+        bool, _printing("--verbose", help="Print diagnostics and parameters too.")
     ] = False
 
 
@@ -310,12 +274,14 @@ def select(options: SelectOptions) -> None:
         estimator, choice = choosing.chosen(
             estimator, values, options.choose, options.clusters, options.seed, options.quiet
         )
+        placed = move(values, place)
         seconds, warnings = fitting.fit(
-            estimator, move(values, place), default_parameters(chosen), show_progress=loud
+            estimator, placed, default_parameters(chosen), show_progress=loud
         )
+        proving.go_on(options.prove, estimator, show_progress=loud)
         worth, more_warnings = fitting.worth(estimator, values, show_progress=loud)
     warnings += more_warnings
-    certificate, unproved = proving.proof(options.prove, values, estimator, show_progress=loud)
+    certificate, unproved = proving.proof(options.prove, placed, estimator, show_progress=loud)
     held = _constraints_held(options, constraints, values, table.names, estimator)
     selection = Selection(
         data=fitting.data_name(options.data),

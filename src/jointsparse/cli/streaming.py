@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from jointsparse.methods.robust_steps import RobustStep
     from jointsparse.sources import Source
 
-# Arrays as large as a table that is read as a whole, and fitted, that exist at the same time.
-_TABLE_COPIES = 4
-_FEATURE_BYTES = 1000  # of a feature beside its numbers: names, scores, ranks, stand-ins
-_ENTRY_BYTES = 12  # of a sparse table: a number and its column
 _TEXT_SAMPLE = 1 << 16  # bytes of delimited text from which its number of rows is estimated
 _PACKED = 4  # how much smaller .gz is than what it holds, about
 # A few bytes of these can stand for any number of rows.
@@ -137,6 +133,7 @@ def open_if_large(
     """
     from jointsparse.io import TableError
     from jointsparse.io.budget import default_budget
+    from jointsparse.methods.plan import bytes_at_once
     from jointsparse.sources import parse_size
 
     try:
@@ -153,7 +150,7 @@ def open_if_large(
 
     try:
         source = open_with(path, layout, memory=budget)
-        whole = bytes_at_once(rows_of(source), source.n_features, estimator, source.entries)
+        whole = bytes_at_once(source, rows_of(source), estimator._needs(), named=True)
         if whole <= budget and not _blocks_only(path):
             return None
         if layout.categories is not None:
@@ -208,21 +205,6 @@ def _may_be_large(path: Path, budget: int, *, packed: bool) -> bool:
     return packed or 64 * path.stat().st_size > budget
 
 
-def bytes_at_once(
-    n_samples: int, n_features: int, estimator: Any, entries: int | None = None
-) -> int:
-    """Return the memory of a table that is read as a whole, and of a fit to it, about."""
-    from jointsparse.io.limits import UNCOUNTED
-    from jointsparse.methods.plan import bytes_of_scatter
-
-    needed = _TABLE_COPIES * 8 * n_samples * n_features
-    if entries is not None:
-        needed = _TABLE_COPIES * _ENTRY_BYTES * entries  # sparse samples stay sparse
-    if n_samples >= n_features and not estimator._needs().samples:
-        needed += bytes_of_scatter(n_features)
-    return needed + max(_FEATURE_BYTES * n_features - UNCOUNTED, 0)
-
-
 def rows_of(source: "Source") -> int:
     """Return the number of samples; of text, about how many there are."""
     if source.n_samples is not None:
@@ -268,6 +250,7 @@ def whole_table(source: "Source", how: Preparation) -> "Table | None":
     Refuse it where it does not fit in memory.
     """
     from jointsparse.io.budget import enough, size_in_words
+    from jointsparse.methods.plan import TABLE_COPIES
 
     why = "medians need all samples at once"
     if how.transform is Transform.RANK:
@@ -280,7 +263,7 @@ def whole_table(source: "Source", how: Preparation) -> "Table | None":
         why, instead = "estimates need all samples at once", "use --missing mean"
     else:
         return None
-    needed = _TABLE_COPIES * 8 * rows_of(source) * source.n_features
+    needed = TABLE_COPIES * 8 * rows_of(source) * source.n_features
     if needed > source.budget:
         raise CommandError(
             f"{source.name} needs {size_in_words(needed)} when read as a whole, and "
@@ -294,19 +277,21 @@ def check_whole(table: "Table", estimator: Any, memory: str | None) -> None:
     """Refuse a fit to a table in memory that needs more than ``--memory``, or than there is."""
     import numpy as np
 
-    from jointsparse.io.budget import available_memory, parse_size, size_in_words
+    from jointsparse.io.budget import available_memory, enough, parse_size, size_in_words
+    from jointsparse.methods.plan import bytes_at_once
+    from jointsparse.sources.in_memory import ArraySource
 
     if not isinstance(table.values, np.ndarray):
         return  # of sparse samples, only what is stored counts
     n, p = table.shape
-    needed = bytes_at_once(n, p, estimator)
+    needed = bytes_at_once(ArraySource(table.values), n, estimator._needs())
     allowed = available_memory() if memory is None else parse_size(memory)
     if needed > allowed:
         raise CommandError(
             f"a fit to {counted(n, 'sample')} × {counted(p, 'feature')} needs "
             f"{size_in_words(needed)} of memory, and {size_in_words(allowed)} may be used: use "
-            "fewer columns, allow more with --memory, or save the table as .parquet or .npy, "
-            "which are read in blocks"
+            f"fewer columns, allow more with --memory {enough(needed)}, or save the table as "
+            ".parquet or .npy, which are read in blocks"
         )
 
 

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from jointsparse.cli.errors import CommandError, told
 if TYPE_CHECKING:
     from jointsparse.io.layout import Layout
 
-PANEL = "Data"
+_option = partial(typer.Option, rich_help_panel="Data")
 STDIN = "-"
 # What files of other formats than text begin with.
 _MARKS = {
@@ -49,9 +50,8 @@ class TableOptions:
 
     label: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--label",
-            rich_help_panel=PANEL,
             metavar="COLUMN",
             help="Column to keep out and carry along; can be repeated. Scores are computed for the "
             "first.",
@@ -59,77 +59,58 @@ class TableOptions:
     ] = None
     ids: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--id",
-            rich_help_panel=PANEL,
             metavar="COLUMN",
             help="Column that names the samples: kept out and carried along; can be repeated.",
         ),
     ] = None
     no_ids: Annotated[
-        bool,
-        typer.Option(
-            "--no-ids",
-            rich_help_panel=PANEL,
-            help="Take no column for an ID that is not named by --id.",
-        ),
+        bool, _option("--no-ids", help="Take no column for an ID that is not named by --id.")
     ] = False
     drop: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--drop",
-            rich_help_panel=PANEL,
             metavar="NAME",
             help="Column, or pattern such as 'QC_*', that is no part of the table; repeatable.",
         ),
     ] = None
     only: Annotated[
         list[str] | None,
-        typer.Option(
+        _option(
             "--only",
-            rich_help_panel=PANEL,
             metavar="NAME",
             help="Column, or pattern, to choose from, and no other; can be repeated.",
         ),
     ] = None
     drop_text: Annotated[
-        bool,
-        typer.Option(
-            "--drop-text",
-            rich_help_panel=PANEL,
-            help="Leave out columns of numbers with text in some cells.",
-        ),
+        bool, _option("--drop-text", help="Leave out columns of numbers with text in some cells.")
     ] = False
     categories: Annotated[
         Categories | None,
-        typer.Option(
+        _option(
             "--categories",
-            rich_help_panel=PANEL,
             help="Make a column of 0 and 1 of each value of text columns with few values, which "
             "are left out otherwise.",
             show_default=False,
         ),
     ] = None
     transpose: Annotated[
-        bool,
-        typer.Option(
-            "--transpose", rich_help_panel=PANEL, help="The features are in the rows of the table."
-        ),
+        bool, _option("--transpose", help="The features are in the rows of the table.")
     ] = False
     decimal: Annotated[
         Decimal | None,
-        typer.Option(
+        _option(
             "--decimal",
-            rich_help_panel=PANEL,
             help="What stands before decimals in text; the text tells by default.",
             show_default=False,
         ),
     ] = None
     encoding: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--encoding",
-            rich_help_panel=PANEL,
             metavar="NAME",
             help="Encoding of text, such as latin-1; the text tells by default.",
             show_default=False,
@@ -137,9 +118,8 @@ class TableOptions:
     ] = None
     dataset: Annotated[
         str | None,
-        typer.Option(
+        _option(
             "--dataset",
-            rich_help_panel=PANEL,
             metavar="NAME",
             help="Which sheet, array, dataset or layer of a file that holds several.",
             show_default=False,

@@ -20,15 +20,19 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.graphs.device_neighbours import gathered
 from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
-from jointsparse.graphs.sparse_samples import inner_products
+from jointsparse.graphs.sparse_samples import inner_products, stored
 from jointsparse.linalg import array_namespace
-from jointsparse.operators.sparse import SparseSamples
 
 WEIGHTS = ("binary", "heat", "cosine")
 
 
 def affinity(
-    data: Any, n_neighbors: int, *, weights: str = "binary", width: float | None = None
+    data: Any,
+    n_neighbors: int,
+    *,
+    weights: str = "binary",
+    width: float | None = None,
+    search: str = "exact",
 ) -> sp.csr_array:
     """Return the symmetric neighbour graph of the samples.
 
@@ -43,6 +47,8 @@ def affinity(
     width : float or None
         t of the heat weights, in units of the data; None takes the median distance between
         neighbours.
+    search : {"exact", "approximate"}
+        How neighbours are found.
 
     Returns
     -------
@@ -61,9 +67,9 @@ def affinity(
     [[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]]
     """
     if weights == "binary":
-        indices = neighbour_sets(data, n_neighbors)
+        indices = neighbour_sets(data, n_neighbors, search=search)
         return symmetrised(rows_to_csr(indices, np.ones(indices.shape)), combine="max")
-    indices, distances = nearest_neighbours(data, n_neighbors)
+    indices, distances = nearest_neighbours(data, n_neighbors, search=search)
     if weights == "heat":
         width = median_distance(distances) if width is None else width
         values = np.exp(-0.5 * (np.sqrt(distances) / width) ** 2)
@@ -124,11 +130,12 @@ def class_means(data: FloatArray, labels: NDArray[Any]) -> FloatArray:
 
 
 def _cosines(data: Any, indices: IntArray) -> FloatArray:
-    if isinstance(data, SparseSamples):
-        norms, everyone = np.sqrt(data.row_squares()), np.arange(data.shape[0])
+    sparse = stored(data)
+    if sparse is not None:
+        norms, everyone = np.sqrt(sparse.row_squares()), np.arange(sparse.shape[0])
         norms = np.where(norms > 0, norms, 1.0)
         found = [
-            inner_products(data, everyone, other) / (norms * norms[other]) for other in indices.T
+            inner_products(sparse, everyone, other) / (norms * norms[other]) for other in indices.T
         ]
         return np.clip(np.stack(found, axis=1), 0.0, None)
     if is_device_array(data):

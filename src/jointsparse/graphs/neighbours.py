@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array
+from jointsparse.graphs.approximate import EXACT_UP_TO, descended
 from jointsparse.graphs.device_neighbours import device_neighbours
-from jointsparse.operators.sparse import SparseSamples
+from jointsparse.graphs.sparse_samples import stored
 from jointsparse.steps import steps
 
 FOLLOWED = "neighbours"  # what the steps are called
@@ -32,15 +33,20 @@ TIE = 1e-10  # relative difference below which two distances are equal
 CANDIDATES = 8  # times k + 8: more than that in single precision, and double is tried
 
 
-def neighbour_sets(data: Any, count: int) -> IntArray:
+SEARCHES = ("exact", "approximate")
+
+
+def neighbour_sets(data: Any, count: int, *, search: str = "exact") -> IntArray:
     """Return the k nearest neighbours of every sample, in any order; sooner than with distances.
 
     Where matrix products alone tell which k are nearest, no difference is computed.
     """
-    return _neighbours(data, count, ordered=False)[0]
+    return _neighbours(data, count, ordered=False, search=search)[0]
 
 
-def nearest_neighbours(data: Any, count: int) -> tuple[IntArray, FloatArray]:
+def nearest_neighbours(
+    data: Any, count: int, *, search: str = "exact"
+) -> tuple[IntArray, FloatArray]:
     """Return the nearest neighbours of every sample among the others.
 
     Parameters
@@ -49,6 +55,9 @@ def nearest_neighbours(data: Any, count: int) -> tuple[IntArray, FloatArray]:
         Samples, on the host or on a device; at least two.
     count : int
         Number of neighbours k; no more are returned than there are other samples.
+    search : {"exact", "approximate"}
+        Whether to find all of them, or most in less time (:mod:`~jointsparse.graphs.approximate`):
+        of more than 10 000 dense samples on the host; others are searched exactly.
 
     Returns
     -------
@@ -68,20 +77,27 @@ def nearest_neighbours(data: Any, count: int) -> tuple[IntArray, FloatArray]:
     >>> distances[0].round(12).tolist()
     [1.0, 9.0]
     """
-    return _neighbours(data, count, ordered=True)
+    return _neighbours(data, count, ordered=True, search=search)
 
 
-def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, FloatArray]:
+def _neighbours(
+    data: Any, count: int, *, ordered: bool, search: str
+) -> tuple[IntArray, FloatArray]:
     """Return neighbours and squared distances; the latter only where they are ordered."""
-    if isinstance(data, SparseSamples):
+    if search not in SEARCHES:
+        raise ValueError(f"search={search!r} is neither 'exact' nor 'approximate'")
+    sparse = stored(data)
+    if sparse is not None:
         from jointsparse.graphs.sparse_neighbours import sparse_neighbours  # which builds on this
 
-        return sparse_neighbours(data, count)
+        return sparse_neighbours(sparse, count)
     if is_device_array(data):
         return device_neighbours(data, count, ordered=ordered)
     n = data.shape[0]
     count = min(int(count), n - 1)
     centred, scale = _near_one(np.asarray(data, dtype=np.float64))
+    if search == "approximate" and n > EXACT_UP_TO:
+        return _approximate(centred, count, scale)
     indices = np.empty((n, count), dtype=np.int64)
     distances = np.empty((n, count))
     screen = _Screen(centred, count, np.float32 if n > SMALLEST_SINGLE else np.float64)
@@ -97,6 +113,23 @@ def _neighbours(data: Any, count: int, *, ordered: bool) -> tuple[IntArray, Floa
             pairs, rows = _undecided(*pairs, rows, count, indices)
         if rows.size:
             indices[rows], distances[rows] = _nearest_of(centred, *pairs, count)
+    return indices, distances * scale**2
+
+
+def _approximate(centred: FloatArray, count: int, scale: float) -> tuple[IntArray, FloatArray]:
+    """Return most of the neighbours; all of samples that the descent did not reach."""
+    n = centred.shape[0]
+    owner, other = descended(centred, count)
+    missed = np.flatnonzero(np.bincount(owner, minlength=n) < count)
+    indices, distances = np.empty((n, count), dtype=np.int64), np.empty((n, count))
+    reached = np.unique(owner)
+    if reached.size:
+        indices[reached], distances[reached] = _nearest_of(centred, owner, other, count)
+    if missed.size:
+        screen = _Screen(centred, count, np.float64)
+        for row in missed:
+            pairs = screen.candidates(np.array([row]))
+            indices[row], distances[row] = _nearest_of(centred, *pairs, count)
     return indices, distances * scale**2
 
 

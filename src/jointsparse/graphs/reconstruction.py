@@ -21,6 +21,7 @@ from jointsparse.graphs.device_neighbours import BLOCK_ENTRIES as DEVICE_ENTRIES
 from jointsparse.graphs.device_neighbours import gathered
 from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.laplacian import rows_to_csr
+from jointsparse.graphs.sparse_samples import stored
 from jointsparse.linalg import array_namespace
 from jointsparse.operators.sparse import SparseSamples
 
@@ -52,7 +53,8 @@ def reconstruction_weights(
         return rows_to_csr(neighbours, _weights_there(data, neighbours, max(ridge, SMALLEST_RIDGE)))
     weights = np.empty((n, count))
     # Entries of a row: all of them, or those that are stored.
-    width = data.by_row.nnz // n + 1 if isinstance(data, SparseSamples) else data.shape[1]
+    sparse = stored(data)
+    width = data.shape[1] if sparse is None else sparse.by_row.nnz // n + 1
     step = max(1, BLOCK_ENTRIES // (count * width))
     for first in range(0, n, step):
         part = slice(first, first + step)
@@ -106,14 +108,15 @@ def _row_parts(data: Array, count: int) -> Iterator[slice]:
         yield slice(first, min(first + step, data.shape[0]))
 
 
-def _local_grams(data: FloatArray | SparseSamples, neighbours: IntArray, first: int) -> FloatArray:
+def _local_grams(data: Any, neighbours: IntArray, first: int) -> FloatArray:
     """Return C_i of some samples, the first of which has the number ``first``."""
     size, count = neighbours.shape
-    if not isinstance(data, SparseSamples):
+    samples = stored(data)
+    if samples is None:
         differences = data[neighbours] - data[first : first + size, None, :]
         return np.asarray(differences @ differences.transpose(0, 2, 1))
-    own = data.by_row[first : first + size]
-    sparse = [data.by_row[other] - own for other in neighbours.T]
+    own = samples.by_row[first : first + size]
+    sparse = [samples.by_row[other] - own for other in neighbours.T]
     gram = np.empty((size, count, count))
     for a in range(count):
         for b in range(a + 1):

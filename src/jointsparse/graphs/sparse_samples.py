@@ -15,31 +15,33 @@ import numpy as np
 import scipy.sparse as sp
 
 from jointsparse.arrays import Array, FloatArray, IntArray
-from jointsparse.device import is_device_array, like, to_host
+from jointsparse.device import like, to_host
+from jointsparse.operators.dense import operator_of
+from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
 
 DENSE_ENTRIES = 2**24  # of weights made dense at a time, for samples on a device: 128 MB
 
 
-def combined(weights: Any, data: Array | SparseSamples) -> FloatArray:
-    """Return WX for samples of any kind."""
-    if is_device_array(data):
-        step = max(1, DENSE_ENTRIES // data.shape[0])
-        parts = [_dense(weights[k : k + step]) for k in range(0, weights.shape[0], step)]
-        return np.concatenate([to_host(like(part, data) @ data) for part in parts])
-    if not isinstance(data, SparseSamples):
-        return np.asarray(weights @ data)
-    sums = np.asarray(weights.sum(axis=1)).ravel()
-    product = weights @ data.by_row
-    product = product.toarray() if sp.issparse(product) else np.asarray(product)
-    return np.asarray(product - np.outer(sums, data.mean))
+def stored(data: Array | Samples) -> SparseSamples | None:
+    """Return samples that are sparse, for algorithms that walk along stored entries; else None."""
+    return data if isinstance(data, SparseSamples) else None
 
 
-def times(data: Array | SparseSamples, columns: FloatArray) -> FloatArray:
-    """Return XA for samples of any kind."""
-    if isinstance(data, SparseSamples):
-        return data.times(columns)
-    return to_host(data @ like(columns, data))
+def combined(weights: Any, data: Array | Samples) -> FloatArray:
+    """Return WX for samples of any kind, on the host."""
+    samples = operator_of(data)
+    if samples.home != "device":
+        return np.asarray(samples.combined(weights))
+    step = max(1, DENSE_ENTRIES // samples.shape[0])
+    parts = [_dense(weights[k : k + step]) for k in range(0, weights.shape[0], step)]
+    return np.concatenate([to_host(samples.combined(like(part, samples.empty))) for part in parts])
+
+
+def times(data: Array | Samples, columns: FloatArray) -> FloatArray:
+    """Return XA for samples of any kind, on the host."""
+    samples = operator_of(data)
+    return to_host(samples.times(like(columns, samples.empty)))
 
 
 def _dense(weights: Any) -> FloatArray:

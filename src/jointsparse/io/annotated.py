@@ -35,7 +35,11 @@ class Stored(Protocol):
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes that are unpacked at a time, whatever is asked for, and of where rows begin."""
+        """Bytes that are unpacked at a time, whatever is asked for."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that stay in memory: where rows or columns begin."""
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows."""
@@ -57,6 +61,11 @@ class DenseRows:
     def chunk_bytes(self) -> int:
         """Bytes of a chunk."""
         return _chunk_bytes(self.dataset)
+
+    @property
+    def held_bytes(self) -> int:
+        """0: nothing stays in memory."""
+        return 0
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows."""
@@ -88,9 +97,13 @@ class SparseRows:
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of chunks of values and of indices, and of where rows or columns begin."""
-        parts = _chunk_bytes(self._data) + _chunk_bytes(self._indices)
-        return parts + int(self._indptr.nbytes)
+        """Bytes of chunks of values and of indices."""
+        return _chunk_bytes(self._data) + _chunk_bytes(self._indices)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of where rows or columns begin."""
+        return int(self._indptr.nbytes)
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows as a CSR matrix."""
@@ -125,9 +138,13 @@ class SparseColumns:
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of chunks of values and of indices, and of where rows or columns begin."""
-        parts = _chunk_bytes(self._data) + _chunk_bytes(self._indices)
-        return parts + int(self._indptr.nbytes)
+        """Bytes of chunks of values and of indices."""
+        return _chunk_bytes(self._data) + _chunk_bytes(self._indices)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of where rows or columns begin."""
+        return int(self._indptr.nbytes)
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows as a CSR matrix."""
@@ -171,7 +188,8 @@ class AnnotatedFile:
         self.path = path
         self.versions = Versions([path])
         self.names: list[str] | None = None
-        self.ids: dict[str, np.ndarray] = {}
+        self.id_names: tuple[str, ...] = ()
+        self._ids: dict[str, Any] = {}  # what is stored: names of samples are read when asked for
         self.notes: list[str] = []
         self._about: Any = None  # the group of what is known about the samples
         with reading(path):
@@ -203,7 +221,8 @@ class AnnotatedFile:
         self.matrix = self._matrix(stored)
         self.names = [str(name) for name in self._index(self._inside(file, var))]
         self._about = self._inside(file, "obs")
-        self.ids = {CELLS: self._index(self._about)}
+        self._ids = {CELLS: self._about}
+        self.id_names = (CELLS,)
         if known[1:] and layer is None:
             self.notes.append(f"read X; the file also has {listed(known[1:])}")
 
@@ -214,7 +233,8 @@ class AnnotatedFile:
         indptr = self._inside(group, "indptr")[()]
         self.matrix = SparseRows(data, indices, indptr, (cells, features))
         self.names = _texts(self._inside(self._inside(group, "features"), "name")).tolist()
-        self.ids = {BARCODES: _texts(self._inside(group, "barcodes"))}
+        self._ids = {BARCODES: self._inside(group, "barcodes")}
+        self.id_names = (BARCODES,)
 
     def _open_plain(self, wanted: str | None) -> None:
         found: list[str] = []
@@ -270,9 +290,20 @@ class AnnotatedFile:
     def _index(self, frame: Any) -> np.ndarray:
         """Return the names of the rows of a stored data frame."""
         if hasattr(frame, "dtype"):  # as versions of AnnData before 0.7 wrote it
-            return frame[()][frame.dtype.names[0]].astype(str)
+            return frame.fields(frame.dtype.names[0])[()].astype(str)
+        return self._column(frame, self._index_name(frame))
+
+    def _index_name(self, frame: Any) -> str:
         name = frame.attrs.get("_index", "_index")
-        return self._column(frame, name.decode() if isinstance(name, bytes) else str(name))
+        return name.decode() if isinstance(name, bytes) else str(name)
+
+    def _count(self, stored: Any) -> int:
+        """Return how many names there are, of which none is read."""
+        if hasattr(stored, "keys"):
+            stored = self._inside(stored, self._index_name(stored))
+            if hasattr(stored, "keys"):  # categories, or text with holes
+                stored = self._inside(stored, "codes" if "codes" in stored else "values")
+        return int(stored.shape[0]) if len(stored.shape) == 1 else -1
 
     def _column(self, frame: Any, name: str) -> np.ndarray:
         """Return a column of a stored data frame; what is missing in text is the empty string."""
@@ -288,11 +319,19 @@ class AnnotatedFile:
             return np.where(mask, np.nan, values) if mask.any() else values
         return np.where(mask, "", values)
 
+    def knows(self, name: str) -> bool:
+        """Whether a column is known about the samples."""
+        if name in self._ids:
+            return True
+        return self._about is not None and hasattr(self._about, "keys") and name in self._about
+
     def about(self, name: str) -> np.ndarray | None:
         """Return a column of what is known about the samples; None where there is none."""
-        if name in self.ids:
-            return self.ids[name]
-        if self._about is None or not hasattr(self._about, "keys") or name not in self._about:
+        if name in self._ids:
+            stored = self._ids[name]
+            with reading(self.path):
+                return self._index(stored) if stored is self._about else _texts(stored)
+        if not self.knows(name):
             return None
         with reading(self.path):
             return self._column(self._about, name)
@@ -304,19 +343,19 @@ class AnnotatedFile:
             raise table_error(
                 self.path, f"is damaged: it has {len(self.names)} names for {columns} columns."
             )
-        for name, column in self.ids.items():
-            if column.shape != (rows,):
+        for name, stored in self._ids.items():
+            if (count := self._count(stored)) != rows:
                 raise table_error(
-                    self.path, f"is damaged: it has {len(column)} {name}s for {rows} rows."
+                    self.path, f"is damaged: it has {max(count, 0)} {name}s for {rows} rows."
                 )
         for name in layout.carried:
             known = [] if self._about is None else list(self._about)
-            if self.about(name) is None and name not in (self.names or ()):
+            if not self.knows(name) and name not in (self.names or ()):
                 from jointsparse.io.roles import find_column
 
                 parameter = "ids" if name in layout.ids else "label"
                 option = "--id" if name in layout.ids else "--label"
-                find_column(self.path, name, [*known, *self.ids], parameter, option)
+                find_column(self.path, name, [*known, *self.id_names], parameter, option)
 
 
 def choose(path: Path, wanted: str | None, found: list[str]) -> str:
@@ -345,7 +384,8 @@ def read_annotated(path: Path, layout: Layout, memory: int) -> Table:
         names = [f"x{j:0{len(str(columns))}d}" for j in range(1, columns + 1)]
     names, notes = distinct(names)
     aside = {name: found for name in layout.carried if (found := opened.about(name)) is not None}
-    ids = opened.ids | {name: aside[name] for name in layout.ids if name in aside}
+    first_ids = {name: opened.about(name) for name in opened.id_names}
+    ids = first_ids | {name: aside[name] for name in layout.ids if name in aside}
     labels = {name: aside[name] for name in layout.labels if name in aside}
     first = layout.label if layout.label in labels else None
     chosen = labels.pop(first) if first is not None else None
@@ -371,7 +411,7 @@ def _check_parts(data: Any, indices: Any, indptr: np.ndarray, length: int) -> No
         indptr.shape != (length + 1,)
         or indptr.dtype.kind not in "iu"
         or int(indptr[0]) != 0
-        or np.any(np.diff(indptr) < 0)
+        or np.any(indptr[1:] < indptr[:-1])
         or data.shape != indices.shape
         or int(indptr[-1]) != data.shape[0]
         or data.dtype.kind not in "biuf"

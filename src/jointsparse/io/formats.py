@@ -25,19 +25,20 @@ MISSING += [f" {marker}" for marker in MISSING]
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 
 
-def kind_of(path: Path) -> str:
-    """Return the format that the suffix names."""
+def kind_of(path: Path, *, unless: tuple[str, ...] = ()) -> str:
+    """Return the format that the suffix names; those in ``unless`` are not advised."""
     name = path.name.lower()
     kind = _KINDS.get(Path(name.removesuffix(".gz")).suffix)
     if kind is None or (name.endswith(".gz") and kind not in _GZIP_KINDS):
-        known = " ".join([*_KINDS, *(f".{name}.gz" for name in _GZIP_KINDS)])
+        advised = [suffix for suffix, one in _KINDS.items() if one not in unless]
+        known = " ".join([*advised, *(f".{name}.gz" for name in _GZIP_KINDS)])
         raise table_error(path, f"has no supported suffix; the supported ones are {known}.")
     return kind
 
 
 def written_kind_of(path: Path) -> str:
     """Return the format that the suffix names, of a file that is to be written."""
-    kind = kind_of(path)
+    kind = kind_of(path, unless=READ_ONLY)
     if kind in READ_ONLY:
         raise table_error(
             path, "is a format that is read and not written; write .csv, .parquet or .npz."

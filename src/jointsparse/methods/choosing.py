@@ -156,8 +156,12 @@ class ChoosesFeatures(SelectionWorth):
         self.__dict__.pop("_swapped_size", None)
         self.feature_scores_ = model.scores
         cut, exact = self._how_many(wanted, moments, y)
-        needed = not exact.support and exact.count != 0
-        rule = self._rule(model, moments, wanted) if needed else Rule(self.rule)
+        if exact.support:
+            rule = Rule(self.rule)
+        elif exact.count == 0:
+            rule = Rule(self.rule, significant=self.significant_)
+        else:
+            rule = self._rule(model, moments, wanted)
         only = self.significant_ if wanted.auto else None
         choice = self._choose(moments, model.scores, exact, rule, only)
         self.ranking_ = choice.ranking

@@ -31,7 +31,6 @@ from jointsparse.sources import as_source, is_streamed
 from jointsparse.sources.columnwise import ColumnwiseSource
 from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.sources.products import centred_product
 
 _SINGLE = ("mean_", "explained_variance_ratio_")  # besides the matrices
 
@@ -58,12 +57,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         raise NotImplementedError  # pragma: no cover - the subclasses define it
 
-    def _sparse_gram(self) -> bool:
-        """Whether products with sparse samples are enough for the solver."""
-        return True
-
     def _gram(self, moments: Moments) -> Gram:
-        return gram_of(moments, sparse=self._sparse_gram())
+        return gram_of(moments, sparse=self._needs().sparse)
 
     def _keep_order(self) -> bool:
         """Whether the user named the components one by one, so that their order must stay."""
@@ -369,3 +364,11 @@ def _kept_as(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 def _float_type(dtype: Any) -> type:
     return np.float32 if dtype == np.float32 else np.float64
+
+
+def centred_product(block: Any, matrix: FloatArray, centre: FloatArray) -> FloatArray:
+    """Return (X - 1cᵀ) matrix for some rows, in float64."""
+    if sp.issparse(block):
+        return np.asarray(block @ matrix - centre @ matrix)
+    # Centred before the product: a large mean must not cancel digits.
+    return np.asarray(np.subtract(block, centre, dtype=np.float64) @ matrix)

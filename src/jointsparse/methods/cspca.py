@@ -45,10 +45,7 @@ class CSPCA(SampleLossSelector):
         Whether Ω is restricted to the positive semidefinite cone. The two models have different
         optima: the claim that the unrestricted optimum lies on the cone anyway does not hold (see
         Notes).
-    n_clusters : int or None, default=None
-        Number c of groups that the samples fall into, where it is known. It changes what "auto"
-        means for the penalties, which then leave about c - 1 components, and the greedy rule, for
-        which every direction of the model then counts alike.
+    :shared: n_clusters
     :shared: n_features_to_select
     :shared: rule_of_model
     :shared: constraints
@@ -78,11 +75,7 @@ class CSPCA(SampleLossSelector):
     ----------
     feature_scores_ : ndarray of shape (n_features,)
         Column norms of Ω; exactly zero for features that the solution leaves out.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature, in the order of ``rule``; behind the kept ones come the others by
-        what each would add next.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order_of_rule
     :shared: attributes
     loadings_ : ndarray of shape (n_features, rank)
         One row for each feature: U with Ω = UUᵀ where ``psd``; otherwise L, whose row norms are the

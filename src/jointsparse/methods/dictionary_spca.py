@@ -9,8 +9,8 @@ from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.selector import check_stopping
 from jointsparse.moments import Moments
 from jointsparse.solvers.components.dictionary import solve_dictionary
-from jointsparse.solvers.components.dictionary_root import DenseRoot, Root, SparseRoot
-from jointsparse.solvers.products.gram import Gram, SampleGram
+from jointsparse.solvers.components.dictionary_root import Root
+from jointsparse.solvers.products.gram import Gram
 from jointsparse.solvers.solution import Solution
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties the model
@@ -75,10 +75,7 @@ class DictionarySPCA(ComponentsMethod):
         Objective after each iteration from the best start. It never rises.
     n_iter_ : int
         Iterations made from the best start.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         "optimality": by how much the solution misses the conditions of a stationary point: for
         every atom and code the length of what its gradient misses, divided by √(tr S) and by the
@@ -86,10 +83,7 @@ class DictionarySPCA(ComponentsMethod):
         minimising over one of them would gain, as a share of ½ tr S. "optimality_bound": what it is
         not above where ``converged_``, √tol. Also how many components are empty, and how often an
         empty one was filled again.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
@@ -146,16 +140,18 @@ class DictionarySPCA(ComponentsMethod):
             largest=lambda: float(np.sqrt(np.max(gram.diagonal))) * unit,
             trace=unit,
         )
-        root: Root
-        if isinstance(gram, SampleGram) and gram.of_sparse:
-            rank = gram.leading(int(self.n_components))[0].size
-            root = SparseRoot(gram)
+        through = gram.through_samples
+        if through is not None and gram.of_sparse:
+            values, vectors = gram.leading(int(self.n_components))
+            rank = values.size
+            codes = through.image(vectors) / np.sqrt(values[: vectors.shape[1]])
+            root = Root(through.samples, 1 / unit, codes.T)
         else:
             values, vectors = gram.principal()
             rank = values.size
             varies = moments.variances > 0  # elsewhere eigenvectors are rounding
             scaled = gram.here(np.sqrt(values))[:, None] * vectors.T
-            root = DenseRoot(scaled * gram.here(varies.astype(np.float64)))
+            root = Root(scaled * gram.here(varies.astype(np.float64)))
         count = min(int(self.n_components), rank)
         if count < self.n_components:
             self._warn(f"the data have rank {count}: no more components are fitted")

@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from jointsparse.device import is_device_array, on_accelerator
 from jointsparse.methods.all_or_nothing import all_or_nothing, unchanged
-from jointsparse.methods.from_source import check_dense
 from jointsparse.methods.needs import Needs
 from jointsparse.methods.online import Online
+from jointsparse.methods.plan import check_dense
 from jointsparse.methods.preparing import note_preparation, prepared_moments
 from jointsparse.methods.ranking import Ranked
 from jointsparse.methods.robustness import (
@@ -66,13 +66,6 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
     def _needs(self) -> Needs:
         """Return what the method needs of samples, besides their scatter matrix."""
         return Needs()
-
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        """Return what the dense arrays take that the method makes of sparse samples; 0 for none.
-
-        By default a scatter matrix where there are at least as many samples as features.
-        """
-        return 2 * 8 * n_features**2 if n_features <= n_samples else 0
 
     def _check_dense(self, moments: Moments) -> None:
         """Refuse sparse samples, before anything is computed, where they would not fit as dense."""

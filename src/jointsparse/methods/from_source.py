@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from jointsparse.io.budget import default_budget, size_in_words
 from jointsparse.methods.needs import Needs
 from jointsparse.methods.passes import moments_with_passes
 from jointsparse.methods.plan import (
@@ -99,30 +98,6 @@ def moments_of_products(source: Source, samples: RemoteSamples) -> Moments:
     constant = squares <= rounding(mean, n_samples)
     moments.__dict__["variances"] = np.where(constant, 0.0, squares)
     return moments
-
-
-def check_dense(estimator: Any, n_samples: int, n_features: int) -> None:
-    """Refuse sparse samples of which a method would make dense arrays that do not fit in memory."""
-    needed, budget = estimator._dense_bytes(n_samples, n_features), default_budget()
-    if needed > budget:
-        raise ValueError(
-            f"{type(estimator).__name__} works on dense arrays, which for these {n_samples} × "
-            f"{n_features} sparse samples need about {size_in_words(needed)} of memory, more than "
-            f"the {size_in_words(budget)} that may be used (half of what is free); use fewer "
-            "features, or a method that leaves samples sparse: "
-            f"{', '.join(_sparse_methods(n_samples, n_features))}"
-        )
-
-
-def _sparse_methods(n_samples: int, n_features: int) -> list[str]:
-    from jointsparse.methods.registry import methods  # which imports the methods
-
-    budget = default_budget()
-    return [
-        name
-        for name, method in methods().items()
-        if method.make()._dense_bytes(n_samples, n_features) <= budget
-    ]
 
 
 def check_features(estimator: Any, source: Source) -> None:

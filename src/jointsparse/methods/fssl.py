@@ -15,7 +15,7 @@ from jointsparse.linalg import double
 from jointsparse.methods.classes import class_labels
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.graph_selector import check_count as check_whole
-from jointsparse.methods.needs import Needs
+from jointsparse.methods.needs import Needs, scatter_bytes
 from jointsparse.methods.preparing import rows_for
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.methods.wide_samples import samples_for_graph
@@ -135,17 +135,11 @@ class FSSL(ComponentsMethod):
         Objective after each iteration.
     n_iter_ : int
         Iterations made.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
         where ``converged_``. Only "duality_gap" with ``solver="reweighted"``.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
@@ -180,7 +174,7 @@ class FSSL(ComponentsMethod):
 
     @property
     def _on_host(self) -> str:  # type: ignore[override]
-        return "" if self._sparse_gram() else "the components"
+        return "" if self._needs().sparse else "the components"
 
     def __init__(
         self,
@@ -281,7 +275,13 @@ class FSSL(ComponentsMethod):
         return super().fit_moments(moments if y is None else self.with_classes(moments, y))
 
     def _needs(self) -> Needs:
-        return Needs(samples=self.graph != "pca")
+        # The others need a basis of the samples' span: as large as the dense samples.
+        sparse = self.solver == "exact" and self.constraint == "penalised" and self.norm != "fro"
+        return Needs(
+            samples=self.graph != "pca",
+            sparse=sparse,
+            dense_bytes=lambda n, p: scatter_bytes(n, p) if sparse or p <= n else 5 * 8 * n * p,
+        )
 
     def _keep_order(self) -> bool:
         return True
@@ -294,15 +294,6 @@ class FSSL(ComponentsMethod):
         lengths = np.linalg.norm(double(self.components_), axis=0)
         # Free of the scale of the data, on which A depends.
         return lengths / (np.linalg.norm(lengths) or 1.0)
-
-    def _sparse_gram(self) -> bool:
-        # The others need a basis of the samples' span: as large as the dense samples.
-        return self.solver == "exact" and self.constraint == "penalised" and self.norm != "fro"
-
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        if n_features > n_samples and not self._sparse_gram():
-            return 5 * 8 * n_samples * n_features
-        return super()._dense_bytes(n_samples, n_features)
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()

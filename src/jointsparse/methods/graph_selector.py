@@ -19,9 +19,9 @@ from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import Selector, is_number
 from jointsparse.methods.wide_samples import sparse_samples
 from jointsparse.moments import Moments
+from jointsparse.operators.dense import operator_of
 from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.products.device_gram import centred_in_double_there
-from jointsparse.solvers.products.gram import centred_in_double
+from jointsparse.solvers.products.gram import centred_in_double, double_where_held
 from jointsparse.solvers.solution import Solution
 
 AUTO_CLUSTERS = 5
@@ -35,7 +35,7 @@ class GraphSelector(Selector):
     Constant features are left out before (in these methods nothing is smoother than a constant)
     and score 0. A subclass defines ``_solve_samples(data, mean, unit)``: ``data`` are the other
     features, centred and divided by ``unit``, so that their mean square is 1; ``mean`` is what
-    was taken off, in the same unit. Sparse samples stay sparse where ``_takes_sparse`` says so, and
+    was taken off, in the same unit. Sparse samples stay sparse where ``_needs`` says so, and
     samples on a device stay there where ``_stays`` says so.
     A method whose results do not depend on the scale of a feature sets ``_scale_free``; it gets
     every feature in a unit of its own, in which squares neither underflow nor overflow.
@@ -47,7 +47,7 @@ class GraphSelector(Selector):
     _scale_free = False
 
     def _needs(self) -> Needs:
-        return Needs(samples=True)
+        return Needs(samples=True, sparse=False, dense_bytes=_bytes)
 
     def _stays(self, moments: Moments) -> bool:
         """Whether ``_solve_samples`` takes samples on a device as they are."""
@@ -56,16 +56,6 @@ class GraphSelector(Selector):
     def _tell_what_runs_on_the_host(self, moments: Moments) -> None:
         if not self._stays(moments):
             super()._tell_what_runs_on_the_host(moments)
-
-    def _takes_sparse(self) -> bool:
-        """Whether ``_solve_samples`` leaves sparse samples (:class:`SparseSamples`) as they are."""
-        return False
-
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        if self._takes_sparse():
-            return super()._dense_bytes(n_samples, n_features)
-        smaller = min(n_samples, n_features)
-        return 8 * (4 * n_samples * n_features + 4 * smaller**2)
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float
@@ -78,10 +68,10 @@ class GraphSelector(Selector):
         size = moments.n_samples * int(np.count_nonzero(varies))
         unit = float(np.sqrt(moments.total_variance / size))
         data: Any = None
-        if self._takes_sparse() and sp.issparse(moments.data):
+        if sp.issparse(moments.data) and self._needs().sparse:
             data = sparse_samples(moments, unit, varies)
         elif self._stays(moments) and is_device_array(moments.data):
-            data = centred_in_double_there(moments)[:, like(np.flatnonzero(varies), moments.data)]
+            data = double_where_held(moments)[:, like(np.flatnonzero(varies), moments.data)]
             if self._rewards_duplicates:
                 self._warn_of_multiples(data, varies)
             data = columns_near_one_there(data) if self._scale_free else data / unit
@@ -110,6 +100,11 @@ class GraphSelector(Selector):
             )
 
 
+def _bytes(n_samples: int, n_features: int) -> int:
+    """Return what the samples, copies of them and the smaller matrix of their products take."""
+    return 8 * (4 * n_samples * n_features + 4 * min(n_samples, n_features) ** 2)
+
+
 def embedded(values: FloatArray, mask: NDArray[np.bool_]) -> FloatArray:
     """Return the rows at their places among all features, zero elsewhere."""
     full = np.zeros((mask.size, *values.shape[1:]))
@@ -122,32 +117,28 @@ def twin_labels(columns: Any) -> IntArray | None:
     n = columns.shape[0]
     draws = np.random.default_rng(0).standard_normal((n, 1))
     # One number for each column, the same for equal ones; few others come as close.
-    if isinstance(columns, SparseSamples):
-        stored = np.max(np.abs(columns.matrix.data), initial=0.0)
-        size = float(stored) + float(np.max(np.abs(columns.mean)))
-        probe = np.abs(columns.transposed_times(draws)).ravel()
-    else:
-        size = float(abs(columns).max())
-        probe = np.abs(to_host(like(draws.T, columns) @ columns)).ravel()
+    samples = operator_of(columns)
+    size = samples.size()
+    probe = np.abs(to_host(samples.combined(like(draws.T, samples.empty)))).ravel()
     order = np.argsort(probe, kind="stable")
     labels = np.arange(probe.size)
     close = np.diff(probe[order]) <= EQUAL * max(float(probe.max()), size)
     for one, other in zip(order[:-1][close], order[1:][close], strict=True):
-        pair = _pair(columns, one, other)
+        pair = to_host(samples.take(np.array([one, other])))
         sign = 1.0 if float(pair[:, 0] @ pair[:, 1]) > 0 else -1.0
         if np.max(np.abs(pair[:, 0] - sign * pair[:, 1])) <= EQUAL * size:
             labels[other] = labels[one]
     return None if np.array_equal(labels, np.arange(probe.size)) else labels
 
 
-def _pair(columns: Any, one: int, other: int) -> FloatArray:
-    if isinstance(columns, SparseSamples):
-        return np.asarray(columns.matrix[:, [one, other]].toarray() - columns.mean[[one, other]])
-    return to_host(columns[:, like(np.array([one, other]), columns)])
-
-
 def neighbour_graph(
-    data: FloatArray | SparseSamples, n_neighbors: Any, *, weights: Any, width: Any, unit: float
+    data: FloatArray | SparseSamples,
+    n_neighbors: Any,
+    *,
+    weights: Any,
+    width: Any,
+    unit: float,
+    search: str = "exact",
 ) -> sp.csr_array:
     """Return the weighted neighbour graph of samples that were divided by ``unit``.
 
@@ -162,7 +153,7 @@ def neighbour_graph(
     if not automatic and (not is_number(width) or not 0 < float(width) < float("inf")):
         raise ValueError(f"width={width!r} is neither a number above 0 nor 'auto'")
     scaled = None if automatic else float(width) / unit
-    graph = affinity(data, count, weights=weights, width=scaled)
+    graph = affinity(data, count, weights=weights, width=scaled, search=search)
     if graph.nnz == 0 or degrees(graph).sum() == 0:
         raise ValueError(
             f"every weight is 0: width={width!r} is far below the distances between neighbours; "

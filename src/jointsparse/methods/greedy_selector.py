@@ -84,10 +84,7 @@ class GreedySelector(Selector):
     stopping_reason_ : str
         Why the picking stopped.
     :shared: robust_attributes
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----

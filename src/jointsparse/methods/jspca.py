@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.device import is_device_array, to_host
+from jointsparse.device import to_host
 from jointsparse.linalg import double
 from jointsparse.methods.components import ComponentsMethod, regression
 from jointsparse.methods.needs import Needs
@@ -26,8 +26,7 @@ from jointsparse.solvers.components.joint import (
     solve_joint,
 )
 from jointsparse.solvers.components.joint_published import solve_joint_published
-from jointsparse.solvers.products.device_gram import centred_in_double_there
-from jointsparse.solvers.products.gram import Gram, SampleGram, centred_in_double, gram_of
+from jointsparse.solvers.products.gram import Gram, double_where_held, gram_of
 from jointsparse.solvers.samples.passed import PassedSampleLoss
 from jointsparse.solvers.samples.sparse import SparseSampleLoss
 from jointsparse.solvers.solution import Solution
@@ -116,10 +115,7 @@ class JSPCA(ComponentsMethod):
         the constraint moves.
     n_iter_ : int
         Alternations made.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         "optimality": by how much the returned Q and P miss the conditions of a stationary point,
         the larger of two numbers. For Q, with R the gradient of the loss in Q, the largest
@@ -130,10 +126,7 @@ class JSPCA(ComponentsMethod):
         above where ``converged_``, ``tol`` and the rounding of the scatter matrix. Neither is there
         with ``solver="published"``.
     :shared: robust_attributes
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
@@ -278,14 +271,12 @@ class JSPCA(ComponentsMethod):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return PassedSampleLoss(elsewhere.divided(float(np.sqrt(gram.trace))))
-        if isinstance(gram, SampleGram) and gram.of_sparse:
-            return SparseSampleLoss(gram)
-        wide = isinstance(gram, SampleGram)
+        through = gram.through_samples
+        if through is not None and gram.of_sparse:
+            return SparseSampleLoss(through)
+        wide = through is not None
         # Where p > n single precision stays: a copy in double precision may not fit.
-        if is_device_array(moments.data):
-            centred = moments.native.centred_data if wide else centred_in_double_there(moments)
-        else:
-            centred = moments.centred_data if wide else centred_in_double(moments)
+        centred = moments.native.centred_data if wide else double_where_held(moments)
         return SampleLoss(centred, wide=wide, shrink=float(1 / np.sqrt(gram.trace)))
 
     def _objective_of_features(self, gram: Gram) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.graph_selector import GraphSelector, neighbour_graph
+from jointsparse.methods.needs import Needs
 from jointsparse.moments import Moments
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.smoothness import solve_smoothness
@@ -30,6 +31,7 @@ class LaplacianScore(GraphSelector):
     ----------
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
+    :shared: search
     weights : {"binary", "heat", "cosine"}, default="binary"
         Weights of the edges: 1; exp(-‖x_i - x_j‖²/(2t²)); or the cosine of the angle between the
         centred samples, where it is positive.
@@ -47,19 +49,13 @@ class LaplacianScore(GraphSelector):
         1/(1 + LS); 0 for constant features.
     laplacian_scores_ : ndarray of shape (n_features,)
         LS as in the paper; infinity for constant features.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     objective_ : float
         Mean LS of the features that vary.
     n_iter_, history_, converged_, stopping_reason_
         A closed form: one iteration.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
@@ -87,6 +83,7 @@ class LaplacianScore(GraphSelector):
         self,
         *,
         n_neighbors: int = 5,
+        search: str = "exact",
         weights: str = "binary",
         width: float | str = "auto",
         n_features_to_select: int | float | str = "auto",
@@ -95,6 +92,7 @@ class LaplacianScore(GraphSelector):
         scale: str | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
+        self.search = search
         self.weights = weights
         self.width = width
         self.n_features_to_select = n_features_to_select
@@ -109,14 +107,19 @@ class LaplacianScore(GraphSelector):
         self.laplacian_scores_[varies] = solution.state
         return solution, scores
 
-    def _takes_sparse(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _solve_samples(
         self, data: FloatArray | SparseSamples, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
         graph = neighbour_graph(
-            data, self.n_neighbors, weights=self.weights, width=self.width, unit=unit
+            data,
+            self.n_neighbors,
+            weights=self.weights,
+            width=self.width,
+            unit=unit,
+            search=self.search,
         )
         solution = solve_smoothness(data, graph)
         return solution, 1 / (1 + solution.state)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import is_device_array
 from jointsparse.graphs.sparse_samples import combined
 from jointsparse.graphs.targets import neighbour_targets
 from jointsparse.methods.graph_selector import (
@@ -17,9 +16,9 @@ from jointsparse.methods.graph_selector import (
     check_count,
     neighbour_graph,
 )
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.selector import check_stopping, is_number
-from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.products.device_gram import DeviceGram, DeviceSampleGram
+from jointsparse.operators.dense import operator_of
 from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace
 from jointsparse.solvers.solution import Rounding, Solution, proven
@@ -50,6 +49,7 @@ class MCFS(GraphSelector):
         Sparsity: λ_k as a fraction, between 0 and 1, of the value at which a_k is empty.
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
+    :shared: search
     weights : {"binary", "heat", "cosine"}, default="binary"
         Weights of the edges: 1; exp(-‖x_i - x_j‖²/(2t²)); or the cosine of the angle between the
         centred samples, where it is positive.
@@ -68,10 +68,7 @@ class MCFS(GraphSelector):
     feature_scores_ : ndarray of shape (n_features,)
         Largest absolute a_jk of each feature, for X with a mean square of 1; exactly 0 for a
         feature that no regression uses.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     loadings_ : ndarray of shape (n_features, c)
         a_1 … a_c in columns, for X with a mean square of 1.
@@ -87,10 +84,7 @@ class MCFS(GraphSelector):
     diagnostics_ : dict
         "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
         where ``converged_``.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
@@ -125,6 +119,7 @@ class MCFS(GraphSelector):
         n_clusters: int | str = "auto",
         alpha: float = 0.1,
         n_neighbors: int = 5,
+        search: str = "exact",
         weights: str = "binary",
         width: float | str = "auto",
         n_features_to_select: int | float | str = "auto",
@@ -136,6 +131,7 @@ class MCFS(GraphSelector):
         self.n_clusters = n_clusters
         self.alpha = alpha
         self.n_neighbors = n_neighbors
+        self.search = search
         self.weights = weights
         self.width = width
         self.n_features_to_select = n_features_to_select
@@ -144,8 +140,8 @@ class MCFS(GraphSelector):
         self.tol = tol
         self.scale = scale
 
-    def _takes_sparse(self) -> bool:
-        return True
+    def _needs(self) -> Needs:
+        return Needs(samples=True)
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float
@@ -156,7 +152,12 @@ class MCFS(GraphSelector):
         automatic = isinstance(self.n_clusters, str) and self.n_clusters == "auto"
         count = AUTO_CLUSTERS if automatic else check_count("n_clusters", self.n_clusters)
         graph = neighbour_graph(
-            data, self.n_neighbors, weights=self.weights, width=self.width, unit=unit
+            data,
+            self.n_neighbors,
+            weights=self.weights,
+            width=self.width,
+            unit=unit,
+            search=self.search,
         )
         targets = neighbour_targets(data, graph, count)
         gram = _gram(data)
@@ -186,9 +187,6 @@ class MCFS(GraphSelector):
 
 def _gram(data: Any) -> Gram:
     """Return the scatter matrix, through the samples where that is less."""
-    if isinstance(data, SparseSamples):
-        return SampleGram(data)
-    if is_device_array(data):
-        wide = data.shape[1] > data.shape[0]
-        return DeviceSampleGram(data) if wide else DeviceGram(data.T @ data)
-    return Gram(data.T @ data) if data.shape[1] <= data.shape[0] else SampleGram(data)
+    samples = operator_of(data)
+    wide = samples.is_sparse or samples.shape[1] > samples.shape[0]
+    return SampleGram(samples) if wide else Gram(data.T @ data)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+
+def scatter_bytes(n_samples: int, n_features: int) -> int:
+    """Return the bytes of a scatter matrix and a copy; 0 for wide samples, which need none."""
+    return 2 * 8 * n_features**2 if n_features <= n_samples else 0
 
 
 @dataclass(frozen=True)
@@ -20,12 +26,19 @@ class Needs:
         Whether products with them are enough where there are more features than samples.
     judged : bool
         Whether a set of features is judged by them.
+    sparse : bool
+        Whether its kernel takes sparse samples as they are.
+    dense_bytes : callable
+        Given the numbers of samples and features, what the dense arrays take that it makes of
+        sparse samples; 0 for none.
     """
 
     samples: bool = False
     passes: bool = False
     products: bool = False
     judged: bool = False
+    sparse: bool = True
+    dense_bytes: Callable[[int, int], int] = field(default=scatter_bytes, compare=False)
 
     @classmethod
     def of(cls, estimator: Any) -> Needs:

@@ -7,9 +7,11 @@ for the same reason. A method says what it needs; the numbers of bytes stand her
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import Any
 
-from jointsparse.io.budget import enough, size_in_words
+from jointsparse.io.budget import default_budget, enough, size_in_words
 from jointsparse.io.errors import TableError, table_error
+from jointsparse.io.limits import UNCOUNTED
 from jointsparse.methods import registry
 from jointsparse.methods.needs import Needs
 from jointsparse.sources import Source
@@ -21,6 +23,11 @@ from jointsparse.sources.sums import mean_of
 # methods that need no more than the scatter matrix: 13 at most.
 SCATTER_COPIES = 13
 INDEX_BYTES = 4  # of the column of a stored entry
+# Arrays as large as a table that is read as a whole, and fitted, that exist at the same time.
+TABLE_COPIES = 4
+ENTRY_BYTES = 120  # of a stored entry of sparse samples that are read as a whole, and fitted
+NAME_BYTES = 200  # of the name of a sample, in the file's form, as text and in arrays: measured 200
+FEATURE_BYTES = 1700  # of a feature beside its numbers: names, scores, ranks; measured 1650
 BLOCK_COPIES = 7  # of a block in float64, while the next one is read: measured 5 to 7
 # Bytes of samples that are read whole, although sums of them would do, where a set of features is
 # judged: sums do not tell how noisy each sample is, and a file should give the answer of its array.
@@ -72,6 +79,7 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     n_samples = source.n_samples
     small, most = min(SMALL, budget), source.most_samples
     whole = most is not None and bytes_of_samples(source, most) <= small
+    whole = whole and bytes_at_once(source, most or 0, needs) <= budget
     if n_samples is None and needs.judged and whole:
         return Reading.WHOLE
     if n_samples is None and scatter_fits and not needs.samples:
@@ -81,9 +89,8 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     wide = n_samples < n_features
     needed = bytes_of_samples(source, n_samples)
     if not wide and not needs.samples:
-        # Of sparse samples a scatter matrix is made beside them.
-        beside = 0 if source.entries is None else bytes_of_scatter(n_features)
-        if needs.judged and not source.remote and needed <= small and needed + beside <= budget:
+        few = needs.judged and not source.remote and needed <= small
+        if few and bytes_at_once(source, n_samples, needs) <= budget:
             return Reading.WHOLE
         if scatter_fits:
             return Reading.MOMENTS
@@ -119,6 +126,31 @@ def bytes_of_samples(source: Source, n_samples: int) -> int:
     if source.entries is not None:
         return source.entries * (source.dtype.itemsize + 8 + 2 * INDEX_BYTES)
     return n_samples * source.n_features * (source.dtype.itemsize + 8)
+
+
+def bytes_at_once(source: Source, n_samples: int, needs: Needs, *, named: bool = False) -> int:
+    """Return the memory of samples that are read as a whole, and of a fit to them.
+
+    Parameters
+    ----------
+    source : Source
+        Samples.
+    n_samples : int
+        How many there are.
+    needs : Needs
+        What the method needs of them.
+    named : bool
+        Whether the columns that go along with them are read, too.
+    """
+    n_features = source.n_features
+    needed = TABLE_COPIES * 8 * n_samples * n_features
+    if source.entries is not None:
+        needed = ENTRY_BYTES * source.entries  # sparse samples stay sparse
+    if named:
+        needed += NAME_BYTES * n_samples * len({*source.ids, *source.labels})
+    if n_samples >= n_features and not needs.samples:
+        needed += bytes_of_scatter(n_features)
+    return needed + max(FEATURE_BYTES * n_features - UNCOUNTED, 0)
 
 
 def _too_many_features(source: Source) -> DoesNotFitError:
@@ -175,4 +207,26 @@ def _methods_in_blocks() -> list[str]:
         name
         for name, method in registry.methods().items()
         if method.scatter_only or Needs.of(method.make()).passes
+    ]
+
+
+def check_dense(estimator: Any, n_samples: int, n_features: int) -> None:
+    """Refuse sparse samples of which a method would make dense arrays that do not fit in memory."""
+    needed, budget = estimator._needs().dense_bytes(n_samples, n_features), default_budget()
+    if needed > budget:
+        raise ValueError(
+            f"{type(estimator).__name__} works on dense arrays, which for these {n_samples} × "
+            f"{n_features} sparse samples need about {size_in_words(needed)} of memory, more than "
+            f"the {size_in_words(budget)} that may be used (half of what is free); use fewer "
+            "features, or a method that leaves samples sparse: "
+            f"{', '.join(_sparse_methods(n_samples, n_features))}"
+        )
+
+
+def _sparse_methods(n_samples: int, n_features: int) -> list[str]:
+    budget = default_budget()
+    return [
+        name
+        for name, method in registry.methods().items()
+        if method.make()._needs().dense_bytes(n_samples, n_features) <= budget
     ]

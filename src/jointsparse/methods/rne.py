@@ -15,11 +15,12 @@ from jointsparse.device import to_host
 from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.neighbours import neighbour_sets
 from jointsparse.graphs.reconstruction import reconstructed, reconstruction_weights
+from jointsparse.graphs.sparse_samples import stored
 from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
+from jointsparse.methods.needs import Needs
 from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.solution import Solution, closed_form
 from jointsparse.solvers.subset.constraints import Constraints
@@ -44,6 +45,7 @@ class RNE(GraphSelector):
     ----------
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
+    :shared: search
     ridge : float, default=1e-3
         Regularisation of the reconstruction weights, relative to the local variance.
     :shared: n_features_to_select
@@ -79,10 +81,7 @@ class RNE(GraphSelector):
         Score of each feature, see above; 0 for constant features.
     residual_norms_ : ndarray of shape (n_features,)
         :math:`\|a_j\|_1` in units of the data.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     loadings_ : ndarray of shape (n_features, n_features_to_select)
         H, of the published solver.
@@ -93,14 +92,8 @@ class RNE(GraphSelector):
         Objective after each iteration.
     n_iter_ : int
         Iterations made; 1 for the closed form.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: stopping
+    :shared: features_in
 
     Notes
     -----
@@ -129,6 +122,7 @@ class RNE(GraphSelector):
         self,
         *,
         n_neighbors: int = 5,
+        search: str = "exact",
         ridge: float = 1e-3,
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
@@ -145,6 +139,7 @@ class RNE(GraphSelector):
         scale: str | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
+        self.search = search
         self.ridge = ridge
         self.n_features_to_select = n_features_to_select
         self.rule = rule
@@ -175,19 +170,22 @@ class RNE(GraphSelector):
 
     @property
     def _on_host(self) -> str:  # type: ignore[override]
-        return "" if self._takes_sparse() else "neighbours and solver"
+        return "" if self._needs().sparse else "neighbours and solver"
 
-    def _takes_sparse(self) -> bool:
-        return self.solver == "exact" and not self.legacy_transpose
+    def _needs(self) -> Needs:
+        exact = self.solver == "exact" and not self.legacy_transpose
+        return Needs(samples=True) if exact else super()._needs()
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float
     ) -> tuple[Solution, FloatArray]:
-        neighbours = neighbour_sets(data, check_count("n_neighbors", self.n_neighbors))
+        wanted = check_count("n_neighbors", self.n_neighbors)
+        neighbours = neighbour_sets(data, wanted, search=self.search)
         weights = reconstruction_weights(data, neighbours, ridge=float(self.ridge))
-        if isinstance(data, SparseSamples):
-            norms = _sparse_norms(data.by_row, weights)
-            size = np.asarray(abs(data.by_row).sum(axis=0)).ravel()
+        sparse = stored(data)
+        if sparse is not None:
+            norms = _sparse_norms(sparse.by_row, weights)
+            size = np.asarray(abs(sparse.by_row).sum(axis=0)).ravel()
             return self._selection(_beyond_rounding(norms, size, len(neighbours)), unit)
         if self.legacy_transpose:  # where, unlike here, the mean matters
             residuals = data + mean - weights.T @ (data + mean)

@@ -9,14 +9,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import is_device_array, to_host
+from jointsparse.device import to_host
 from jointsparse.linalg import column_medians
 from jointsparse.methods.components import ComponentsMethod, check_count
 from jointsparse.methods.needs import Needs
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
-from jointsparse.solvers.products.device_gram import centred_in_double_there
-from jointsparse.solvers.products.gram import Gram, centred_in_double
+from jointsparse.solvers.products.gram import Gram, double_where_held
 from jointsparse.solvers.pursuit import earlier_steps, solve_pursuit
 from jointsparse.solvers.solution import Rounding, Solution, proven
 from jointsparse.text import counted
@@ -110,17 +109,11 @@ class RobustPCA(ComponentsMethod):
         of these it is that of (0, X).
     n_iter_ : int
         Iterations made.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         "optimality": ``duality_gap_`` again; "optimality_bound": ``tol``, which it is not above
         where ``converged_``. "rank": number of singular values of the low-rank part.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
@@ -233,20 +226,11 @@ class RobustPCA(ComponentsMethod):
         return self.components_
 
     def _needs(self) -> Needs:
-        return Needs(samples=True)
-
-    def _sparse_gram(self) -> bool:
-        return False
-
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        size = n_samples * n_features
-        steps = 2 * earlier_steps(size) + 4  # that are combined, and what combining them takes
-        return (10 + steps) * 8 * size  # the two parts, multipliers, what is left
+        return Needs(samples=True, sparse=False, dense_bytes=_bytes)
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)
-        there = centred_in_double_there if is_device_array(moments.data) else centred_in_double
-        samples = there(moments)
+        samples = double_where_held(moments)
         self.alpha_ = self._factor() / float(np.sqrt(max(samples.shape)))
         middle = column_medians(samples)
         rest = samples - middle
@@ -302,3 +286,10 @@ def _share_of_errors(low_rank: FloatArray, errors: FloatArray) -> FloatArray:
     wrong = np.sum((errors / unit) ** 2, axis=1)
     total = wrong + np.sum((low_rank / unit) ** 2, axis=1)
     return wrong / np.where(total > 0, total, 1.0)
+
+
+def _bytes(n_samples: int, n_features: int) -> int:
+    """Return what the two parts, multipliers, what is left and earlier steps take."""
+    size = n_samples * n_features
+    steps = 2 * earlier_steps(size) + 4  # that are combined, and what combining them takes
+    return (10 + steps) * 8 * size

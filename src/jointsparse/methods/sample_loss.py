@@ -16,8 +16,8 @@ from jointsparse.moments import Moments
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.model import nonempty_lam
 from jointsparse.solvers.products.gram import double_where_held
-from jointsparse.solvers.samples.cone import emptying_data
 from jointsparse.solvers.samples.exact import reweighting_pays
+from jointsparse.solvers.samples.model import emptying_data
 from jointsparse.solvers.samples.wide import squared_rows
 from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
 from jointsparse.workspace import Slot
@@ -34,7 +34,8 @@ class SampleLossSelector(ConvexSelector):
 
     def _needs(self) -> Needs:
         exact = self.solver == "exact" and self.psd
-        return Needs(samples=True, passes=exact, products=exact and not self._free_mean)
+        products = exact and not self._free_mean
+        return Needs(samples=True, passes=exact, products=products, dense_bytes=self._bytes)
 
     def _slope_data(self, moments: Moments) -> Array:
         elsewhere = samples_of(moments)
@@ -90,7 +91,7 @@ class SampleLossSelector(ConvexSelector):
         few = data.columns(like(strongest(moments), data.empty)).dense()
         return nonempty_lam(few, self.eta_)
 
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
+    def _bytes(self, n_samples: int, n_features: int) -> int:
         eta = 0.0 if self._free_mean else 1.0
         samples, square = 8 * n_samples * n_features, 8 * n_features**2
         if not self.psd or self.solver == "published":

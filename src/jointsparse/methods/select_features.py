@@ -70,15 +70,9 @@ class SelectFeatures(
         The fitted method.
     feature_scores_ : ndarray of shape (n_features,)
         The method's scores, or else the length of each feature's loadings.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Examples
     --------

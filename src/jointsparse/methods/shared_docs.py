@@ -66,6 +66,11 @@ constraints : Constraints or None, default=None
     ``ranking_``; what no longer fits is passed over. With prices, features are picked by gain and
     again by gain for the price, and the better set is kept. "auto" repeats the selection under
     the same constraints; "support" keeps what may be in, best first as long as it fits.""",
+    "search": """\
+search : {"exact", "approximate"}, default="exact"
+    How neighbours are found. "approximate": most of them, 97 to 99 %, by nearest-neighbour descent,
+    of more than 10 000 samples that are dense and not on a device (others are searched exactly).
+    Needs ``pip install 'jointsparse[neighbours]'``.""",
     "missing": """\
 missing : {"error", "mean", "pairwise", "em"}, default="error"
     What to do about missing values (NaN). "error": refuse them. "mean": the mean of the column
@@ -80,6 +85,37 @@ scale : {None, "standard", "robust"}, default=None
     How columns of different units are made comparable while features are chosen: None leaves them,
     "standard" divides each by its standard deviation, "robust" by the distance of its quartiles.
     ``transform`` gives the columns as they came.""",
+    "features_in": """\
+n_features_in_ : int
+    Number of features seen during fit.
+feature_names_in_ : ndarray of shape (n_features,)
+    Names of the features, where X had any.""",
+    "stopping": """\
+converged_ : bool
+    Whether the tolerance was reached.
+stopping_reason_ : str
+    Why the solver stopped.""",
+    "order": """\
+ranking_ : ndarray of shape (n_features,)
+    1 for the best feature.
+support_ : ndarray of shape (n_features,)
+    Which features are kept.""",
+    "order_of_rule": """\
+ranking_ : ndarray of shape (n_features,)
+    1 for the best feature, in the order of ``rule``; behind the kept ones come the others by
+    what each would add next.
+support_ : ndarray of shape (n_features,)
+    Which features are kept.""",
+    "n_clusters": """\
+n_clusters : int or None, default=None
+    Number c of groups that the samples fall into, where it is known. It changes what "auto"
+    means for the penalties, which then leave about c - 1 components, and the greedy rule, for
+    which every direction of the model then counts alike.""",
+    "optimality": r"""diagnostics_ : dict
+    Number of nonzero rows. "optimality": length of the gradient of the smoothed objective
+    (:math:`\|w_j\|^2+10^{-10}` in place of :math:`\|w_j\|^2`) along the matrices with
+    orthonormal columns, at W, divided by the length of the gradient of its penalty.
+    "optimality_bound": what it is not above where ``converged_``, ``tol``.""",
     "attributes": """\
 n_significant_ : int
     Independent patterns in the table: directions that noise alone would not have.

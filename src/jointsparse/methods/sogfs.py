@@ -74,10 +74,7 @@ class SOGFS(GraphSelector):
     ----------
     feature_scores_ : ndarray of shape (n_features,)
         Squared row norms of W; 0 for rows that are zero up to the smoothing (1e-8).
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     loadings_ : ndarray of shape (n_features, n_components)
         W. More columns where eigenvalues tie.
@@ -105,10 +102,7 @@ class SOGFS(GraphSelector):
         where ``converged_``, ``tol``. "graph_change": ‖S' - S‖/‖S‖ for the S' that is best for the
         returned W among the same neighbours; the alternation, as published, does not wait for it to
         vanish.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----

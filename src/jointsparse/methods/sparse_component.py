@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.proved import Callback, Proved, Question, check_limits
 from jointsparse.moments import Moments
-from jointsparse.solvers.sparse_component.samples import DenseSamples, SparseSamples
+from jointsparse.operators.sparse import live_columns
+from jointsparse.solvers.sparse_component.entries import ScatterEntries
 from jointsparse.solvers.sparse_component.solve import (
     MOST_DENSE,
     Proof,
@@ -167,7 +168,7 @@ def _proof_of(question: Question, *, nonnegative: bool, tol: float) -> Proof:
     return prove_samples(_products(moments), k, candidates, included, **options)
 
 
-def _products(moments: Moments) -> DenseSamples:
+def _products(moments: Moments) -> ScatterEntries:
     if moments.elsewhere:
         raise ValueError(
             f"a sparse component of {moments.n_features} features needs samples in memory; these "
@@ -175,5 +176,6 @@ def _products(moments: Moments) -> DenseSamples:
         )
     scale = power_of_two(float(np.max(moments.variances)))
     if sp.issparse(moments.data):
-        return SparseSamples(moments.data, moments.mean, scale)
-    return DenseSamples(moments.centred_data, scale)
+        samples = live_columns(moments.data.astype(np.float64), moments.mean, moments.variances)
+        return ScatterEntries(samples, scale, samples.mean)
+    return ScatterEntries(moments.centred_data, scale)

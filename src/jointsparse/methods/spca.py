@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.components import ComponentsMethod
+from jointsparse.methods.needs import Needs, scatter_bytes
 from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.selector import check_stopping, is_number
 from jointsparse.moments import Moments
@@ -122,10 +123,7 @@ class SPCA(ComponentsMethod):
         Objective after each alternation. It never rises.
     n_iter_ : int
         Alternations made.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         "optimality": by how much the solution misses the conditions of a stationary point. With A
         the best for B, and r half the gradient of the smooth part in :math:`b_j`, it is the largest
@@ -133,10 +131,7 @@ class SPCA(ComponentsMethod):
         the largest entry of S a_j; with ``n_nonzero`` nonzero loadings only). "optimality_bound":
         what it is not above where ``converged_``, ``tol``. "empty_components": their number.
     :shared: robust_attributes
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
@@ -272,10 +267,14 @@ class SPCA(ComponentsMethod):
             raise ValueError("certify needs n_nonzero: the number of nonzeros of each component")
         return PROOF_SECONDS if self.certify is True else float(self.certify)
 
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        if self.certify and n_features > max(n_samples, MOST_DENSE):
-            return 2 * 8 * n_samples * n_features
-        return super()._dense_bytes(n_samples, n_features)
+    def _needs(self) -> Needs:
+        if not self.certify:
+            return Needs()
+        return Needs(
+            dense_bytes=lambda n, p: (
+                2 * 8 * n * p if p > max(n, MOST_DENSE) else scatter_bytes(n, p)
+            )
+        )
 
     def _solve_with_proof(self, moments: Moments, count: int, seconds: float) -> Solution:
         counts = self._counts(moments.n_features, count)

@@ -54,10 +54,7 @@ class SPCAPSD(ConvexSelector):
         eigenvalue noise alone could have are removed (η = 2e, at least 0.01 on the relative scale;
         0.03 where nothing is above the noise). Where ``n_clusters`` is given it is
         √(s_(c-1) s_c)/s₁, s_i being the eigenvalues of S.
-    n_clusters : int or None, default=None
-        Number c of groups that the samples fall into, where it is known. It changes what "auto"
-        means for the penalties, which then leave about c - 1 components, and the greedy rule, for
-        which every direction of the model then counts alike.
+    :shared: n_clusters
     :shared: n_features_to_select
     :shared: rule_of_model
     :shared: constraints
@@ -94,11 +91,7 @@ class SPCAPSD(ConvexSelector):
     ----------
     feature_scores_ : ndarray of shape (n_features,)
         Column norms of Ω; exactly zero for features that the solution leaves out.
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature, in the order of ``rule``; behind the kept ones come the others by
-        what each would add next.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order_of_rule
     :shared: attributes
     loadings_ : ndarray of shape (n_features, rank)
         U with Ω = UUᵀ, the columns orthogonal and the longest first.
@@ -116,18 +109,12 @@ class SPCAPSD(ConvexSelector):
         λ and η in the units of the data.
     n_iter_ : int
         Iterations made.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
+    :shared: stopping
     diagnostics_ : dict
         Rank of Ω, residuals, step size; of the exact solver also "optimality", ``duality_gap_``
         again, and "optimality_bound", ``tol``, which it is not above where ``converged_``.
     :shared: robust_attributes
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     Notes
     -----
@@ -210,14 +197,11 @@ class SPCAPSD(ConvexSelector):
             return moments.native.centred_data
         return factor_of_scatter(moments.native.spectrum)
 
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
-        if self.solver == "published":
-            return 12 * 8 * n_samples * n_features
-        if self.solver == "splitting":
-            return 10 * 8 * n_features**2
-        return super()._dense_bytes(n_samples, n_features)
-
     def _needs(self) -> Needs:
+        if self.solver == "published":
+            return Needs(dense_bytes=lambda n, p: 12 * 8 * n * p)
+        if self.solver == "splitting":
+            return Needs(dense_bytes=lambda n, p: 10 * 8 * p**2)
         return Needs(products=self.solver in ("exact", "factored"))
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:

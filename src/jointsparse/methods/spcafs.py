@@ -82,10 +82,7 @@ class SPCAFS(Selector):
     ----------
     feature_scores_ : ndarray of shape (n_features,)
         Squared row norms of W; 0 for rows that are zero up to the smoothing (1e-8).
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     loadings_ : ndarray of shape (n_features, n_components)
         W. More columns where eigenvalues tie.
@@ -100,19 +97,9 @@ class SPCAFS(Selector):
         Number of components fitted.
     n_iter_ : int
         Eigenproblems solved.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
-    diagnostics_ : dict
-        Number of nonzero rows. "optimality": length of the gradient of the smoothed objective
-        (:math:`\|w_j\|^2+10^{-10}` in place of :math:`\|w_j\|^2`) along the matrices with
-        orthonormal columns, at W, divided by the length of the gradient of its penalty.
-        "optimality_bound": what it is not above where ``converged_``, ``tol``.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: stopping
+    :shared: optimality
+    :shared: features_in
 
     Notes
     -----

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import is_device_array, to_host
+from jointsparse.device import is_device_array, like, on_accelerator, to_host
 from jointsparse.incomplete import MissingValues
 from jointsparse.moments import Moments
 from jointsparse.noise import pattern_loadings
@@ -26,7 +27,8 @@ from jointsparse.solvers.subset.problem import (
 from jointsparse.workspace import Slot
 
 OUTCOMES: Slot[FloatArray] = Slot("outcomes")  # what is to be explained, centred
-# Measured 6.0 to 7.2 of 500 to 3000 features; tables with fewer take less than 100 MB in any case.
+# Measured 6.0 to 7.2 of 500 to 3000 features. With fewer it is less than 100 MB, or 200 MB where
+# the joint bound has been split for a while.
 MATRICES_AT_ONCE = 8
 
 
@@ -42,7 +44,13 @@ def subset_problem(moments: Moments, target: Any, n_components: Any) -> SubsetPr
     n_components : int or None
         With "features": the first principal components only.
     """
-    moments = moments.near_one
+    problem = _on_host(moments.near_one, target, n_components)
+    if not on_accelerator(moments.data):
+        return problem
+    return replace(problem, home=like(np.zeros(0), moments.data))
+
+
+def _on_host(moments: Moments, target: Any, n_components: Any) -> SubsetProblem:
     wide = moments.is_wide
     samples = centred_in_double(moments) if wide else np.zeros((0, 0))
     if isinstance(target, str) and target == "outcomes":

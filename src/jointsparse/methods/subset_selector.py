@@ -119,10 +119,7 @@ class SubsetSelector(Selector):
     stopping_reason_ : str
         Why the search ended.
     :shared: robust_attributes
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: features_in
 
     See Also
     --------
@@ -187,11 +184,8 @@ class SubsetSelector(Selector):
         return isinstance(self.target, str) and self.target == "outcomes"
 
     def _needs(self) -> Needs:
-        return Needs(samples=self._outcomes())
-
-    def _dense_bytes(self, n_samples: int, n_features: int) -> int:
         # Centred and unit columns, their images and rounds of copies of them.
-        return 6 * 8 * n_features * min(n_samples, n_features)
+        return Needs(samples=self._outcomes(), dense_bytes=lambda n, p: 6 * 8 * p * min(n, p))
 
     def moments_of(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None

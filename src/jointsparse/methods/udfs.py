@@ -49,6 +49,7 @@ class UDFS(GraphSelector):
         or, on the absolute scale, the number of the paper.
     n_neighbors : int, default=5
         Number of neighbours k; at most n_samples - 1 are used.
+    :shared: search
     :shared: n_features_to_select
     :shared: rule_of_scores
     :shared: constraints
@@ -67,10 +68,7 @@ class UDFS(GraphSelector):
     ----------
     feature_scores_ : ndarray of shape (n_features,)
         Squared row norms of W; 0 for rows that are zero up to the smoothing (1e-8).
-    ranking_ : ndarray of shape (n_features,)
-        1 for the best feature.
-    support_ : ndarray of shape (n_features,)
-        Which features are kept.
+    :shared: order
     :shared: attributes
     loadings_ : ndarray of shape (n_features, n_clusters)
         W. More columns where eigenvalues tie.
@@ -83,19 +81,9 @@ class UDFS(GraphSelector):
         g in the units of the objective.
     n_iter_ : int
         Eigenproblems solved.
-    converged_ : bool
-        Whether the tolerance was reached.
-    stopping_reason_ : str
-        Why the solver stopped.
-    diagnostics_ : dict
-        Number of nonzero rows. "optimality": length of the gradient of the smoothed objective
-        (:math:`\|w_j\|^2+10^{-10}` in place of :math:`\|w_j\|^2`) along the matrices with
-        orthonormal columns, at W, divided by the length of the gradient of its penalty.
-        "optimality_bound": what it is not above where ``converged_``, ``tol``.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where X had any.
+    :shared: stopping
+    :shared: optimality
+    :shared: features_in
 
     Notes
     -----
@@ -135,6 +123,7 @@ class UDFS(GraphSelector):
         alpha: float | str = "auto",
         ridge: float = 1.0,
         n_neighbors: int = 5,
+        search: str = "exact",
         n_features_to_select: int | float | str = "auto",
         rule: str = "greedy",
         constraints: Constraints | None = None,
@@ -147,6 +136,7 @@ class UDFS(GraphSelector):
         self.alpha = alpha
         self.ridge = ridge
         self.n_neighbors = n_neighbors
+        self.search = search
         self.n_features_to_select = n_features_to_select
         self.rule = rule
         self.constraints = constraints
@@ -164,7 +154,8 @@ class UDFS(GraphSelector):
             raise ValueError(f"ridge={self.ridge!r} is not a number above 0")
         p = data.shape[1]
         count = self._count(p)
-        neighbours, _ = nearest_neighbours(data, check_count("n_neighbors", self.n_neighbors))
+        wanted = check_count("n_neighbors", self.n_neighbors)
+        neighbours, _ = nearest_neighbours(data, wanted, search=self.search)
         # M does not depend on the scale of the data where the ridge goes with it.
         ridge = float(self.ridge) if relative else float(self.ridge) / unit**2
         # An absolute one is compared with the largest that a neighbourhood can hold.

@@ -14,8 +14,7 @@ from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples, live_columns
 from jointsparse.solvers.products.columns import feature_columns
-from jointsparse.solvers.products.device_gram import centred_in_double_there
-from jointsparse.solvers.products.gram import centred_in_double, centred_where_held
+from jointsparse.solvers.products.gram import centred_where_held, double_where_held
 from jointsparse.workspace import Slot
 
 LARGEST_COPY = 2**25  # entries of a centred copy of the data; beyond, they are centred on the way
@@ -69,6 +68,4 @@ def samples_for_graph(moments: Moments, unit: float = 1.0) -> Any:
     """Return centred samples divided by a unit: an array where they are, or sparse ones so."""
     if sp.issparse(moments.data):
         return sparse_samples(moments, unit)
-    if is_device_array(moments.data):
-        return centred_in_double_there(moments) / unit
-    return np.asarray(centred_in_double(moments) / unit)
+    return double_where_held(moments) / unit

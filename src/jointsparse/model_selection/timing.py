@@ -17,7 +17,7 @@ from jointsparse.moments import Moments
 
 # Samples of the fits from which the others are told: enough that what a fit costs by itself does
 # not hide how it grows, and few enough that telling takes no longer than doing.
-FEW, MORE = 2000, 8000
+FEW, MORE, MORE_OF_PAIRS = 2000, 8000, 4000
 
 
 def estimated_seconds(
@@ -31,8 +31,9 @@ def estimated_seconds(
     r"""Estimate how long each method takes in :func:`compare_methods`, before it starts.
 
     Methods that look at sums over the samples take :math:`c_0 + c_1n` for n of them, told from
-    fits to 2000 and to 8000; those that look for the neighbours of each sample :math:`c_2n^2`, told
-    from a fit to 2000. There is one fit to all samples, and one to each half.
+    fits to 2000 and to 8000; those that look for the neighbours of each sample
+    :math:`c_0 + c_2n^2`, told from fits to 2000 and to 4000. There is one fit to all samples, and
+    one to each half.
 
     Parameters
     ----------
@@ -82,13 +83,14 @@ def _seconds(estimator: Any, moments: Moments, rows: Any, n_subsamples: int) -> 
     method = registry.method_of(getattr(estimator, "estimator", estimator))
     try:
         few = _time_of_fit(estimator, moments.data[np.sort(rows[:FEW])])
-        if method is not None and method.uses == "graph":
-            return few * (n / FEW) ** 2 * (1 + n_subsamples / 4)
-        more = _time_of_fit(estimator, moments.data[np.sort(rows)])
+        pairs = method is not None and method.uses == "graph"
+        most, power = (MORE_OF_PAIRS, 2) if pairs else (MORE, 1)
+        more = _time_of_fit(estimator, moments.data[np.sort(rows[:most])])
     except ValueError:
         return math.nan
-    each = max(more - few, 0.0) / (MORE - FEW)
-    return (1 + n_subsamples) * few + each * ((n - FEW) + n_subsamples * (n / 2 - FEW))
+    each = max(more - few, 0.0) / (most**power - FEW**power)
+    sizes = [n] + [n / 2] * n_subsamples
+    return sum(few + each * (size**power - FEW**power) for size in sizes)
 
 
 def _time_of_fit(estimator: Any, samples: Any) -> float:

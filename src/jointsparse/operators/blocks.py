@@ -75,6 +75,15 @@ class ColumnBlocks(Samples):
         """Return XᵀV."""
         return self._joined(partial(_transposed_times, rows=rows), rows.shape[1])
 
+    def combined(self, weights: Any) -> Array:
+        """Return WX."""
+        result, start = self._zeros(weights.shape[0], self.shape[1]), 0
+        for found in self._results(partial(_combined, weights=weights)):
+            stop = start + found.shape[1]
+            result[:, start:stop] = found
+            start = stop
+        return result
+
     def squared_lengths(self, rows: Array | None = None) -> Array:
         """Return ‖Vᵀx_j‖² for every feature; ‖x_j‖² without V."""
         return self._joined(partial(_squared_lengths, rows=rows))
@@ -86,6 +95,10 @@ class ColumnBlocks(Samples):
     def row_squares(self) -> Array:
         """Return ‖x_i‖² for every sample."""
         return self._total(self.shape[:1], _row_squares)
+
+    def size(self) -> float:
+        """Return the largest absolute value of an entry of X."""
+        return max(self._results(_size), default=0.0)
 
     def powers(self) -> tuple[Array, Array]:
         """Return Σ_j x_ij² for every sample, and Σ_i x_ij⁴ for every feature."""
@@ -231,6 +244,10 @@ def _transposed_times(block: Array, rows: Array) -> Array:
     return block.T @ rows
 
 
+def _combined(block: Array, weights: Any) -> Array:
+    return weights @ block
+
+
 def _squared_lengths(block: Array, rows: Array | None) -> Array:
     image = block if rows is None else rows.T @ block
     return array_namespace(image).sum(image * image, axis=0)
@@ -244,6 +261,10 @@ def _row_squares(block: Array) -> Array:
     if type(block) is np.ndarray:
         return np.einsum("ij,ij->i", block, block)  # no temporary array
     return array_namespace(block).sum(block * block, axis=1)
+
+
+def _size(block: Array) -> float:
+    return float(array_namespace(block).max(abs(block)))
 
 
 def _powers(block: Array) -> tuple[Array, Array]:

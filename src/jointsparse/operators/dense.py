@@ -10,11 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from jointsparse.arrays import Array
-from jointsparse.device import is_device_array, like
+from jointsparse.device import is_device_array, like, on_accelerator
 from jointsparse.linalg import array_namespace, blocks, double
 from jointsparse.operators.blocks import ColumnBlocks
 from jointsparse.operators.samples import Samples, centred_block, reweighted_gram
 
+BLOCK_ENTRIES = 2**26  # converted to float64 at a time on an accelerator: 512 MB
 SINGLE_FACTORS = (1e-30, 1e30)  # beyond, single precision cannot hold the factors
 
 
@@ -47,6 +48,7 @@ class DenseSamples(ColumnBlocks):
         xp = array_namespace(array)
         self.array, self.mean = array, mean
         self.home = "device" if is_device_array(array) else "memory"
+        self._in_double = array.dtype == xp.float64
         dtype = xp.float32 if array.dtype == xp.float32 else xp.float64
         empty = xp.empty((int(array.shape[1]), 0), dtype=dtype, device=array.device)
         super().__init__(empty, int(array.shape[0]))
@@ -60,7 +62,7 @@ class DenseSamples(ColumnBlocks):
     @property
     def _direct(self) -> bool:
         """Whether it is, in float64."""
-        return self._as_it_is and self.array.dtype == self.xp.float64
+        return self._in_double and self._as_it_is
 
     def _block(self, features: Any) -> Array:
         """Return some columns of X, given by a slice or by their numbers in an array."""
@@ -82,8 +84,16 @@ class DenseSamples(ColumnBlocks):
         return None if array is None else array[features]
 
     def _results(self, function: Callable[..., Any], *aligned: Array) -> Iterator[Any]:
-        for part in blocks(self.shape[1]):
+        for part in self._parts():
             yield function(self._block(part), *(array[part, ...] for array in aligned))
+
+    def _parts(self) -> Iterator[slice]:
+        """Blocks of features; large ones on an accelerator, which each of them keeps waiting."""
+        rows, width = self.shape
+        if not on_accelerator(self.array):
+            return blocks(width)
+        step = max(1, BLOCK_ENTRIES // max(rows, 1))
+        return (slice(first, min(first + step, width)) for first in range(0, width, step))
 
     def times(self, columns: Array) -> Array:
         """Return XU."""
@@ -98,6 +108,10 @@ class DenseSamples(ColumnBlocks):
         if self._unscaled is not None:
             return self._unscaled.transposed_times(rows) * self._factors[:, None]
         return self.array.T @ rows if self._direct else super().transposed_times(rows)
+
+    def combined(self, weights: Any) -> Array:
+        """Return WX."""
+        return weights @ self.array if self._direct else super().combined(weights)
 
     def squared_lengths(self, rows: Array | None = None) -> Array:
         """Return ‖Vᵀx_j‖² for every feature; those without V are kept."""

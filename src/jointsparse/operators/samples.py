@@ -69,6 +69,10 @@ class Samples:
         """Return XᵀV (p × k) for an n × k array V."""
         raise NotImplementedError  # pragma: no cover
 
+    def combined(self, weights: Any) -> Array:
+        """Return WX (m × p) for an m × n array W; where X is on the host, W may be sparse."""
+        return self.transposed_times(weights.T).T
+
     def squared_lengths(self, rows: Array | None = None) -> Array:
         """Return ‖Vᵀx_j‖² for every feature (p,), without holding XᵀV; ‖x_j‖² without V."""
         raise NotImplementedError  # pragma: no cover
@@ -79,6 +83,10 @@ class Samples:
 
     def row_squares(self) -> Array:
         """Return ‖x_i‖² for every sample (n,)."""
+        raise NotImplementedError  # pragma: no cover
+
+    def size(self) -> float:
+        """Return the largest absolute value of an entry of X, or a little more."""
         raise NotImplementedError  # pragma: no cover
 
     def powers(self) -> tuple[Array, Array]:
@@ -118,6 +126,10 @@ class Samples:
     def inner(self, rows: Array, features: Any) -> Array:
         """Return x_jᵀV for few features j, one row for each."""
         return self.take(features).T @ rows
+
+    def entries(self, rows: Any, columns: Any) -> Array:
+        """Return x_iᵀx_j, few features i in rows and some j in columns: entries of XᵀX."""
+        return self.inner(self.take(rows), columns).T
 
     def take(self, features: Any) -> Array:
         """Return few columns, given by a slice or their numbers, as an array in float64."""

@@ -50,6 +50,12 @@ class SparseSamples(Samples):
         """Return XᵀV."""
         return np.asarray(self.matrix.T @ rows - np.outer(self.mean, np.sum(rows, axis=0)))
 
+    def combined(self, weights: Any) -> FloatArray:
+        """Return WX."""
+        product, sums = weights @ self.by_row, np.asarray(weights.sum(axis=1)).ravel()
+        product = product.toarray() if sp.issparse(product) else np.asarray(product)
+        return np.asarray(product - np.outer(sums, self.mean))
+
     def rows(self, part: Any) -> FloatArray:
         """Return few samples as an array in float64."""
         return np.asarray(self.by_row[part].toarray() - self.mean)
@@ -91,6 +97,11 @@ class SparseSamples(Samples):
         squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
         return np.maximum(squares - 2 * (rows @ self.mean) + float(self.mean @ self.mean), 0.0)
 
+    def size(self) -> float:
+        """Return what no absolute value of an entry of X exceeds."""
+        stored = float(np.max(np.abs(self.matrix.data), initial=0.0))
+        return stored + float(np.max(np.abs(self.mean), initial=0.0))
+
     def powers(self) -> tuple[FloatArray, FloatArray]:
         """Return Σ_j x_ij² for every sample, and Σ_i x_ij⁴ for every feature."""
         unstored = self.shape[0] - np.diff(self.matrix.indptr)
@@ -120,6 +131,14 @@ class SparseSamples(Samples):
         """Return x_jᵀV for few features j, one row for each."""
         product = self.matrix[:, features].T @ rows
         return np.asarray(product - np.outer(self.mean[features], rows.sum(axis=0)))
+
+    def entries(self, rows: Any, columns: Any) -> FloatArray:
+        """Return x_iᵀx_j, few features i in rows and some j in columns; the mean comes off last."""
+        few, some = self.matrix[:, rows].astype(np.float64), self.matrix[:, columns]
+        product = (few.T @ some).toarray()
+        ones, mean = np.ones(self.shape[0]), self.mean
+        product -= np.outer(few.T @ ones, mean[columns]) + np.outer(mean[rows], some.T @ ones)
+        return np.asarray(product + self.shape[0] * np.outer(mean[rows], mean[columns]))
 
     def scatter(self, weights: FloatArray | None = None) -> FloatArray:
         """Return Σ_i w_i x_i x_iᵀ."""

@@ -47,6 +47,10 @@ class Reweighted(Samples):
         """Return (TX)ᵀV."""
         return self.source.transposed_times(self._back(rows))
 
+    def combined(self, weights: Any) -> Array:
+        """Return WTX."""
+        return self.source.combined(self._back(weights.T).T)
+
     def _back(self, rows: Array) -> Array:
         """Return TᵀV."""
         scaled = rows * self.roots[:, None]
@@ -76,6 +80,10 @@ class Reweighted(Samples):
             image = self.source.times(self.mean[:, None])[:, 0]
             squares = positive_part(squares - 2 * image + float(self.mean @ self.mean))
         return squares * self.weights
+
+    def size(self) -> float:
+        """Return the largest absolute value of an entry."""
+        return DenseSamples(self.take(slice(None))).size()
 
     def powers(self) -> tuple[Array, Array]:
         """Return Σ_j x_ij² for every sample, and Σ_i x_ij⁴ for every feature."""

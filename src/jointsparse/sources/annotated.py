@@ -47,7 +47,7 @@ class AnnotatedSource(Source):
             )
         self.dtype = opened.matrix.dtype
         self.entries = opened.matrix.entries
-        self.ids = tuple(dict.fromkeys((*opened.ids, *layout.ids)))
+        self.ids = tuple(dict.fromkeys((*opened.id_names, *layout.ids)))
         self.labels = layout.labels
         self._columns: NDArray[np.int64] | None = None  # None is all of them
         if opened.names is not None:
@@ -63,7 +63,7 @@ class AnnotatedSource(Source):
         """Return the features that the caller wants, all by default."""
         path, names = Path(self.name), self._all_names
         places = {name: j for j, name in enumerate(names)}
-        aside = {name for name in (*self.ids, *self.labels) if self._opened.about(name) is None}
+        aside = {name for name in (*self.ids, *self.labels) if not self._opened.knows(name)}
         free = [name for name in names if name not in aside]
         if columns is not None:
             for name in columns:
@@ -114,9 +114,9 @@ class AnnotatedSource(Source):
 
     @property
     def reading_bytes(self) -> int:
-        """Bytes of chunks, packed and unpacked, of where rows begin, and of names of samples."""
-        names = sum(column.nbytes for column in self._opened.ids.values())
-        return max(2 * self._opened.matrix.chunk_bytes + names - UNCOUNTED, 0)
+        """Bytes of chunks, packed and unpacked, and of where rows begin."""
+        matrix = self._opened.matrix
+        return max(2 * matrix.chunk_bytes + matrix.held_bytes - UNCOUNTED, 0)
 
     def _whole_blocks(self, entries: int) -> Iterator[Block]:
         matrix = self._opened.matrix
@@ -134,7 +134,8 @@ class AnnotatedSource(Source):
         matrix = self._opened.matrix
         rows, columns = matrix.shape
         if isinstance(matrix, SparseRows):
-            return matrix.ends(max(1, entries))
+            stored = max(matrix.entries or 0, 1)
+            return matrix.ends(max(1, entries * stored // (stored + rows)))  # rows count, too
         if matrix.entries is not None:  # every block takes a look at all entries: few blocks
             at_once = max(1, int(entries * rows / max(matrix.entries, 1)))
         else:

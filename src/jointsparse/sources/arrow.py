@@ -26,7 +26,7 @@ from jointsparse.io.table import distinct
 from jointsparse.io.text_pieces import bad_cell, parsed, pieces
 from jointsparse.io.versions import Versions
 from jointsparse.sources.base import Block, Source
-from jointsparse.sources.ipc import ipc_batches, ipc_rows
+from jointsparse.sources.ipc import ipc_batches, ipc_bytes, ipc_lengths
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ TEXT_SHARE, LEAST_TEXT, TEXT_BLOCK = 128, 1 << 16, 1 << 22
 TEXT_COPIES = 12  # of a piece of text: as text, where its cells begin, and as numbers
 TEXT_COLUMN = 9000  # bytes that Arrow takes for every column of text, however short
 WIDE_SHARE = 4  # parts of the memory, of which columns of text may take one
-BATCH_SHARE = 6  # parts of the memory, of which a batch of an Arrow file may take one
+BATCH_SHARE = 8  # parts of the memory, of which a batch of an Arrow file may take one
 # First rows by which columns are told apart, fewer of wide tables.
 SAMPLE_ROWS, SAMPLE_ENTRIES = 4096, 1 << 20
 
@@ -78,7 +78,8 @@ class ArrowSource(Source):
         self.layout = layout or Layout()
         self.notes: list[str] = []
         self.memory = memory
-        self.read_at_once = "open pages" if kind == "parquet" else "rows and columns of text"
+        at_once = {"parquet": "open pages", "arrow": "columns of a batch"}
+        self.read_at_once = at_once.get(kind, "rows and columns of text")
         self._versions = Versions(self.files)
         for file in self.files:
             if kind == "parquet":
@@ -205,9 +206,20 @@ class ArrowSource(Source):
             if self.kind == "parquet":
                 rows = sum(parquet.read_metadata(file).num_rows for file in self.files)
             else:
-                rows = sum(map(ipc_rows, self.files))
+                rows = sum(map(sum, self._batch_rows.values()))
         check_possible(Path(self.name), (rows, self.n_features), self.dtype.itemsize)
         return rows
+
+    @cached_property
+    def _batch_rows(self) -> dict[Path, list[int]]:
+        """How many rows the batches of Arrow files have."""
+        import pyarrow as pa
+
+        found = {}
+        for file in self.files:
+            with reading(file, pa.ArrowException):
+                found[file] = ipc_lengths(file)
+        return found
 
     @property
     def most_samples(self) -> int | None:
@@ -298,7 +310,8 @@ class ArrowSource(Source):
             with parquet.ParquetFile(file, buffer_size=READ_BUFFER, pre_buffer=False) as stored:
                 yield from stored.iter_batches(batch_size=rows, columns=names)
         elif self.kind == "arrow":
-            yield from ipc_batches(file, names, rows, self.budget // BATCH_SHARE)
+            most = self.budget // BATCH_SHARE
+            yield from ipc_batches(file, names, rows, most, self._batch_rows[file])
         else:
             types = {name: self._text_type(name) for name in names}
             header, seen = self._headers[file], 0
@@ -347,8 +360,11 @@ class ArrowSource(Source):
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the blocks."""
         if self.kind == "arrow":
-            return 2 * self.budget // BATCH_SHARE
-        if self.kind == "parquet":
+            assert self.feature_names is not None
+            longest = max(max(rows, default=0) for rows in self._batch_rows.values())
+            names, most = self.feature_names.tolist(), self.budget // BATCH_SHARE
+            taken = ipc_bytes(self._schema, names, longest, most)
+        elif self.kind == "parquet":
             taken = self._page_bytes
         else:
             taken = TEXT_COPIES * self._text_bytes + TEXT_COLUMN * len(self._schema.names)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +22,10 @@ from scipy.linalg import eigh, qr
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.sources.base import Block, Source
+from jointsparse.sources.batch_sums import BatchSums, fold_batches
 from jointsparse.sources.columnwise import standardised
+from jointsparse.sources.sums import check_finite, check_sparse_finite, rounding
+from jointsparse.sources.weighting import batch_codes
 
 DIRECTIONS = 32  # as many patterns are told apart; a pass costs in proportion
 PASSES = 3  # of subspace iteration; shares of planted patterns are then right to 0.01
@@ -51,7 +54,7 @@ class Screening:
 
 
 def most_shared(
-    source: Source, count: int, *, always: Sequence[int] = (), seed: int = 0
+    source: Source, count: int, *, always: Sequence[int] = (), seed: int = 0, batch: Any = None
 ) -> Screening:
     """Find the features that share most with others.
 
@@ -68,6 +71,9 @@ def most_shared(
         Features to take in any case.
     seed : int
         Of the random start.
+    batch : array-like of shape (n_samples,) or None
+        The batch of each sample: what features share within batches counts. Sparse samples stay
+        sparse all the same.
 
     Examples
     --------
@@ -80,13 +86,13 @@ def most_shared(
     >>> most_shared(as_source(X), 4, always=[7]).columns.tolist()
     [7, 40, 41, 42, 43]
     """
-    found = standardised(source)
+    found = _Centred.of(source) if batch is None else _Centred.within(source, batch)
     factors = np.where(found.deviations > 0, 1 / np.maximum(found.deviations, 1e-300), 0.0)
     width = min(DIRECTIONS, source.n_features)
     basis = np.random.default_rng(seed).standard_normal((source.n_features, width))
     for _ in range(PASSES):
         basis = np.linalg.qr(basis)[0]
-        product = _gram_times(source, basis, found.mean, factors)
+        product = _gram_times(source, basis, found, factors)
         previous, basis = basis, product
     # Nyström's approximation of ZᵀZ, closer than what is within the basis: a product more is in it.
     values, turn = eigh(previous.T @ product)
@@ -103,23 +109,71 @@ def most_shared(
     return Screening(np.array(sorted({*taken, *map(int, always)}), dtype=np.int64), shares)
 
 
+class _Centred(NamedTuple):
+    """Means of batches, one without any, and standard deviations around them."""
+
+    n_samples: int
+    means: FloatArray
+    deviations: FloatArray
+    aligned: tuple[IntArray, ...]  # the batch of every sample, where there are several
+
+    @classmethod
+    def of(cls, source: Source) -> _Centred:
+        found = standardised(source)
+        return cls(found.n_samples, found.mean[None], found.deviations, ())
+
+    @classmethod
+    def within(cls, source: Source, batch: Any) -> _Centred:
+        names, codes = batch_codes(batch, source.n_samples)
+        fold = partial(_fold_checked, n_batches=names.size)
+        sums = source.reduce(fold, _add, codes)
+        assert sums is not None
+        squares = sums.squares.sum(axis=0)
+        # What is constant within batches has squares of rounding.
+        squares = np.where(squares <= rounding(sums.total, codes.size), 0.0, squares)
+        return cls(codes.size, sums.means, np.sqrt(squares / codes.size), (codes,))
+
+
+def _fold_checked(
+    state: BatchSums | None, block: Block, start: int, codes: IntArray, *, n_batches: int
+) -> BatchSums:
+    if sp.issparse(block):
+        check_sparse_finite(block, start)
+    else:
+        check_finite(np.sum(block, axis=0, dtype=np.float64), block, start)
+    return fold_batches(state, block, start, codes, np.ones(codes.size), n_batches=n_batches)
+
+
+def _add(one: BatchSums, other: BatchSums) -> BatchSums:
+    return one + other
+
+
 def _gram_times(
-    source: Source, matrix: FloatArray, mean: FloatArray, factors: FloatArray
+    source: Source, matrix: FloatArray, centred: _Centred, factors: FloatArray
 ) -> FloatArray:
     """Return ZᵀZ times a matrix, in one pass."""
-    fold = partial(_fold, matrix=factors[:, None] * matrix, mean=mean)
-    found = source.reduce(fold, np.add)
+    fold = partial(_fold, matrix=factors[:, None] * matrix, means=centred.means)
+    found = source.reduce(fold, np.add, *centred.aligned)
     assert found is not None
     return np.asarray(factors[:, None] * found)
 
 
 def _fold(
-    state: Any, block: Block, start: int, *, matrix: FloatArray, mean: FloatArray
+    state: Any,
+    block: Block,
+    start: int,
+    codes: IntArray | None = None,
+    *,
+    matrix: FloatArray,
+    means: FloatArray,
 ) -> FloatArray:
+    m = block.shape[0]
+    codes = np.zeros(m, dtype=np.int64) if codes is None else codes
     if sp.issparse(block):
-        scores = block @ matrix - mean @ matrix
-        product = block.T @ scores - np.outer(mean, scores.sum(axis=0))
+        scores = block @ matrix - (means @ matrix)[codes]
+        member = sp.csr_array((np.ones(m), codes, np.arange(m + 1)), shape=(m, len(means)))
+        product = block.T @ scores - means.T @ (member.T @ scores)
     else:
-        rows = np.subtract(block, mean, dtype=np.float64)
+        rows = np.subtract(block, means[codes] if len(means) > 1 else means, dtype=np.float64)
         product = rows.T @ (rows @ matrix)
     return np.asarray(product if state is None else state + product)

@@ -29,7 +29,8 @@ from jointsparse.sources.base import Block, Source
 # A product of two stored entries takes a hundred times as long as one of a dense product, of which
 # half are computed.
 DENSE_ENOUGH = 0.07
-DENSE_PART = 2**21  # entries that are made dense at a time
+# Entries that are made dense at a time: rows enough for the products to outweigh the p × p sums.
+DENSE_PART, DENSE_ROWS, LEAST_DENSE = 2**21, 512, 2**18
 CACHED = 2**15  # entries of a part of a block that stays in the cache while it is worked on
 
 
@@ -103,7 +104,7 @@ class Sums:
         if block.nnz <= DENSE_ENOUGH * n * p:
             self._add_sparse(block, start)
             return
-        rows = max(1, DENSE_PART // p)
+        rows = max(1, min(DENSE_PART, max(LEAST_DENSE, DENSE_ROWS * p)) // p)
         parts = block.tocsr()
         for first in range(0, n, rows):
             self.add(parts[first : first + rows].toarray(), start + first)

@@ -235,7 +235,7 @@ def weighted(
     """
     n = int(samples.shape[0]) if is_device_array(samples) else samples.n_samples
     weights = None if sample_weight is None else checked_weights(sample_weight, n)
-    names, codes = (None, None) if batch is None else _batches(batch, n)
+    names, codes = (None, None) if batch is None else batch_codes(batch, n)
     if weights is not None and codes is not None and codes.size != weights.size:
         raise _wrong_length("batch", codes.size, weights.size)
     shares = weights is not None and not are_counts(weights)
@@ -253,7 +253,8 @@ def _wrong_length(what: str, given: int, expected: int) -> ValueError:
     return ValueError(f"{what} has {given} values for {expected} samples; give one for each")
 
 
-def _batches(batch: Any, n_samples: int | None) -> tuple[NDArray[Any], IntArray]:
+def batch_codes(batch: Any, n_samples: int | None) -> tuple[NDArray[Any], IntArray]:
+    """Return the names of batches, and the number of that of each sample; refuse what is none."""
     values = to_host(batch) if is_device_array(batch) else np.asarray(batch)
     if values.ndim != 1:
         raise ValueError(f"batch has {values.ndim} dimensions; give one value for each sample")

@@ -34,7 +34,7 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray
 from jointsparse.penalties import soft_threshold
-from jointsparse.solvers.components.dictionary_root import DenseRoot, Root
+from jointsparse.solvers.components.dictionary_root import Root
 from jointsparse.solvers.solution import Solution, Trace
 
 CLEARLY_BETTER = 1e-6  # of ½ tr S: below this two ends are the same one, up to the tolerance
@@ -103,7 +103,7 @@ def solve_dictionary(
     >>> round(solution.objective, 6)  # λ(0.7 + 0.5) + ½ · 2 · 0.1²
     0.13
     """
-    root = DenseRoot(root) if isinstance(root, np.ndarray) else root
+    root = root if isinstance(root, Root) else Root(root)
     best: tuple[_Point, Trace, dict[str, float]] | None = None
     for start in _starts(root, int(n_components), penalty):
         end = _descend(root, penalty, start, trace, tol=tol, max_iter=max_iter)

@@ -3,100 +3,54 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import like, to_host
-from jointsparse.linalg import column_products
-from jointsparse.solvers.products.gram import SampleGram
+from jointsparse.operators.dense import operator_of
+from jointsparse.operators.samples import Samples
 
 
-class Root(Protocol):
-    """What block coordinate descent asks of R (r × p); codes have r entries, atoms p."""
+class Root:
+    """What block coordinate descent asks of R (r × p): codes have r entries, atoms p.
 
-    @property
-    def squares(self) -> FloatArray:
-        """Squared lengths of the columns."""
-        ...
-
-    def to_atoms(self, codes: FloatArray) -> FloatArray:
-        """Return YᵀR for codes in rows."""
-        ...
-
-    def to_codes(self, atoms: FloatArray) -> FloatArray:
-        """Return DᵀRᵀ for atoms in rows."""
-        ...
-
-    def column(self, feature: int) -> FloatArray:
-        """Return one column."""
-        ...
-
-    def principal(self, count: int) -> tuple[FloatArray, FloatArray]:
-        """Return the first left singular vectors, and those times R, both in rows."""
-        ...
-
-
-class DenseRoot:
-    """R = diag(σ)Vᵀ as an array, the largest σ first; products are made where it is."""
-
-    def __init__(self, root: Array) -> None:
-        self.root = root
-
-    @cached_property
-    def squares(self) -> FloatArray:
-        """Squared lengths of the columns."""
-        return to_host(column_products(self.root, self.root))
-
-    def to_atoms(self, codes: FloatArray) -> FloatArray:
-        """Return YᵀR."""
-        return to_host(like(codes, self.root) @ self.root)
-
-    def to_codes(self, atoms: FloatArray) -> FloatArray:
-        """Return DᵀRᵀ."""
-        return to_host(like(atoms, self.root) @ self.root.T)
-
-    def column(self, feature: int) -> FloatArray:
-        """Return one column."""
-        return to_host(self.root[:, feature])
-
-    def principal(self, count: int) -> tuple[FloatArray, FloatArray]:
-        """Return unit vectors, and the first rows."""
-        return np.eye(count, self.root.shape[0]), to_host(self.root[:count, :])
-
-
-class SparseRoot:
-    """R = X itself, sparse samples that are centred on the way.
+    Questions and answers are on the host, products are made where R is.
 
     Parameters
     ----------
-    gram : SampleGram
-        Their scatter matrix, divided by its trace.
+    data : array of shape (r, p) or Samples
+        R, but for the scale.
+    scale : float
+        What it is multiplied by.
+    codes : ndarray of shape (k, r) or None
+        The first left singular vectors of R, in rows; None: R = diag(σ)Vᵀ with the largest σ first,
+        of which they are the unit vectors.
     """
 
-    def __init__(self, gram: SampleGram) -> None:
-        self.gram = gram
+    def __init__(
+        self, data: Array | Samples, scale: float = 1.0, codes: FloatArray | None = None
+    ) -> None:
+        self.samples, self.scale, self._codes = operator_of(data), scale, codes
 
     @cached_property
     def squares(self) -> FloatArray:
         """Squared lengths of the columns."""
-        return self.gram.diagonal
+        return to_host(self.samples.squared_lengths()) * self.scale**2
 
     def to_atoms(self, codes: FloatArray) -> FloatArray:
-        """Return YᵀX."""
-        return self.gram.back(codes.T).T
+        """Return YᵀR for codes in rows."""
+        return to_host(self.samples.combined(like(codes, self.samples.empty))) * self.scale
 
     def to_codes(self, atoms: FloatArray) -> FloatArray:
-        """Return DᵀXᵀ."""
-        return self.gram.image(atoms.T).T
+        """Return DᵀRᵀ for atoms in rows."""
+        return to_host(self.samples.times(like(atoms.T, self.samples.empty))).T * self.scale
 
     def column(self, feature: int) -> FloatArray:
         """Return one column."""
-        return self.gram.sample_columns(np.array([feature]))[:, 0]
+        return to_host(self.samples.take(np.array([feature])))[:, 0] * self.scale
 
     def principal(self, count: int) -> tuple[FloatArray, FloatArray]:
-        """Return the first left singular vectors, and the principal components at their length."""
-        values, vectors = self.gram.leading(count)
-        codes = self.gram.image(vectors) / np.sqrt(values[:count])
-        return codes.T, self.to_atoms(codes.T)
+        """Return the first left singular vectors, and those times R, both in rows."""
+        codes = np.eye(count, self.samples.shape[0]) if self._codes is None else self._codes[:count]
+        return codes, self.to_atoms(codes)

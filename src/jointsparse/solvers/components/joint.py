@@ -37,20 +37,15 @@ from jointsparse.linalg import (
 )
 from jointsparse.operators.dense import operator_of
 from jointsparse.projections import polar
-from jointsparse.solvers.products.device_gram import DeviceGram, DeviceSampleGram, row_squares
-from jointsparse.solvers.products.gram import (
-    EqualFeatures,
-    Gram,
-    SampleGram,
-    equal_features,
-)
+from jointsparse.solvers.products.equal_features import EqualFeatures, equal_features
+from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.group import (
     emptying_penalty,
     group_regression,
     optimality_violation,
     share_equally,
 )
-from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit
+from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses
 from jointsparse.solvers.solution import Solution, Trace
 
 SMOOTHING = 1e-6  # of the typical norm of a residual: its weight stays finite
@@ -147,33 +142,30 @@ class SampleLoss:
         there = is_device_array(centred)
         if there and wide and free_bytes(centred) > ROOM * 8 * centred.shape[0] * centred.shape[1]:
             self.samples = centred = double(centred)  # every alternation would convert them again
-        # On the host as an operator, whose products are kept for all weights.
-        self.operator = centred if there else operator_of(centred)
-        self.squares = row_squares(centred) if there else np.asarray(self.operator.row_squares())
-        self._through_samples = DeviceSampleGram if there else SampleGram
-        self._as_matrix: type[Gram] = DeviceGram if there else Gram
+        self.operator = operator_of(centred)  # whose products are kept for all weights
+        self.squares = self.operator.row_squares()
         self._pass()
 
     def _pass(self, Q: Array | None = None, P: Array | None = None) -> Array:
         """Set the weights of the residuals of Q and P; return their norms."""
         images: tuple[tuple[Array, Array], ...] = ()
         self.gram: Gram
+        self._known: SampleGram
         if self.wide:
             left = self.squares
             if Q is not None and P is not None:
-                known = self.gram
-                assert isinstance(known, SampleGram)
-                images = ((Q, known.plain_image(Q)), (P, known.plain_image(P)))
+                image = self._known.plain_image
+                images = ((Q, image(Q)), (P, image(P)))
                 left = self._left(images)
             norms = (left * self.shrink**2 + self.smoothing**2) ** 0.5
-            self.gram = self._through_samples(self.operator, 0.5 / norms, self.squares)
-            self.gram.known_images = images
+            self.gram = self._known = SampleGram(self.operator, 0.5 / norms, self.squares)
+            self._known.known_images = images
         else:
             fit = LinearFit(Q, P, smoothing=self.smoothing / self.shrink)
-            sums = ArraySamples(self.samples).weighted_pass(fit)
+            sums = RowPasses(self.operator).weighted_pass(fit)
             norms = self.shrink * sums.norms
             scatter: Array = sums.scatter
-            self.gram = self._as_matrix(0.5 / self.shrink * scatter)
+            self.gram = Gram(0.5 / self.shrink * scatter)
         self.trace = self.gram.trace * self.shrink**2
         return norms
 

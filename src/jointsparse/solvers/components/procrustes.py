@@ -27,7 +27,7 @@ from jointsparse.penalties import soft_threshold
 from jointsparse.solvers.components.procrustes_spaces import FeatureSpace, SampleSpace, Space
 from jointsparse.solvers.components.procrustes_steps import Extrapolation
 from jointsparse.solvers.components.supports import QUIET, Supports
-from jointsparse.solvers.products.gram import Gram, SampleGram
+from jointsparse.solvers.products.gram import Gram
 from jointsparse.solvers.regression.elastic_net import elastic_net
 from jointsparse.solvers.regression.elastic_net_batches import ElasticNets
 from jointsparse.solvers.solution import Solution, Trace
@@ -65,8 +65,9 @@ class SparsePenalty:
 
     def space(self, gram: Gram, start: FloatArray) -> Space:
         """Return where A lives: over the samples where they are fewer and A itself is not asked."""
-        if isinstance(gram, SampleGram) and gram.of_array and np.isinf(self.ridge):
-            return SampleSpace(gram, start, self.l1 / 2 if self.counts is None else None)
+        through = gram.through_samples
+        if through is not None and gram.of_array and np.isinf(self.ridge):
+            return SampleSpace(through, start, self.l1 / 2 if self.counts is None else None)
         return FeatureSpace(gram, start)
 
     def steps(self, gram: Gram, space: Space) -> Steps:

@@ -141,7 +141,7 @@ def factor_on(omega: Array, kept: Array) -> Array:
 
 
 # The loss falls at Ω = 0 with the slope Q: 2S for the squared loss, the matrix of
-# :func:`jointsparse.solvers.samples.cone.emptying_data` for the others.
+# :func:`jointsparse.solvers.samples.model.emptying_data` for the others.
 SQUARED_LOSS_SLOPE = 2.0
 
 

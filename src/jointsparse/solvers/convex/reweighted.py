@@ -53,7 +53,10 @@ WORTHWHILE = 0.7  # a step that leaves more of the gap than this, with weights t
 STANDSTILL = 0.3  # … (they change less than this share of the gap) needs more accuracy …
 SHARPEN = 0.1  # … by this factor
 LONGEST = 1000  # iterations within one weighted model
-PATIENCE = 30  # weighted models in which the gap has to fall to WORTHWHILE of what it was
+# Weighted models in which the gap has to fall to WORTHWHILE of what it was, or iterations within
+# them: thirty models of ordinary tables take hundreds, those that lead nowhere took 16 000.
+PATIENCE = 30
+PATIENCE_WITHIN = 3000
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,9 @@ def solve_reweighted(
     wanted: list[Array] = []  # weights that the last steps ask for, …
     changes: list[Array] = []  # … and their relative difference from those that were used
     accuracy, within = FIRST_TOLERANCE, 0  # iterations within the weighted models
-    milestone, since = math.inf, 0  # a gap, and the weighted models since it was reached
+    milestone, since = math.inf, 0  # a gap, and the weighted models since it was reached …
+    reached = 0  # … and the iterations within them until then
+    lost = False
     for iteration in range(1, max_iter + 1):
         step = model.solve(mixture, weights, accuracy, LONGEST)
         within += step.iterations
@@ -132,8 +137,11 @@ def solve_reweighted(
         before, gap = gap, relative_gap(best.objective, bound)
         if trace.record(iteration, best.objective, gap=gap, measure=gap):
             break
-        milestone, since = (gap, 0) if gap <= WORTHWHILE * milestone else (milestone, since + 1)
-        if since == PATIENCE:
+        since += 1
+        if gap <= WORTHWHILE * milestone:
+            milestone, since, reached = gap, 0, within
+        lost = since == PATIENCE or within - reached > PATIENCE_WITHIN
+        if lost:
             break
         new = 1 / step.norms
         change = (new - weights) / new
@@ -151,9 +159,9 @@ def solve_reweighted(
     diagnostics = {"rank": float(best.factor.shape[1]), "iterations within": float(within)}
     state = Reconstruction(best.factor, best.offset)
     solution = trace.solution(best.factor, best.objective, gap, diagnostics, state)
-    if since < PATIENCE:
+    if not lost:
         return solution
-    reason = f"{PATIENCE} weighted models did not lower the duality gap {gap:.1e} to {tol:.1e}"
+    reason = f"{since} weighted models did not lower the duality gap {gap:.1e} to {tol:.1e}"
     return replace(solution, reason=reason)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jointsparse.arrays import FloatArray
+from jointsparse.solvers.eigen.ritz import RitzBasis
 
 SHALLOW, DEEP = 3, 32  # blocks in the space, at first and at most
 SLOW = 0.1  # a restart that leaves more than this share of the residual calls for a deeper space
@@ -64,34 +65,21 @@ def largest_pairs(
     n, width = start.shape
     deepest = max(1, min(DEEP, n // width))
     depth, before = min(SHALLOW, deepest), np.inf
-    vectors = np.linalg.qr(start)[0]
-    values = np.zeros(width)
+    ritz = RitzBasis(apply, start[:, 0], largest=True)
+    ritz.extend(start)
+    if ritz.used < width:  # vectors that depend on each other
+        ritz.extend(widened(start[:, :0], width - ritz.used))
     for _ in range(max_restarts):
-        basis, image = vectors, apply(vectors)
-        newest = image
-        for _ in range(depth - 1):
-            newest = _orthonormal_to(basis, newest)
-            basis = np.hstack([basis, newest])
-            newest = apply(newest)
-            image = np.hstack([image, newest])
-        inner = basis.T @ image
-        found, mix = np.linalg.eigh((inner + inner.T) / 2)
-        found, mix = found[::-1][:width], mix[:, ::-1][:, :width]
-        values, vectors = found, basis @ mix
-        residual = np.linalg.norm(image @ mix - vectors * values, axis=0) / abs(values[0])
+        while ritz.used < depth * width and ritz.deepen():
+            pass
+        ritz.solve()
+        values, vectors, residuals = ritz.pairs(width)
+        residual = np.linalg.norm(residuals, axis=0) / abs(values[0])
         if np.all(residual[:count] <= tol) and np.all(residual[count : count + 1] <= GUARD_TOL):
             return Pairs(values, vectors, True)
         worst = float(np.max(residual[:count]))
         if worst > SLOW * before:
             depth = min(2 * depth, deepest)
         before = worst
-        vectors = np.linalg.qr(vectors)[0]
+        ritz.shrink()
     return Pairs(values, vectors, False)
-
-
-def _orthonormal_to(basis: FloatArray, block: FloatArray) -> FloatArray:
-    """Return an orthonormal block orthogonal to a basis; twice is enough."""
-    for _ in range(2):
-        block = block - basis @ (basis.T @ block)
-        block = np.linalg.qr(block)[0]
-    return block

@@ -27,8 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import array_namespace, eigh, symmetric_part
+from jointsparse.linalg import array_namespace, symmetric_part
 from jointsparse.projections import positive_eigenpairs
+from jointsparse.solvers.eigen.ritz import RitzBasis
 
 GUARDS = 4
 DENSE_UP_TO = 600  # size up to which one dense eigendecomposition is about as fast
@@ -95,9 +96,9 @@ def davidson(
         return _dense(apply, diagonal)
     search = _Search(apply, diagonal, tol)
     if start.shape[1] > 0:
-        search.extend(start[:, : n // 4].T)
+        search.extend(start[:, : n // 4])
     if start.shape[1] == 0 or count_above is None:
-        search.extend(search.random_block())
+        search.extend_at_random(search.n_guards)
     for _ in range(max_steps):
         search.rayleigh_ritz()
         if 2 * search.capacity > n:
@@ -111,7 +112,7 @@ def davidson(
             return search.result()
         else:
             search.n_guards *= 2
-            search.extend(search.random_block())
+            search.extend_at_random(search.n_guards)
             search.rayleigh_ritz()
             unfinished = search.unfinished(guard_tol=tol)
             if bool(search.xp.any(unfinished)):
@@ -128,20 +129,15 @@ def _dense(apply: Callable[[Array], Array], diagonal: Array) -> PositivePairs:
 
 
 class _Search:
-    """The basis V with its products MV, and the Ritz pairs kept: the positive ones, then guards.
-
-    Vectors are rows here, so that the basis grows and shrinks by contiguous pieces.
-    """
+    """Ritz pairs: the positive ones, then guards."""
 
     def __init__(self, apply: Callable[[Array], Array], diagonal: Array, tol: float) -> None:
         self.xp = xp = array_namespace(diagonal)
-        self.apply = apply
         # Rounding errors in the products limit the residuals that can be reached.
         self.tol = max(tol, 200 * float(xp.finfo(diagonal.dtype).eps))
         self.diagonal = xp.clip(diagonal, None, 0.0)
         self.random = np.random.default_rng(0)
-        self.basis = self.products = diagonal[None, :][:0, :]
-        self.projected = self.basis[:, :0]  # VᵀMV
+        self.ritz = RitzBasis(apply, diagonal, largest=True)
         self.n_positive, self.n_guards, self.scale = 0, GUARDS, 0.0
 
     @property
@@ -154,69 +150,45 @@ class _Search:
         """Residual to reach, and the smallest eigenvalue that counts as positive."""
         return self.tol * self.scale
 
-    def random_block(self) -> Array:
-        """Return directions that no eigenvector is orthogonal to."""
-        block = self.random.standard_normal((self.n_guards, self.diagonal.shape[0]))
-        return self.xp.asarray(block, dtype=self.diagonal.dtype, device=self.diagonal.device)
-
     def extend(self, block: Array) -> None:
-        """Add directions (rows) to the basis."""
-        xp = self.xp
-        block = self.orthonormal(block)
-        product = self.apply(block.T).T
-        across = self.basis @ product.T
-        corner = symmetric_part(block @ product.T)
-        upper = xp.concat([self.projected, across], axis=1)
-        lower = xp.concat([across.T, corner], axis=1)
-        self.projected = xp.concat([upper, lower], axis=0)
-        self.basis = xp.concat([self.basis, block], axis=0)
-        self.products = xp.concat([self.products, product], axis=0)
+        """Add directions; random ones for those that depend on others.
 
-    def orthonormal(self, block: Array) -> Array:
-        """Return orthonormal rows that span, together with the basis, the block."""
-        xp = self.xp
-        overlap = block @ self.basis.T
-        for _ in range(3):
-            block = xp.linalg.qr((block - overlap @ self.basis).T)[0].T
-            overlap = block @ self.basis.T
-            # Almost dependent rows bring rounding errors back into the span of the basis. Where
-            # they are small, subtracting them leaves the rows orthonormal to the square of that.
-            if self.basis.shape[0] == 0 or float(xp.max(xp.abs(overlap))) < 1e-8:
-                break
-        return block - overlap @ self.basis
+        Of an eigenvalue that is there many times they see more copies than a block has vectors.
+        """
+        wanted = self.ritz.used + block.shape[1]
+        self.ritz.extend(block)
+        if self.ritz.used < wanted:
+            self.extend_at_random(wanted - self.ritz.used)
+
+    def extend_at_random(self, count: int) -> None:
+        """Add directions that no eigenvector is orthogonal to."""
+        block = self.random.standard_normal((count, self.diagonal.shape[0])).T
+        self.ritz.extend(
+            self.xp.asarray(block, dtype=self.diagonal.dtype, device=self.diagonal.device)
+        )
 
     def rayleigh_ritz(self) -> None:
         """Update the Ritz pairs, their residuals and, where the basis is full, the basis."""
-        xp = self.xp
-        values, rotation = eigh(self.projected)
-        values = xp.flip(values)
+        xp, values = self.xp, self.ritz.solve()
         self.scale = float(values[0]) if float(values[0]) > 0 else float(xp.max(xp.abs(values)))
         self.n_positive = int(xp.sum(values > self.resolution))
-        kept = min(self.n_positive + self.n_guards, values.shape[0])
-        self.values = values[:kept]
-        rotation = xp.flip(rotation, axis=1)[:, :kept].T
-        self.vectors = rotation @ self.basis
-        products = rotation @ self.products
-        self.residuals = products - self.values[:, None] * self.vectors
-        self.residual_norms = xp.linalg.vector_norm(self.residuals, axis=1)
-        if self.basis.shape[0] > self.capacity:
-            self.basis, self.products = self.vectors, products
-            self.projected = xp.eye(kept, dtype=values.dtype, device=values.device) * self.values
+        self.pairs = self.ritz.pairs(self.n_positive + self.n_guards)
+        if self.ritz.used > self.capacity:
+            self.ritz.shrink()
 
     def unfinished(self, *, guard_tol: float) -> Array:
         """Return which pairs have larger residuals than ``tol`` or, for guards, ``guard_tol``."""
         xp = self.xp
-        is_guard = xp.arange(self.values.shape[0], device=self.diagonal.device) >= self.n_positive
-        relative = self.residual_norms / self.scale if self.scale > 0 else self.residual_norms
+        relative = xp.linalg.vector_norm(self.pairs.residuals, axis=0)
+        is_guard = xp.arange(relative.shape[0], device=self.diagonal.device) >= self.n_positive
+        relative = relative / self.scale if self.scale > 0 else relative
         return (relative > self.tol) & (~is_guard | (relative > guard_tol))
 
     def corrections(self, which: Array) -> Array:
-        """Return the preconditioned residuals of some pairs, at length 1."""
-        xp = self.xp
-        theta = xp.clip(self.values[which], FLOOR * self.scale, None)
-        block = self.residuals[which, :] / (theta[:, None] - self.diagonal)
-        return block / xp.linalg.vector_norm(block, axis=1)[:, None]
+        """Return the preconditioned residuals of some pairs."""
+        theta = self.xp.clip(self.pairs.values[which], FLOOR * self.scale, None)
+        return self.pairs.residuals[:, which] / (theta - self.diagonal[:, None])
 
     def result(self) -> PositivePairs:
         n = self.n_positive
-        return PositivePairs(self.values[:n], self.vectors[:n, :].T, self.vectors.T)
+        return PositivePairs(self.pairs.values[:n], self.pairs.vectors[:, :n], self.pairs.vectors)

@@ -18,7 +18,7 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray
 from jointsparse.solvers.eigen.block_krylov import Pairs
-from jointsparse.solvers.eigen.orthonormal import outside
+from jointsparse.solvers.eigen.ritz import RitzBasis
 from jointsparse.solvers.eigen.ties import later_tie
 
 Operator = Callable[[FloatArray], FloatArray]
@@ -30,7 +30,7 @@ STALLED = 0.5  # … and is, where a step leaves more than this share of it
 SLOW = 0.1  # a step that leaves more than this share of the error calls for another shift
 LOCATED = 0.1  # residual over distance at which the shift may move to a pair
 ASIDE = 0.05  # of that distance: how far below the pair the shift then lies
-WIDEST = 6  # times the pairs: columns of the basis, before it shrinks to them
+WIDEST = 7  # times the pairs: columns of the basis at most; with more it shrinks to them
 
 
 def lowest_pairs(
@@ -74,13 +74,20 @@ def lowest_pairs(
         Eigenvalues in ascending order.
     """
     at, solve = shift, solver(shift)
-    search = _Search(product, weights, start.shape[1])
+    width = start.shape[1]
+    search = RitzBasis(
+        lambda block: product(block) + weights[:, None] * block,
+        weights,
+        largest=False,
+        room=WIDEST * width,
+    )
     search.extend(solve(start))
-    if search.used < start.shape[1]:  # one eigenvalue so far below all others hides them
+    if search.used < width:  # one eigenvalue so far below all others hides them
         search.extend(start)
     before = np.inf
     for _ in range(max_steps):
-        values, residuals = search.pairs()
+        search.solve()
+        values, vectors, residuals = search.pairs(width)
         end = int(np.count_nonzero(values <= values[count - 1] + later_tie(values, count)))
         if end == values.size:
             break
@@ -102,11 +109,13 @@ def lowest_pairs(
             if wished != at:
                 at, solve = wished, solver(wished)
         before = float(lacking.max())
+        if search.used + int(late.sum()) > WIDEST * width and search.used > width:
+            search.shrink()
         if not search.extend(solve(residuals[:, late])):
             break  # what is missing is rounding
     else:
-        return Pairs(search.values, search.vectors, False)
-    return Pairs(search.values, search.vectors, True)
+        return Pairs(values, vectors, False)
+    return Pairs(values, vectors, True)
 
 
 def _next_shift(
@@ -120,43 +129,3 @@ def _next_shift(
         return first
     worst = int(np.argmax(located))
     return float(values[worst] - ASIDE * distances[worst])
-
-
-class _Search:
-    """A basis, K times the basis, and the inner products of the two."""
-
-    def __init__(self, product: Operator, weights: FloatArray, width: int) -> None:
-        self.product, self.weights, self.width = product, weights, width
-        shape = (weights.size, min((WIDEST + 1) * width, weights.size))
-        self.basis, self.images = np.empty(shape, order="F"), np.empty(shape, order="F")
-        self.inner = np.empty((shape[1], shape[1]))
-        self.used = 0
-
-    def extend(self, block: FloatArray) -> bool:
-        """Add directions; False where the basis has all of them already."""
-        if self.used + block.shape[1] > self.basis.shape[1] and self.used > self.width:
-            self._shrink()
-        old = self.used
-        block = outside(self.basis[:, :old], block)[:, : self.basis.shape[1] - old]
-        self.used = used = old + block.shape[1]
-        self.basis[:, old:used] = block
-        self.images[:, old:used] = self.product(block) + self.weights[:, None] * block
-        corner = self.basis[:, :used].T @ self.images[:, old:used]
-        self.inner[:used, old:used] = corner
-        self.inner[old:used, :used] = corner.T
-        return used > old
-
-    def pairs(self) -> tuple[FloatArray, FloatArray]:
-        """Return the lowest Ritz values and the residuals of their vectors."""
-        inner = self.inner[: self.used, : self.used]
-        values, turn = np.linalg.eigh((inner + inner.T) / 2)
-        self.values, turn = values[: self.width], turn[:, : self.width]
-        self.vectors = self.basis[:, : self.used] @ turn
-        self.turned = self.images[:, : self.used] @ turn
-        return self.values, self.turned - self.vectors * self.values
-
-    def _shrink(self) -> None:
-        """Start anew from the pairs."""
-        self.used = kept = self.values.size
-        self.basis[:, :kept], self.images[:, :kept] = self.vectors, self.turned
-        self.inner[:kept, :kept] = np.diag(self.values)

@@ -16,15 +16,15 @@ from jointsparse.device import is_device_array, like, to_host
 from jointsparse.graphs.device_neighbours import BLOCK_ENTRIES as DEVICE_ENTRIES
 from jointsparse.graphs.device_neighbours import gathered
 from jointsparse.graphs.laplacian import degrees
+from jointsparse.graphs.sparse_samples import stored
 from jointsparse.linalg import array_namespace, columns_near_one, columns_near_one_there
-from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.solution import Solution, closed_form
 
 BLOCK_ENTRIES = 2**17  # entries of features taken at a time: what is made of them is not large
 LEAST = 32  # features
 
 
-def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> Solution[FloatArray]:
+def solve_smoothness(data: Any, graph: sp.csr_array) -> Solution[FloatArray]:
     """Return the Laplacian score of every feature.
 
     Parameters
@@ -43,11 +43,11 @@ def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> S
     n, p = data.shape
     degree = degrees(graph)
     step = max(LEAST, BLOCK_ENTRIES // n)
-    scores = np.empty(p)
+    scores, sparse_data = np.empty(p), stored(data)
     if is_device_array(data):
         scores = _scores_there(data, graph, degree)
-    elif isinstance(data, SparseSamples):
-        columns = data.matrix
+    elif sparse_data is not None:
+        columns, mean = sparse_data.matrix, sparse_data.mean
         # Of a column that is filled to half at most, no more than half of Σf² is its mean.
         full = np.diff(columns.indptr) > n / 2
         sparse, few = np.flatnonzero(~full), np.flatnonzero(full)
@@ -56,7 +56,7 @@ def solve_smoothness(data: FloatArray | SparseSamples, graph: sp.csr_array) -> S
             scores[part] = _sparse_scores(columns[:, part], graph, degree)
         for first in range(0, few.size, step):
             part = few[first : first + step]
-            scores[part] = _scores(columns[:, part].toarray() - data.mean[part], graph, degree)
+            scores[part] = _scores(columns[:, part].toarray() - mean[part], graph, degree)
     else:
         for first in range(0, p, step):
             scores[first : first + step] = _scores(data[:, first : first + step], graph, degree)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.eigen.block_krylov import widened
-from jointsparse.solvers.eigen.orthonormal import outside
+from jointsparse.solvers.eigen.ritz import RitzBasis
 from jointsparse.solvers.eigen.ties import TIE, later_tie, shares
 from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, subspace_of
 from jointsparse.solvers.products.gram import SampleGram
@@ -85,32 +85,25 @@ class SparseScatterForm:
         more columns are needed to see the end of the tie, and the pairs are returned as they are.
         """
         width = start.shape[1]
-        basis = np.linalg.qr(start)[0]
         light = np.zeros((weights.size, width))
         light[np.argsort(weights, kind="stable")[:width], np.arange(width)] = 1.0
-        basis = np.hstack([basis, outside(basis, light)])
-        images = self._image(weights, basis)
+        ritz = RitzBasis(
+            lambda block: self.gram.apply(block) - weights[:, None] * block, weights, largest=True
+        )
+        ritz.extend(start)
+        ritz.extend(light)
         for _ in range(MOST_STEPS):
-            inner = basis.T @ images
-            values, turn = np.linalg.eigh((inner + inner.T) / 2)
-            values, turn = values[::-1][:width], turn[:, ::-1][:, :width]
-            vectors, turned = basis @ turn, images @ turn
-            residuals = turned - vectors * values
+            ritz.solve()
+            values, vectors, residuals = ritz.pairs(width)
             late = _late(values, count, residuals, weights, self.size)
             if not late.any():
                 break
-            if basis.shape[1] > WIDEST * width:
-                basis, images = vectors, turned
+            if ritz.used > WIDEST * width:
+                ritz.shrink()
             shift = np.maximum(values[late], LEAST_SHIFT * self.size)
-            block = outside(basis, residuals[:, late] / (weights[:, None] + shift))
-            if block.shape[1] == 0:
+            if not ritz.extend(residuals[:, late] / (weights[:, None] + shift)):
                 break  # what is missing is rounding
-            basis = np.hstack([basis, block])
-            images = np.hstack([images, self._image(weights, block)])
         return values, vectors
-
-    def _image(self, weights: FloatArray, block: FloatArray) -> FloatArray:
-        return self.gram.apply(block) - weights[:, None] * block
 
     def _energies(self, vectors: FloatArray) -> FloatArray:
         return np.asarray(-np.sum(self.gram.image(vectors) ** 2, axis=0))

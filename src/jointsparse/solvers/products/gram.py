@@ -1,23 +1,32 @@
-"""The scatter matrix as the regression kernels use it: through itself, or through the samples."""
+r"""The scatter matrix as the regression kernels use it: through itself, or through the samples.
+
+.. math:: S = X^\top\operatorname{diag}(w)X
+
+X, or S itself, stays where it is, on the host or on a device, and so does everything of its size:
+products, blocks, eigenvectors. Answers are of the kind of the questions: a kernel that keeps its
+p × k arrays on the host asks with NumPy arrays and gets such, one that keeps them on the device
+moves nothing.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
-from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import LinearOperator, cg
 
-from jointsparse.arrays import Array, FloatArray, IntArray
-from jointsparse.device import is_device_array, to_host
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import (
-    Spectrum,
+    add_to_diagonal,
     array_namespace,
     by_cholesky,
     double,
+    eigh,
     lowest_eigenpairs,
     solve_positive,
 )
@@ -37,19 +46,34 @@ FEW = 0.3  # share of the rows: below, a product over these rows alone is faster
 
 
 class Gram:
-    """Scatter matrix divided by its trace, kept as a p × p array."""
+    """Scatter matrix divided by its trace, kept as a p × p array of any library."""
 
     samples: Samples | None = None  # where S is known through them
-    _pairs: tuple[FloatArray, FloatArray] | None = None  # some eigenvalues and vectors
+    _pairs: tuple[FloatArray, Array] | None = None  # some eigenvalues and vectors
     _asked = 0  # how many were asked for
 
-    def __init__(self, scatter: FloatArray) -> None:
-        self.trace = float(np.trace(scatter))
+    def __init__(self, scatter: Array) -> None:
+        self.trace = float(array_namespace(scatter).linalg.trace(scatter))
         self.scatter = scatter / self.trace
+        self._place(scatter)
 
-    def here(self, array: Array) -> Array:
-        """Return an array where the matrix is: on the host."""
-        return array
+    def _place(self, model: Array) -> None:
+        """Remember where the matrix is."""
+        self._model = model
+        self.on_host = not is_device_array(model)
+
+    def here(self, array: Any) -> Array:
+        """Return an array where the matrix is."""
+        return array if self.on_host or is_device_array(array) else like(array, self._model)
+
+    def in_kind(self, answer: Array, question: Any) -> Array:
+        """Return an answer on the device where the question was there, as NumPy otherwise."""
+        return answer if self.on_host or is_device_array(question) else to_host(answer)
+
+    @property
+    def through_samples(self) -> SampleGram | None:
+        """The matrix itself, where products go through the samples."""
+        return None
 
     @property
     def of_array(self) -> bool:
@@ -63,44 +87,48 @@ class Gram:
 
     @cached_property
     def diagonal(self) -> FloatArray:
-        """Diagonal of S."""
-        return np.diagonal(self.scatter)
+        """Diagonal of S, on the host."""
+        return to_host(array_namespace(self.scatter).linalg.diagonal(self.scatter))
 
-    def apply(self, matrix: FloatArray) -> FloatArray:
+    def apply(self, matrix: Array) -> Array:
         """Return S @ matrix."""
-        return self.scatter @ matrix
+        return self.in_kind(self.scatter @ self.here(matrix), matrix)
 
     def apply_both(self, one: Array, other: Array) -> tuple[Array, Array]:
         """Return S @ one and S @ other, in one pass over S."""
         images = self.apply(array_namespace(one).concat([one, other], axis=1))
         return images[:, : one.shape[1]], images[:, one.shape[1] :]
 
-    def columns(self, features: IntArray) -> FloatArray:
+    def columns(self, features: Array) -> Array:
         """Return S[:, features]."""
-        return self.scatter[:, features]
+        return self.in_kind(self.scatter[:, self.here(features)], features)
 
-    def block(self, features: IntArray) -> FloatArray:
+    def block(self, features: Array) -> Array:
         """Return S[features, features]."""
-        return self.scatter[features[:, None], features]
+        chosen = self.here(features)
+        return self.in_kind(self.scatter[chosen[:, None], chosen], features)
 
-    def root(self, features: IntArray) -> FloatArray | None:
+    def root(self, features: Array) -> Array | None:
         """Return R with RᵀR = S[features, features], a row for each sample; None: not known."""
         return None
 
-    def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
+    def ridge_solve(self, right: Array, ridge: float) -> Array:
         """Return (S + ridge I)⁻¹ right."""
-        shifted = self.scatter + ridge * np.eye(right.shape[0])
-        return np.asarray(solve_positive(shifted, right))
+        return self.in_kind(solve_positive(shifted(self.scatter, ridge), self.here(right)), right)
 
-    def reweighted_fit(self, wanted: FloatArray, lengths: FloatArray, penalty: float) -> FloatArray:
+    def reweighted_fit(self, wanted: Array, lengths: Array, penalty: float) -> Array:
         """Return (S + penalty diag(1/lengths))⁻¹ S wanted; rows without length are zero."""
-        roots = np.sqrt(lengths)[:, None]
-        inner = roots * self.scatter * roots.T + penalty * np.eye(len(roots))
-        right = roots * (self.scatter @ wanted)
-        return roots * solve_positive(inner, right, by_cholesky)
+        roots = self.here(lengths)[:, None] ** 0.5
+        inner = add_to_diagonal(roots * self.scatter * roots.T, penalty)
+        right = roots * (self.scatter @ self.here(wanted))
+        return self.in_kind(roots * self._solved(inner, right), wanted)
+
+    def _solved(self, matrix: Array, right: Array) -> Array:
+        """Solve with a positive definite matrix, by Cholesky where SciPy has it."""
+        return solve_positive(matrix, right, by_cholesky if self.on_host else None)
 
     def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues (largest first) above rounding, and their eigenvectors.
+        """Return eigenvalues (largest first) above rounding, and their eigenvectors; on the host.
 
         Parameters
         ----------
@@ -108,11 +136,11 @@ class Gram:
             Number of eigenvectors wanted, and the least number of eigenvalues; None: all.
         """
         values, vectors = self._spectrum if count is None else self._few(max(count, 1))
-        return values, vectors[:, :count].copy()
+        return values, to_host(vectors[:, :count]).copy()
 
     def principal(self) -> tuple[FloatArray, Array]:
         """Return all eigenvalues above rounding, largest first, and eigenvectors where S is."""
-        return self.leading()
+        return self._spectrum
 
     def rank(self, found: int) -> int:
         """Return the rank, given how many eigenvalues above rounding were found."""
@@ -125,13 +153,14 @@ class Gram:
         failed = dpotrf(block.T, clean=0, overwrite_a=1)[1]
         return self._spectrum[0].size if failed else len(block)
 
-    def leading_scaled(self, factors: FloatArray, count: int) -> FloatArray:
+    def leading_scaled(self, factors: Array, count: int) -> FloatArray:
         """Return the first eigenvectors for the features multiplied by factors."""
-        return Gram(self.scatter * np.outer(factors, factors)).leading(count)[1]
+        scale = self.here(factors)
+        return Gram(self.scatter * (scale[:, None] * scale)).leading(count)[1]
 
-    def _few(self, count: int) -> tuple[FloatArray, FloatArray]:
-        """Return so many eigenvalues and eigenvectors; all where they are known, or nearly all."""
-        if "_spectrum" in self.__dict__ or MANY * count > len(self.scatter):
+    def _few(self, count: int) -> tuple[FloatArray, Array]:
+        """Return so many eigenpairs; all where they are known, nearly all, or cost no more."""
+        if "_spectrum" in self.__dict__ or MANY * count > self.scatter.shape[0] or not self.on_host:
             return self._spectrum
         if self._pairs is None or self._asked < count:
             values, vectors = lowest_eigenpairs(-self.scatter, count)
@@ -140,10 +169,8 @@ class Gram:
         return self._pairs
 
     @cached_property
-    def _spectrum(self) -> tuple[FloatArray, FloatArray]:
-        spectrum = Spectrum.of(self.scatter)
-        values, vectors = _descending(np.asarray(spectrum.values), np.asarray(spectrum.vectors))
-        return values, vectors
+    def _spectrum(self) -> tuple[FloatArray, Array]:
+        return _descending(*eigh(self.scatter))
 
 
 class SampleGram(Gram):
@@ -153,9 +180,9 @@ class SampleGram(Gram):
     ----------
     data : array of shape (n_samples, n_features) or Samples
         X. All sums are in double precision, whatever it is kept in.
-    weights : ndarray of shape (n_samples,) or None
+    weights : array of shape (n_samples,) or None
         w; None: all are 1.
-    squares : ndarray of shape (n_samples,) or None
+    squares : array of shape (n_samples,) or None
         Squared length of each sample, where it is known.
     """
 
@@ -164,104 +191,115 @@ class SampleGram(Gram):
     known_images: tuple[tuple[Array, Array], ...] = ()
 
     def __init__(
-        self,
-        data: Any,
-        weights: FloatArray | None = None,
-        squares: FloatArray | None = None,
+        self, data: Any, weights: Array | None = None, squares: Array | None = None
     ) -> None:
         self.samples = operator_of(data)
+        self._place(self.samples.empty)
         if squares is not None:
             self.squares = squares
-        if weights is None:
-            weights = np.ones(self.samples.shape[0])
+        xp = self.samples.xp
+        weights = xp.ones_like(self.squares) if weights is None else self.here(weights)
         self.trace = float(weights @ self.squares)
         self.weights = (weights / self.trace)[:, None]
-        self.roots = np.sqrt(self.weights)
+        self.roots = xp.sqrt(self.weights)
         # What was asked for last: an alternation often asks for the same again.
-        self._block: tuple[IntArray, FloatArray] | None = None
-        self._last: tuple[IntArray, FloatArray] | None = None
+        self._block: tuple[Array, Array] | None = None
+        self._last: tuple[Array, Array] | None = None
+
+    @property
+    def through_samples(self) -> SampleGram:
+        """The matrix itself."""
+        return self
 
     @cached_property
-    def squares(self) -> FloatArray:
-        """Squared length of each sample."""
-        return np.asarray(self.samples.row_squares())
+    def squares(self) -> Array:
+        """Squared length of each sample, where they are."""
+        return self.samples.row_squares()
 
     @cached_property
     def diagonal(self) -> FloatArray:
-        """Diagonal of S; a pass over the samples that most uses can do without."""
-        return np.asarray(self.samples.weighted_squares(self.weights[:, 0]))
+        """Diagonal of S, on the host; a pass over the samples that most uses can do without."""
+        return to_host(self.samples.weighted_squares(self.weights[:, 0]))
 
-    def weighted(self, weights: FloatArray) -> SampleGram:
+    def weighted(self, weights: Array) -> SampleGram:
         """Return the scatter matrix of the same samples with other weights."""
         return SampleGram(self.samples, weights, self.squares)
 
-    def apply(self, matrix: FloatArray) -> FloatArray:
+    def apply(self, matrix: Array) -> Array:
         """Return S @ matrix."""
-        thin = matrix.reshape(len(matrix), -1)
+        here = self.here(matrix)
+        thin = here.reshape(here.shape[0], -1)
         image = self.samples.transposed_times(self.weights * self.plain_image(thin))
-        return np.asarray(image.reshape(matrix.shape))
+        return self.in_kind(image.reshape(here.shape), matrix)
 
-    def image(self, matrix: FloatArray) -> FloatArray:
+    def image(self, matrix: Array) -> Array:
         """Return √w X matrix."""
-        return np.asarray(self.roots * self.plain_image(matrix))
+        return self.in_kind(self.roots * self.here(self.plain_image(matrix)), matrix)
 
     def apply_both(self, one: Array, other: Array) -> tuple[Array, Array]:
         """Return S @ one and S @ other, in one pass over X for the two products with Xᵀ."""
-        rows = np.concatenate([self.plain_image(one), self.plain_image(other)], axis=1)
-        images = np.asarray(self.samples.transposed_times(self.weights * rows))
+        rows = [self.here(self.plain_image(matrix)) for matrix in (one, other)]
+        images = self.samples.transposed_times(self.weights * self.samples.xp.concat(rows, axis=1))
+        images = self.in_kind(images, one)
         return images[:, : one.shape[1]], images[:, one.shape[1] :]
 
-    def plain_image(self, matrix: FloatArray) -> FloatArray:
+    def plain_image(self, matrix: Array) -> Array:
         """Return X matrix, without weights; of an array, rows of zeros cost nothing."""
         for known, image in self.known_images:
             if known is matrix:
                 return image
+        here = self.here(matrix)
         if self.of_array:
-            used = np.flatnonzero(matrix.any(axis=1))
-            if used.size <= FEW * matrix.shape[0]:
-                return np.asarray(self._taken(used) @ matrix[used])
-        return np.asarray(self.samples.times(matrix))
+            xp = self.samples.xp
+            used = xp.nonzero(xp.any(here != 0, axis=1))[0]
+            if used.shape[0] <= FEW * here.shape[0]:
+                return self.in_kind(self._taken(used) @ here[used, :], matrix)
+        return self.in_kind(self.samples.times(here), matrix)
 
-    def back(self, rows: FloatArray) -> FloatArray:
+    def back(self, rows: Array) -> Array:
         """Return (√w X)ᵀ rows."""
-        return np.asarray(self.samples.transposed_times(self.roots * rows))
+        return self.in_kind(self.samples.transposed_times(self.roots * self.here(rows)), rows)
 
-    def sample_columns(self, features: IntArray | slice) -> FloatArray:
-        """Return some columns of √w X, as an array."""
-        return np.asarray(self.roots * self.samples.take(features))
+    def sample_columns(self, features: Array | slice) -> Array:
+        """Return some columns of √w X, as an array where the samples are."""
+        return self.roots * self.samples.take(features)
 
-    def columns(self, features: IntArray) -> FloatArray:
+    def columns(self, features: Array) -> Array:
         """Return S[:, features]."""
         few = self.weights * self.samples.take(features)
-        return np.asarray(self.samples.transposed_times(few))
+        return self.in_kind(self.samples.transposed_times(few), features)
 
-    def block(self, features: IntArray) -> FloatArray:
+    def block(self, features: Array) -> Array:
         """Return S[features, features]."""
         if not self.of_array:
-            return np.asarray(self.samples.block(features, self.weights[:, 0]))
-        if self._block is None or not np.array_equal(self._block[0], features):
-            part = self._taken(features)
-            self._block = features, part.T @ (self.weights * part)
-        return self._block[1].copy()
+            return self.samples.block(features, self.weights[:, 0])
+        chosen = self.here(features)
+        if self._block is None or not _equal(self._block[0], chosen):
+            part = self._taken(chosen)
+            self._block = chosen, part.T @ (self.weights * part)
+        return self.in_kind(self.samples.xp.asarray(self._block[1], copy=True), features)
 
-    def root(self, features: IntArray) -> FloatArray | None:
+    def root(self, features: Array) -> Array | None:
         """Return R with RᵀR = S[features, features], a row for each sample; None: too large."""
-        return np.asarray(self.roots * self._taken(features)) if self.of_array else None
+        if not self.of_array:
+            return None
+        return self.in_kind(self.roots * self._taken(self.here(features)), features)
 
-    def ridge_solve(self, right: FloatArray, ridge: float) -> FloatArray:
+    def ridge_solve(self, right: Array, ridge: float) -> Array:
         """Return (S + ridge I)⁻¹ right, by the matrix inversion lemma."""
-        thin = right.reshape(len(right), -1)
-        inverse = self._row_solve(None, self.image(thin), ridge)
-        found = (thin - self.back(inverse)) / ridge
-        return np.asarray(found.reshape(right.shape))
+        here = self.here(right)
+        thin = here.reshape(here.shape[0], -1)
+        found = (thin - self.back(self._row_solve(None, self.image(thin), ridge))) / ridge
+        return self.in_kind(found.reshape(here.shape), right)
 
-    def reweighted_fit(self, wanted: FloatArray, lengths: FloatArray, penalty: float) -> FloatArray:
+    def reweighted_fit(self, wanted: Array, lengths: Array, penalty: float) -> Array:
         """Return (S + penalty diag(1/lengths))⁻¹ S wanted; rows without length are zero."""
-        inverse = self._row_solve(lengths, self.image(wanted), penalty)
-        return np.asarray(lengths[:, None] * self.back(inverse))
+        scale = self.here(lengths)
+        inverse = self._row_solve(scale, self.image(self.here(wanted)), penalty)
+        return self.in_kind(scale[:, None] * self.back(inverse), wanted)
 
     def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues (largest first) above rounding, and their eigenvectors.
+        """Return eigenvalues (largest first) above rounding, and their eigenvectors; on the host.
 
         Parameters
         ----------
@@ -269,24 +307,37 @@ class SampleGram(Gram):
             Number of eigenvectors wanted; None: as many as eigenvalues, n × p numbers. Of very many
             sparse samples there are not many more eigenvalues either.
         """
-        values, rows = self._some_rows(count) if self._too_many else self.rows
+        values, rows = self._some_rows(count) if self._too_many else self._row_spectrum
         rows = rows[:, :count]
-        return values, self._eigenvectors(values[: rows.shape[1]], rows)
+        return values, to_host(self._eigenvectors(values[: rows.shape[1]], rows))
 
-    def leading_scaled(self, factors: FloatArray, count: int) -> FloatArray:
+    def principal(self) -> tuple[FloatArray, Array]:
+        """Return all eigenvalues above rounding, largest first, and eigenvectors where X is."""
+        values, rows = self._some_rows(None) if self._too_many else self._row_spectrum
+        return values, self._eigenvectors(values, rows)
+
+    def leading_scaled(self, factors: Array, count: int) -> FloatArray:
         """Return the first eigenvectors for the features multiplied by factors."""
+        scale = self.here(factors)
         if self._too_many:
-            return SampleGram(self.samples.scaled(factors), self.weights[:, 0]).leading(count)[1]
-        size = self.samples.shape[0]
-        wanted = (max(0, size - count), size - 1)
-        values, rows = eigh(self._between_rows(factors**2), subset_by_index=wanted)
-        values, rows = _descending(values, rows)
-        return factors[:, None] * self._eigenvectors(values, rows)
+            return SampleGram(self.samples.scaled(scale), self.weights[:, 0]).leading(count)[1]
+        size, between = self.samples.shape[0], self._between_rows(scale**2)
+        if self.on_host:  # where some cost less than all
+            wanted = (max(0, size - count), size - 1)
+            values, rows = _descending(*scipy.linalg.eigh(between, subset_by_index=wanted))
+        else:
+            values, rows = _descending(*eigh(between))
+        return to_host(scale[:, None] * self._eigenvectors(values[:count], rows[:, :count]))
 
-    @cached_property
+    @property
     def rows(self) -> tuple[FloatArray, FloatArray]:
         """Eigenvalues of S and, for each, its unit vector over the samples: XV = U diag(√value)."""
-        return _descending(*np.linalg.eigh(self._between_rows()))
+        values, rows = self._row_spectrum
+        return values, to_host(rows)
+
+    @cached_property
+    def _row_spectrum(self) -> tuple[FloatArray, Array]:
+        return _descending(*eigh(self._between_rows()))
 
     def rank(self, found: int) -> int:
         """Return the rank: as many as were found, or what it can be where not all were."""
@@ -314,29 +365,29 @@ class SampleGram(Gram):
         thin = vectors.reshape(len(vectors), -1)
         return np.asarray(self.image(self.back(thin)).reshape(vectors.shape))
 
-    def _taken(self, features: IntArray) -> FloatArray:
-        """Return some columns of X."""
-        if self._last is None or not np.array_equal(self._last[0], features):
-            self._last = features, np.asarray(self.samples.take(features))
+    def _taken(self, features: Array) -> Array:
+        """Return some columns of X, where they are."""
+        if self._last is None or not _equal(self._last[0], features):
+            self._last = features, self.samples.take(features)
         return self._last[1]
 
-    def _eigenvectors(self, values: FloatArray, rows: FloatArray) -> FloatArray:
-        return np.asarray(self.samples.transposed_times(self.roots * rows / np.sqrt(values)))
+    def _eigenvectors(self, values: FloatArray, rows: Array) -> Array:
+        """Return eigenvectors over the features, where they are."""
+        return self.samples.transposed_times(self.roots * rows / self.here(np.sqrt(values)))
 
-    def _between_rows(self, lengths: FloatArray | None = None) -> FloatArray:
+    def _between_rows(self, lengths: Array | None = None) -> Array:
         """Return the n × n matrix √w X diag(lengths) Xᵀ √w."""
-        samples = self.samples if lengths is None else self.samples.scaled(np.sqrt(lengths))
+        samples = self.samples if lengths is None else self.samples.scaled(lengths**0.5)
         total = samples.gram() * self.roots
         total *= self.roots.T
-        return np.asarray(total)
+        return total
 
-    def _row_solve(self, lengths: FloatArray | None, right: FloatArray, ridge: float) -> FloatArray:
+    def _row_solve(self, lengths: Array | None, right: Array, ridge: float) -> Array:
         """Return (√w X diag(lengths) Xᵀ √w + ridge I)⁻¹ right, in the space of the samples."""
         n = self.samples.shape[0]
         if not self._too_many:
-            inner = self._between_rows(lengths) + ridge * np.eye(n)
-            solver = None if lengths is None else by_cholesky
-            return np.asarray(solve_positive(inner, right, solver))
+            inner = add_to_diagonal(self._between_rows(lengths), ridge)
+            return solve_positive(inner, right) if lengths is None else self._solved(inner, right)
         factors = np.ones((1, 1)) if lengths is None else lengths[:, None]
 
         def product(vector: FloatArray) -> FloatArray:
@@ -366,13 +417,9 @@ def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
         if sparse:
             data = moments.data.astype(np.float64)
             return SampleGram(live_columns(data, moments.mean, moments.variances))
-        if is_device_array(moments.data):
-            from jointsparse.solvers.products.device_gram import device_gram  # which builds on this
-
-            return device_gram(moments, wide=wide, in_double=in_double)
-        if in_double:
-            return SampleGram(centred_in_double(moments))
-        return SampleGram(moments.centred_data) if wide else Gram(moments.scatter)
+        if not wide:
+            return Gram(moments.native.scatter)
+        return SampleGram(double_where_held(moments) if in_double else moments.native.centred_data)
 
     return moments.workspace.kept(GRAM, make, (sparse, in_double))
 
@@ -409,35 +456,20 @@ def centred_where_held(moments: Moments) -> Array:
     return double_where_held(moments)
 
 
-class EqualFeatures(NamedTuple):
-    """Features that are equal but for the sign: ``signs * columns`` are all the same."""
-
-    features: IntArray
-    signs: FloatArray
+def shifted(matrix: Array, ridge: float) -> Array:
+    """Return a matrix with a number added to its diagonal, which is fresh."""
+    return add_to_diagonal(array_namespace(matrix).asarray(matrix, copy=True), ridge)
 
 
-def equal_features(gram: Gram) -> list[EqualFeatures]:
-    """Return the groups of features that are equal to rounding, or opposite; no constant ones.
-
-    They are found by two random combinations of the columns of S: equal features agree in both,
-    opposite ones (a column of yes and no, and its complement) in both but for the same sign.
-    """
-    probes = np.random.default_rng(0).standard_normal((gram.diagonal.size, 2))
-    images = gram.apply(probes)
-    signs = np.where(images[:, 0] < 0, -1.0, 1.0)
-    images = signs[:, None] * images
-    order = np.argsort(images[:, 0], kind="stable")
-    close = np.abs(np.diff(images[order], axis=0)) <= 1e-10 * np.max(np.abs(images), axis=0)
-    joined = np.all(close, axis=1) & (gram.diagonal[order[1:]] > 0)
-    pairs = np.flatnonzero(joined)  # of neighbours in this order
-    if pairs.size == 0:
-        return []
-    runs = np.split(pairs, np.flatnonzero(np.diff(pairs) > 1) + 1)
-    groups = [order[run[0] : run[-1] + 2] for run in runs]
-    return [EqualFeatures(group, signs[group]) for group in groups]
+def _equal(one: Array, other: Array) -> bool:
+    if one is other:
+        return True
+    return one.shape == other.shape and bool(array_namespace(one).all(one == other))
 
 
-def _descending(values: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    values, vectors = values[::-1], vectors[:, ::-1]
-    rank = int(np.count_nonzero(values > NOTHING * values[0]))
-    return values[:rank], vectors[:, :rank]
+def _descending(values: Array, vectors: Array) -> tuple[FloatArray, Array]:
+    """Return the eigenvalues above rounding, largest first, on the host, and their vectors."""
+    found = to_host(values)[::-1]
+    rank = int(np.count_nonzero(found > NOTHING * found[0]))
+    xp = array_namespace(vectors)
+    return found[:rank], xp.flip(vectors[:, vectors.shape[1] - rank :], axis=1)

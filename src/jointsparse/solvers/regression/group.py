@@ -31,7 +31,8 @@ from jointsparse.linalg import (
     rows_in_use,
     solved_by_cholesky,
 )
-from jointsparse.solvers.products.gram import EqualFeatures, Gram
+from jointsparse.solvers.products.equal_features import EqualFeatures
+from jointsparse.solvers.products.gram import Gram
 from jointsparse.solvers.regression.group_curvature import Curvature, curvature_of
 
 MAX_NEWTON = 200  # steps on one working set; ten are usual

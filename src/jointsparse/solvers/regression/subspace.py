@@ -21,7 +21,8 @@ from scipy.optimize import brentq
 from jointsparse.arrays import FloatArray
 from jointsparse.device import to_host
 from jointsparse.linalg import array_namespace
-from jointsparse.solvers.products.gram import Gram, SampleGram, equal_features
+from jointsparse.solvers.products.equal_features import equal_features
+from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.group import certified, group_regression, share_equally
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, norm_of
 from jointsparse.solvers.solution import Solution, Trace
@@ -51,8 +52,9 @@ class SubspaceProblem:
     @cached_property
     def row_space(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """V, σ of the thin X = U diag(σ) Vᵀ, and UᵀY: all that A can have to do with Y."""
-        if isinstance(self.gram, SampleGram) and self.gram.of_array and self.targets is not None:
-            U, sigma, Vt = _thin_svd(self.gram)
+        through = self.gram.through_samples
+        if through is not None and through.of_array and self.targets is not None:
+            U, sigma, Vt = _thin_svd(through)
             rank = int(np.count_nonzero(sigma > SINGULAR * sigma[0]))
             V, sigma, coordinates = Vt[:rank].T, sigma[:rank], U[:, :rank].T @ self.targets
         else:
@@ -170,14 +172,14 @@ def penalised_gap(
     problem: SubspaceProblem, A: FloatArray, penalty: float, norm: str
 ) -> tuple[float, float]:
     """Return the objective of A and its relative duality gap."""
-    C, gram = problem.correlation, problem.gram
-    if isinstance(gram, SampleGram) and problem.targets is not None:
+    C, through = problem.correlation, problem.gram.through_samples
+    if through is not None and problem.targets is not None:
         # From the residual itself: differences of large numbers would spoil a small gap.
-        lack = problem.targets - gram.image(A)
-        R, missed = gram.back(lack), float(np.sum(lack**2))
+        lack = problem.targets - through.image(A)
+        R, missed = through.back(lack), float(np.sum(lack**2))
         inner = float(np.sum(A * R))
     else:
-        R = C - gram.apply(A)
+        R = C - problem.gram.apply(A)
         inner = float(np.sum(A * R))
         missed = 1.0 - float(np.sum(A * C)) - inner
     return certified(

@@ -22,7 +22,8 @@ from dataclasses import replace
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.solvers.products.gram import SampleGram, equal_features
+from jointsparse.solvers.products.equal_features import equal_features
+from jointsparse.solvers.products.gram import SampleGram
 from jointsparse.solvers.regression.group import share_equally
 from jointsparse.solvers.regression.subspace import SubspaceProblem, sparse_regression
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, norm_of

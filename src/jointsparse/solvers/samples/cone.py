@@ -29,70 +29,23 @@ from jointsparse.solvers.convex.model import (
     Reconstruction,
     capped_penalty,
     factor_on,
-    first_share,
 )
-from jointsparse.solvers.samples.free import step_sizes
 from jointsparse.solvers.samples.geometric_median import (
-    NEAR_THE_MEDIAN,
-    geometric_median,
     row_norms,
-    typical_length,
 )
+from jointsparse.solvers.samples.model import SampleModel, multipliers, step_sizes
 from jointsparse.solvers.solution import Solution, Trace
 
 
-@dataclass(frozen=True)
-class SampleModel:
-    """The problem, with the data in the eigenbasis of S and scaled so that Σ‖x_i‖ = 1.
-
-    Attributes
-    ----------
-    data : array of shape (n_samples, n_features)
-        XV, centred; V are the eigenvectors of S.
-    values, vectors : arrays of shape (n_features,) and (n_features, n_features)
-        Eigenvalues s of the scaled S, and V.
-    lam, eta : float
-        Penalties in the units of the scaled data.
-    free_mean : bool
-        Whether v is free (AW-SPCA).
-    """
-
-    data: Array
-    values: Array
-    vectors: Array
-    lam: float
-    eta: float
-    free_mean: bool
-
-    def residuals(self, rotated: Array) -> tuple[Array, Array]:
-        """Return X - XΩᵀ - 1vᵀ and the best v for this Ω, in the eigenbasis."""
-        xp = array_namespace(rotated)
-        left = self.data - self.data @ rotated.T
-        if not self.free_mean:
-            return left, xp.zeros_like(left[0, :])
-        offset = geometric_median(left, tol=NEAR_THE_MEDIAN, max_iter=50)
-        return left - offset, offset
+class ConeModel(SampleModel):
+    """The model in the eigenbasis of S."""
 
     def objective(self, omega: Array) -> float:
         """Return the objective at Ω, given in the coordinates of the features."""
         xp = array_namespace(omega)
-        residuals, _ = self.residuals(self.vectors.T @ omega @ self.vectors)
+        residuals, _ = self.residuals(self.basis.T @ omega @ self.basis)
         value = float(xp.sum(row_norms(residuals))) + L21(self.lam).value(omega)
         return value + self.eta * float(xp.linalg.trace(omega))
-
-
-def emptying_data(data: Array, *, free_mean: bool) -> Array:
-    """Return F with FᵀF = Q = Σ (x_i-b)(x_i-b)ᵀ/‖x_i-b‖, the slope of the loss at Ω = 0.
-
-    Its size decides which penalties empty the model. b is 0, or the geometric median where the
-    mean is free.
-    """
-    xp = array_namespace(data)
-    centred = data - geometric_median(data) if free_mean else data
-    norms = row_norms(centred)
-    positive = norms > 0
-    weights = xp.where(positive, 1 / xp.sqrt(xp.where(positive, norms, 1.0)), 0.0)
-    return centred * weights[:, None]
 
 
 def solve_samples(
@@ -133,23 +86,23 @@ def solve_samples(
     """
     xp = array_namespace(data)
     scale = float(xp.sum(row_norms(data)))
-    model = SampleModel(
+    model = ConeModel(
         data=(data @ spectrum.vectors) / scale,
         values=spectrum.values * (spectrum.trace / scale / scale),
-        vectors=spectrum.vectors,
+        basis=spectrum.vectors,
         lam=capped_penalty(lam, scale),
         eta=capped_penalty(eta, scale),
         free_mean=free_mean,
     )
-    empty = _Candidate.of(model, xp.zeros_like(model.vectors))
+    empty = _Candidate.of(model, xp.zeros_like(model.basis))
     trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
     result = run_splitting(_Blocks(model), empty, trace, scale=scale, patience=patience)
     loadings = factor_on(result.best.omega, column_norms(result.best.omega) > 0)
     omega = loadings @ loadings.T
     objective = model.objective(omega)
     gap = relative_gap(objective, result.lower_bound)
-    _, offset = model.residuals(model.vectors.T @ omega @ model.vectors)
-    state = Reconstruction(loadings, (model.vectors @ offset) * scale)
+    _, offset = model.residuals(model.basis.T @ omega @ model.basis)
+    state = Reconstruction(loadings, (model.basis @ offset) * scale)
     diagnostics = {"rank": float(loadings.shape[1]), **step_sizes(result.copies)}
     return trace.solution(loadings, objective * scale, gap, diagnostics, state)
 
@@ -162,7 +115,7 @@ class _Candidate:
     omega: Array
 
     @classmethod
-    def of(cls, model: SampleModel, omega: Array) -> _Candidate:
+    def of(cls, model: ConeModel, omega: Array) -> _Candidate:
         return cls(model.objective(omega), omega)
 
 
@@ -174,7 +127,7 @@ class _Blocks:
 
     groups: tuple[tuple[int, ...], ...] = ((0,), (1, 2))
 
-    def __init__(self, model: SampleModel) -> None:
+    def __init__(self, model: ConeModel) -> None:
         self.model = model
 
     def start(self) -> tuple[Arrays, tuple[float, ...]]:
@@ -183,20 +136,10 @@ class _Blocks:
         The multipliers satisfy the stationarity of Ω there.
         """
         m = self.model
-        xp = array_namespace(m.data)
-        centred = m.data - geometric_median(m.data) if m.free_mean else m.data
-        norms = row_norms(centred)
-        steps = (1 / typical_length(norms), m.eta + m.lam)
-        slope = emptying_data(m.data, free_mean=m.free_mean)
-        values, basis = xp.linalg.eigh(slope.T @ slope)
-        guess = first_share(values, m.eta, m.lam)
-        omega = (basis * guess) @ basis.T
-        residuals, _ = m.residuals(omega)
-        sizes = row_norms(residuals)
-        forces = residuals / xp.where(sizes > 0, sizes, xp.ones_like(sizes))[:, None]
-        columns = omega @ m.vectors.T
+        omega, residuals, forces, steps = m.first()
+        columns = omega @ m.basis.T
         pull = m.lam * unit_columns(columns)
-        rest = symmetric_part(forces.T @ m.data - pull @ m.vectors)
+        rest = symmetric_part(forces.T @ m.data - pull @ m.basis)
         targets = (
             residuals + forces / steps[0],
             omega + rest / steps[1],
@@ -210,20 +153,19 @@ class _Blocks:
         """Proximal step of every block, then Ω and v from all of them in closed form."""
         m = self.model
         values = self._proximal(targets, steps)
-        factors = (rescale[0],) + (rescale[1],) * (len(targets) - 1)
-        duals = tuple((t - z) / f for t, z, f in zip(targets, values, factors, strict=True))
+        duals = multipliers(targets, values, rescale)
         rho_e, rho = (step * factor for step, factor in zip(steps, rescale, strict=True))
         reflected = [z - y for z, y in zip(values, duals, strict=True)]
 
         xp = array_namespace(m.data)
         wanted = m.data - reflected[0]
         offset = xp.mean(wanted, axis=0) if m.free_mean else 0.0
-        right = rho_e * ((wanted - offset).T @ m.data) + rho * (reflected[2] @ m.vectors)
+        right = rho_e * ((wanted - offset).T @ m.data) + rho * (reflected[2] @ m.basis)
         half = m.values / 2
         omega = symmetric_part(right + rho * reflected[1])
         omega = omega / (rho_e * (half[:, None] + half) + 2 * rho)
         residuals = m.data - m.data @ omega - offset
-        return Copies((residuals, omega, omega @ m.vectors.T), values, duals, (rho_e, rho))
+        return Copies((residuals, omega, omega @ m.basis.T), values, duals, (rho_e, rho))
 
     def _proximal(self, targets: Arrays, steps: tuple[float, ...]) -> Arrays:
         m, (rho_e, rho) = self.model, steps
@@ -236,7 +178,7 @@ class _Blocks:
         m, columns = self.model, copies.values[2]
         xp = array_namespace(columns)
         kept = column_norms(columns) > 0
-        omega = m.vectors @ copies.values[1] @ m.vectors.T
+        omega = m.basis @ copies.values[1] @ m.basis.T
         return _Candidate.of(m, xp.where(kept[:, None] & kept, omega, xp.zeros_like(omega)))
 
     def lower_bound(self, copies: Copies, *, thorough: bool) -> float:
@@ -244,11 +186,6 @@ class _Blocks:
         if thorough:
             return -math.inf
         m, (rho_e, rho) = self.model, copies.steps
-        xp = array_namespace(m.data)
-        forces = rho_e * copies.duals[0]
-        if m.free_mean:
-            forces = forces - xp.mean(forces, axis=0)
-        forces = forces / max(1.0, float(xp.max(row_norms(forces))))
-        value, moment = float(xp.sum(forces * m.data)), forces.T @ m.data
+        value, moment = m.dual(rho_e * copies.duals[0])
         pull = rho * copies.duals[2]
-        return dual_value_samples_cone(value, moment - pull @ m.vectors, m.lam, m.eta)
+        return dual_value_samples_cone(value, moment - pull @ m.basis, m.lam, m.eta)

@@ -27,56 +27,25 @@ from jointsparse.penalties import L21
 from jointsparse.solvers.convex.acceleration import Arrays
 from jointsparse.solvers.convex.certificate import dual_value_samples_free, relative_gap
 from jointsparse.solvers.convex.loop import Copies, run_splitting
-from jointsparse.solvers.convex.model import Reconstruction, capped_penalty, first_share
+from jointsparse.solvers.convex.model import Reconstruction, capped_penalty
 from jointsparse.solvers.eigen.shrink import Shrink
 from jointsparse.solvers.samples.geometric_median import (
-    NEAR_THE_MEDIAN,
-    geometric_median,
     row_norms,
-    typical_length,
 )
+from jointsparse.solvers.samples.model import SampleModel, multipliers, step_sizes
 from jointsparse.solvers.solution import Solution, Trace
 
 SLACK = 0.05  # of the tolerance: by how much an objective may be overestimated to save its SVD
 NEGLIGIBLE = 1e-14  # of the largest singular value: what rounding leaves of nothing
 
 
-@dataclass(frozen=True)
-class FreeModel:
-    """The problem in the range of the data, scaled so that Σ‖x_i‖ = 1.
-
-    Attributes
-    ----------
-    data : array of shape (n_samples, rank)
-        XB.
-    values, basis : arrays of shape (rank,) and (n_features, rank)
-        s and B.
-    lam, eta : float
-        Penalties in the units of the scaled data.
-    free_mean : bool
-        Whether v is free (AW-SPCA).
-    """
-
-    data: Array
-    values: Array
-    basis: Array
-    lam: float
-    eta: float
-    free_mean: bool
-
-    def residuals(self, matrix: Array) -> tuple[Array, Array]:
-        """Return residuals and the best v for Ω̂, in the coordinates of B."""
-        xp = array_namespace(matrix)
-        left = self.data - self.data @ (matrix @ self.basis).T
-        if not self.free_mean:
-            return left, xp.zeros_like(left[0, :])
-        offset = geometric_median(left, tol=NEAR_THE_MEDIAN, max_iter=50)
-        return left - offset, offset
+class FreeModel(SampleModel):
+    """The model in the range of the data; Ω̂ is given by its rows in the basis, for all features."""
 
     def objective(self, matrix: Array, *, slack: float = 0.0) -> float:
         """Return the objective at Ω̂; or more than it, by at most that share of it."""
         xp = array_namespace(matrix)
-        residuals, _ = self.residuals(matrix)
+        residuals, _ = self.residuals(matrix @ self.basis)
         value = float(xp.sum(row_norms(residuals))) + L21(self.lam).value(matrix)
         if self.eta == 0:
             return value
@@ -107,17 +76,8 @@ class FreeBlocks:
     def start(self) -> tuple[Arrays, tuple[float, ...]]:
         """Start at the optimum of the squared loss with one weight for each sample."""
         m = self.model
-        xp = array_namespace(m.data)
-        centred = m.data - geometric_median(m.data) if m.free_mean else m.data
-        norms = row_norms(centred)
-        steps = (1 / typical_length(norms), m.eta + m.lam)
-        weights = xp.where(norms > 0, 1 / xp.where(norms > 0, norms, 1.0), 0.0)
-        values, rows = xp.linalg.eigh((centred * weights[:, None]).T @ centred)
-        guess = first_share(values, m.eta, m.lam)
-        matrix = ((rows * guess) @ rows.T) @ m.basis.T
-        residuals, _ = m.residuals(matrix)
-        sizes = row_norms(residuals)
-        forces = residuals / xp.where(sizes > 0, sizes, 1.0)[:, None]
+        inner, residuals, forces, steps = m.first()
+        matrix = inner @ m.basis.T
         pull = m.lam * unit_columns(matrix)
         targets: Arrays = (residuals + forces / steps[0],)
         if self.spectral:
@@ -135,8 +95,7 @@ class FreeBlocks:
             left, right = self.shrink(targets[1].T, m.eta / rho)
             values += (right @ left.T,)
         values += (L21(m.lam).prox(targets[-1], 1 / rho),)
-        factors = (rescale[0],) + (rescale[1],) * (len(targets) - 1)
-        duals = tuple((t - z) / f for t, z, f in zip(targets, values, factors, strict=True))
+        duals = multipliers(targets, values, rescale)
         rho_e, rho = rho_e * rescale[0], rho * rescale[1]
 
         xp = array_namespace(m.data)
@@ -164,16 +123,10 @@ class FreeBlocks:
         if thorough:
             return -math.inf
         m, (rho_e, rho) = self.model, copies.steps
-        xp = array_namespace(m.data)
-        forces = rho_e * copies.duals[0]
-        if m.free_mean:
-            forces = forces - xp.mean(forces, axis=0)
-        forces = forces / max(1.0, float(xp.max(row_norms(forces))))
-        moment = (forces.T @ m.data) @ m.basis.T
+        value, moment = m.dual(rho_e * copies.duals[0])
         spectral = rho * copies.duals[1] if self.spectral else None
-        value = float(xp.sum(forces * m.data))
         return dual_value_samples_free(
-            value, moment, rho * copies.duals[-1], spectral, m.lam, m.eta
+            value, moment @ m.basis.T, rho * copies.duals[-1], spectral, m.lam, m.eta
         )
 
 
@@ -217,7 +170,7 @@ def solve_samples_free(
     matrix = result.best.matrix
     objective = model.objective(matrix)
     gap = relative_gap(objective, result.lower_bound)
-    _, offset = model.residuals(matrix)
+    _, offset = model.residuals(matrix @ model.basis)
     state = Reconstruction(model.basis, (model.basis @ offset) * scale)
     rank = int(xp.linalg.matrix_rank(matrix, rtol=1e-10)) if bool(xp.any(matrix != 0)) else 0
     diagnostics = {"rank": float(rank), **step_sizes(result.copies)}
@@ -236,14 +189,6 @@ def nuclear_norm_bound(matrix: Array) -> tuple[float, float]:
     error = EPSILON * (rows + columns) * float(xp.sum(positive_part(squares)))
     above = float(xp.sum(xp.sqrt(positive_part(squares) + error)))
     return above, above - float(xp.sum(xp.sqrt(positive_part(squares - error))))
-
-
-def step_sizes(copies: Copies) -> dict[str, float]:
-    """Return the step sizes of the blocks, which the residuals lead."""
-    return {
-        "step size of residuals": float(copies.steps[0]),
-        "step size of the matrix": float(copies.steps[1]),
-    }
 
 
 def free_model(data: Array, lam: float, eta: float, scale: float, *, free_mean: bool) -> FreeModel:

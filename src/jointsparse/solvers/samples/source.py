@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
-from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit, Passes, WeightedSums
+from jointsparse.solvers.samples.weighted_pass import LinearFit, Passes, RowPasses, WeightedSums
 from jointsparse.sources import Source
 
 FLOOR = 1e-9  # of the typical distance: a sample at the centre would get an infinite weight
@@ -96,7 +96,7 @@ def _fold(
     dense = block.toarray() if sp.issparse(block) else block
     rows = np.subtract(dense, centre, dtype=np.float64)
     rows *= weights
-    part = ArraySamples(rows).weighted_pass(fit, scatter=scatter)
+    part = RowPasses(rows).weighted_pass(fit, scatter=scatter)
     products = part.scatter if scatter else 0.0
     found = ([part.norms], [part.second_norms], (part.weight, part.first, products))
     return found if state is None else _join(state, found)

@@ -20,7 +20,9 @@ from typing import Protocol
 
 from jointsparse.arrays import Array
 from jointsparse.device import on_accelerator
-from jointsparse.linalg import array_namespace, double
+from jointsparse.linalg import array_namespace
+from jointsparse.operators.dense import operator_of
+from jointsparse.operators.samples import Samples
 from jointsparse.sources.base import BLOCK_ENTRIES
 
 DEVICE_ENTRIES = 2**26  # of a block on an accelerator: 512 MB, so that launches do not matter
@@ -86,9 +88,8 @@ class Passes(Protocol):
 
 
 def block_sums(rows: Array, fit: LinearFit, *, scatter: bool = True) -> WeightedSums:
-    """Return what a block of rows contributes."""
+    """Return what a block of rows, in double precision, contributes."""
     xp = array_namespace(rows)
-    rows = double(rows)
     centred = rows if fit.mean is None else rows - fit.mean
     # The residual itself: differences of squares would lose the digits of small ones. In place, and
     # up to its sign: one more array of the size of the block, not three.
@@ -129,28 +130,33 @@ def summed(parts: Iterable[WeightedSums]) -> WeightedSums:
     return WeightedSums(xp.concat(norms), second, weight, first, scatter)
 
 
-class ArraySamples:
-    """Samples in memory, as the rows of an array.
+class RowPasses:
+    """Passes over samples at hand, some rows at a time.
+
+    Parameters
+    ----------
+    data : array of shape (n_samples, n_features) or Samples
+        Samples about some centre.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from jointsparse.solvers.samples.weighted_pass import ArraySamples, LinearFit
-    >>> sums = ArraySamples(np.array([[3.0, 4.0], [0.0, 2.0]])).weighted_pass(LinearFit())
+    >>> from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses
+    >>> sums = RowPasses(np.array([[3.0, 4.0], [0.0, 2.0]])).weighted_pass(LinearFit())
     >>> sums.norms, sums.first
     (array([5., 2.]), array([0.6, 1.8]))
     """
 
-    def __init__(self, data: Array) -> None:
-        self.data = data
+    def __init__(self, data: Array | Samples) -> None:
+        self.samples = operator_of(data)
 
     def weighted_pass(self, fit: LinearFit, *, scatter: bool = True) -> WeightedSums:
         """Return the sums over all rows, made block by block."""
-        count, width = self.data.shape
+        count, width = self.samples.shape
         # A block, its residuals and what is made of them are in memory together.
-        entries = DEVICE_ENTRIES if on_accelerator(self.data) else BLOCK_ENTRIES // 4
+        entries = DEVICE_ENTRIES if on_accelerator(self.samples.empty) else BLOCK_ENTRIES // 4
         step = max(1, entries // max(width, 1))
         return summed(
-            block_sums(self.data[first : first + step, :], fit, scatter=scatter)
+            block_sums(self.samples.rows(slice(first, first + step)), fit, scatter=scatter)
             for first in range(0, count, step)
         )

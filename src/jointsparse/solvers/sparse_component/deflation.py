@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.linalg import blocks
-from jointsparse.solvers.sparse_component.samples import DenseSamples
+from jointsparse.solvers.sparse_component.entries import ScatterEntries
 from jointsparse.solvers.sparse_component.solve import (
     Proof,
     power_of_two,
@@ -89,7 +89,7 @@ class Deflated:
         if self.scatter is not None:
             return prove_matrix(self.scatter, k, np.arange(len(self.scatter)), nobody, tol=tol)
         assert self.centred is not None
-        samples = DenseSamples(self.centred, power_of_two(self.largest))
+        samples = ScatterEntries(self.centred, power_of_two(self.largest))
         return prove_samples(samples, k, np.arange(samples.n_features), nobody, tol=tol)
 
     def project_out(self, v: FloatArray) -> None:

@@ -7,7 +7,7 @@ rows, and the cost is that of some products with the samples; otherwise it is th
 though not in memory.
 
 The entry (i, j) may be computed twice and come out twice; the smaller one in size counts as the
-entry. It too is within the rounding that :meth:`DenseSamples.error` charges to every bound.
+entry. It too is within the rounding that :meth:`ScatterEntries.error` charges to every bound.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.sparse_component.certificate import UNIT
+from jointsparse.solvers.sparse_component.entries import ScatterEntries
 from jointsparse.solvers.sparse_component.gershgorin import Rows, better_weights
 from jointsparse.solvers.sparse_component.primal import Component, best_on, largest
-from jointsparse.solvers.sparse_component.samples import DenseSamples
 
 BLOCK_NUMBERS = 2**22  # entries of S formed at a time, 32 MB
 FIRST = 12  # features to start a power iteration from, those with the largest discs
@@ -33,7 +33,7 @@ class ManyFeatures:
 
     Parameters
     ----------
-    samples : DenseSamples
+    samples : ScatterEntries
         Products with the samples.
     k : int
         Number of features in a support.
@@ -45,7 +45,7 @@ class ManyFeatures:
 
     def __init__(
         self,
-        samples: DenseSamples,
+        samples: ScatterEntries,
         k: int,
         candidates: IntArray,
         included: IntArray,

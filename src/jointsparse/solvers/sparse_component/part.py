@@ -13,7 +13,7 @@ from jointsparse.solvers.sparse_component.certificate import (
     upper_eigenvalue,
 )
 from jointsparse.solvers.sparse_component.gershgorin import eliminate
-from jointsparse.solvers.sparse_component.joint_bound import JointRelaxation
+from jointsparse.solvers.sparse_component.joint.bound import JointRelaxation
 from jointsparse.solvers.sparse_component.nonnegative import bound_on_faces
 from jointsparse.solvers.sparse_component.open_part import OpenPart, is_late
 from jointsparse.solvers.sparse_component.primal import best_on, exchanged, largest

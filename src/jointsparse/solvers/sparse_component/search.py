@@ -21,9 +21,9 @@ import numpy as np
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.solvers.sparse_component.certificate import upper_eigenvalue
 from jointsparse.solvers.sparse_component.gershgorin import Rows
-from jointsparse.solvers.sparse_component.joint_bound import joint_certificate
-from jointsparse.solvers.sparse_component.joint_part import JointPart
-from jointsparse.solvers.sparse_component.joint_primal import good_components
+from jointsparse.solvers.sparse_component.joint.bound import joint_certificate
+from jointsparse.solvers.sparse_component.joint.part import JointPart
+from jointsparse.solvers.sparse_component.joint.primal import good_components
 from jointsparse.solvers.sparse_component.open_part import Node, OpenPart
 from jointsparse.solvers.sparse_component.part import Part
 from jointsparse.solvers.sparse_component.primal import Component, good_component

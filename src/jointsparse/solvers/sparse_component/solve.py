@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.solvers.sparse_component.entries import ScatterEntries
 from jointsparse.solvers.sparse_component.many_features import ManyFeatures
 from jointsparse.solvers.sparse_component.primal import Component
 from jointsparse.solvers.sparse_component.problem import Problem
-from jointsparse.solvers.sparse_component.samples import DenseSamples
 from jointsparse.solvers.sparse_component.search import BestFirst, JointSearch, Progress, Search
 
 MOST_DENSE = 2000  # features of which S is formed: 32 MB
@@ -242,7 +242,7 @@ def _of_search(
 
 
 def prove_samples(
-    samples: DenseSamples,
+    samples: ScatterEntries,
     k: int,
     candidates: IntArray,
     included: IntArray,
@@ -254,7 +254,7 @@ def prove_samples(
 
     Parameters
     ----------
-    samples : DenseSamples
+    samples : ScatterEntries
         Products with the centred samples, in a unit in which variances are near 1.
     k, candidates, included, nonnegative, tol
         As for :func:`prove_matrix`.

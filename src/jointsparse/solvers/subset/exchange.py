@@ -35,6 +35,9 @@ TIE = 1e-8  # relative difference of gains that rounding may make
 # Beginnings besides the greedy picks: with ten of them the best of ten random ones is reached on
 # all tables tried (digits, 20 of 61: 67.6 % instead of 66.5 %), in less than the time of a fit.
 STARTS, STARTS_UP_TO = 10, 20
+# Of larger sets a few, as long as pk³ multiplications, about what the exchanges of one beginning
+# take, are done in a tenth of a second: isolet, 50 of 617, gets 74.77 % instead of 74.66 %.
+FEW_STARTS, FEW_STARTS_WORK = 3, 1e8
 
 
 @dataclass(frozen=True)
@@ -347,7 +350,7 @@ def good_set(
         How many sets of the second kind; None is a few where that takes no time to speak of.
     """
     rules = rules or Rules.none(problem.n_features)
-    starts = starts if starts is not None else STARTS if size <= STARTS_UP_TO else 0
+    starts = _starts(problem.n_features, size) if starts is None else starts
     beginnings = [greedy_set(problem, size, rules).features]
     if rules.costs is not None:
         beginnings.append(greedy_set(problem, size, rules, per_price=True).features)
@@ -359,6 +362,13 @@ def good_set(
             best = found
     assert best is not None
     return _exchanged_units(problem, best, size, rules) if rules.wholes else best
+
+
+def _starts(n_features: int, size: int) -> int:
+    """Return how many beginnings besides the greedy picks take no time to speak of."""
+    if size <= STARTS_UP_TO:
+        return STARTS
+    return FEW_STARTS if n_features * size**3 <= FEW_STARTS_WORK else 0
 
 
 def _exchanged_and_filled(

@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from jointsparse.arrays import FloatArray, IntArray
@@ -73,9 +74,29 @@ class Frame:
     features: IntArray
 
 
-def frame_of(problem: SubsetProblem, size: int, rules: Rules) -> Frame | None:
-    """Return the frame of a problem; None where its columns are dependent, or nearly so."""
+def frame_of(
+    problem: SubsetProblem,
+    size: int,
+    rules: Rules,
+    *,
+    without: NDArray[np.bool_] | None = None,
+) -> Frame | None:
+    """Return the frame of a problem; None where its columns are dependent, or nearly so.
+
+    Parameters
+    ----------
+    problem : SubsetProblem
+        Features and target.
+    size : int
+        Number of features.
+    rules : Rules
+        Constraints.
+    without : ndarray of bool of shape (n_features,) or None
+        Features that are left out besides.
+    """
     allowed = rules.allowed & problem.live
+    if without is not None:
+        allowed &= ~without
     allowed[list(rules.include)] = False
     features = np.flatnonzero(allowed)
     missing = min(size - len(rules.include), features.size)

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +49,14 @@ class SubsetProblem:
         Target T.
     accuracy : float
         Largest error of an inner product of two unit columns.
+    home : array or None
+        An array on the accelerator where the samples are; None where they are on the host.
     """
 
     columns: FloatArray
     target: FloatArray
     accuracy: float
+    home: Any = None
 
     @property
     def n_features(self) -> int:

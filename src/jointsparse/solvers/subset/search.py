@@ -179,11 +179,9 @@ class SubsetSearch:
     def feature_bounds(self) -> tuple[FloatArray, FloatArray]:
         """Return what no set with each feature can exceed, and what none without it can."""
         inside, outside = self.bounds_with.copy(), np.full(self.problem.n_features, np.inf)
-        certificate = None if self._joint is None else self._joint.certificate
-        if self._joint is not None and certificate is not None:
-            features = self._joint.frame.features
-            inside[features] = np.minimum(inside[features], certificate.bounds_with)
-            outside[features] = certificate.bounds_without
+        if self._joint is not None:
+            with_it, without_it = self._joint.feature_bounds()
+            inside, outside = np.minimum(inside, with_it), without_it
         return inside, outside
 
     def run(

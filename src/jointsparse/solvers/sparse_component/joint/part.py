@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.solvers.sparse_component.joint_bound import JointRelaxation, upper_sum
-from jointsparse.solvers.sparse_component.joint_primal import best_jointly_on, exchanged_jointly
+from jointsparse.solvers.sparse_component.joint.bound import JointRelaxation, upper_sum
+from jointsparse.solvers.sparse_component.joint.primal import best_jointly_on, exchanged_jointly
 from jointsparse.solvers.sparse_component.open_part import Node, OpenPart
 from jointsparse.solvers.sparse_component.primal import Component, largest
 from jointsparse.solvers.sparse_component.problem import Problem

@@ -1,4 +1,4 @@
-"""Products with the centred samples of a source, each in one pass."""
+"""Products with the centred samples of a source, each in one pass, to test reductions by."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from jointsparse.arrays import FloatArray
+from jointsparse.methods.components import centred_product
 from jointsparse.sources.base import Block, Source
 
 
 def times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:
     """Return (X - 1cᵀ) matrix: one row for each sample."""
     return source.collect(partial(centred_product, matrix=matrix, centre=centre))
-
-
-def centred_product(block: Block, matrix: FloatArray, centre: FloatArray) -> FloatArray:
-    """Return (X - 1cᵀ) matrix for some rows, in float64."""
-    if sp.issparse(block):
-        return np.asarray(block @ matrix - centre @ matrix)
-    # Centred before the product: a large mean must not cancel digits.
-    return np.asarray(np.subtract(block, centre, dtype=np.float64) @ matrix)
 
 
 def transposed_times(source: Source, matrix: FloatArray, centre: FloatArray) -> FloatArray:

@@ -1,0 +1,1 @@
+"""Several sparse components at once, with one proof for their sum."""
