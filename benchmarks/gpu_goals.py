@@ -134,6 +134,9 @@ def show(page, rows):
     if missed:
         page.say("Where the time of those that miss their goal is:", "")
         page.say(*(f"* {name}: {WHY[name]}." for name in missed if name in WHY), "")
+    earlier = [row["method"] for row in rows if row.get("earlier")]
+    if earlier:  # marked by hand when a kernel changes and no device is at hand
+        page.say(f"Measured with an earlier kernel: {', '.join(earlier)}.", "")
     unknown = [name for name in METHODS if not any(row["method"] == name for row in rows)]
     if unknown:
         page.say(f"Not measured: {', '.join(unknown)}.", "")
