@@ -77,9 +77,9 @@ def test_the_command_says_how_long_and_leaves_out_what_is_slow(small, monkeypatc
     result = run(tmp_path)
     said = " ".join(result.output.split())
     assert result.exit_code == 0, result.output
-    assert "about 38 s in all: greedy 6 s, laplacian-score 32 s" in said
+    assert "about 18 s in all: greedy 6 s, laplacian-score 12 s" in said
     assert "--skip-slow" not in said  # none of them takes more than a minute
-    monkeypatch.setattr(compare_progress, "SLOW", 20.0)
+    monkeypatch.setattr(compare_progress, "SLOW", 10.0)
     said = " ".join(run(tmp_path).output.split())
     assert "--skip-slow leaves out laplacian-score" in said
     result = run(tmp_path, "--skip-slow")
