@@ -282,6 +282,7 @@ def select(options: SelectOptions) -> None:
         worth, more_warnings = fitting.worth(estimator, values, show_progress=loud)
     warnings += more_warnings
     certificate, unproved = proving.proof(options.prove, placed, estimator, show_progress=loud)
+    notes = [*table.notes, *_seed_note(options.seed, parameters_of(estimator)), *choice, *unproved]
     held = _constraints_held(options, constraints, values, table.names, estimator)
     selection = Selection(
         data=fitting.data_name(options.data),
@@ -291,12 +292,7 @@ def select(options: SelectOptions) -> None:
         scaling=scaling,
         estimator=estimator,
         seconds=seconds,
-        notes=[
-            *table.notes,
-            *_seed_note(options.seed, parameters_of(estimator)),
-            *choice,
-            *unproved,
-        ],
+        notes=notes,
         warnings=warnings,
         report=worth,
         transform=options.transform,
