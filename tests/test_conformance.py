@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kept import one_kept
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -57,7 +58,7 @@ def fitted(name, X, **given):
     # As accurate as it gets: what is tested is the limit, reached or not.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        estimator = METHODS[name].make().set_params(**given)
+        estimator = one_kept(METHODS[name].make()).set_params(**given)
         if "tol" in estimator.get_params():  # closed forms have none
             estimator.set_params(tol=1e-9)
         return estimator.fit(X)

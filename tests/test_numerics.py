@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kept import one_kept
 from sklearn.base import clone
 
 from fuzz import inputs
@@ -100,8 +101,8 @@ def test_a_power_of_two_changes_no_digit(name, exponent):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 25))
     X += 0.3 * rng.standard_normal(X.shape)
-    one = fitted(METHODS[name].make(), X).feature_scores_
-    other = fitted(METHODS[name].make(), X * 2.0**exponent).feature_scores_
+    one = fitted(one_kept(METHODS[name].make()), X).feature_scores_
+    other = fitted(one_kept(METHODS[name].make()), X * 2.0**exponent).feature_scores_
     np.testing.assert_allclose(other, one, rtol=0, atol=1e-9 * one.max())
 
 
@@ -112,9 +113,9 @@ def test_sparse_columns_with_large_offsets_are_those_of_the_dense_table(name, sh
     X = rng.standard_normal((shape[0], 2)) @ rng.standard_normal((2, shape[1]))
     X += 0.3 * rng.standard_normal(shape) + 1e8 * rng.standard_normal(shape[1])
     X[:, 1] = np.arange(shape[0]) == 0  # one column that is sparse
-    dense = fitted(METHODS[name].make(), X).feature_scores_
+    dense = fitted(one_kept(METHODS[name].make()), X).feature_scores_
     for matrix in (sp.csr_array(X), sp.csc_array(X)):
-        scores = fitted(METHODS[name].make(), matrix).feature_scores_
+        scores = fitted(one_kept(METHODS[name].make()), matrix).feature_scores_
         np.testing.assert_allclose(scores, dense, rtol=0, atol=1e-5 * dense.max())
 
 

@@ -180,7 +180,7 @@ def test_published_solver():
     np.testing.assert_allclose(relative.feature_scores_, selector.feature_scores_, rtol=1e-3)
 
 
-@pytest.mark.parametrize("shape", [(40, 60), (60, 30), (20, 450)])
+@pytest.mark.parametrize("shape", [(40, 60), (60, 30), (20, 200)])
 def test_every_exact_solver_finds_the_same_optimum(shape):
     rng = np.random.default_rng(1)
     data = rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))

@@ -339,7 +339,8 @@ class TestCertifySet:
         ("features", "options", "message"),
         [
             ([], {}, "features is empty"),
-            ([13], {}, "features are numbered from 0 to 12"),
+            ([13], {}, "features has feature 13, but features are numbered from 0 to 12"),
+            ("ash", {}, "features names the feature 'ash', but the features have no names"),
             (np.ones(3, dtype=bool), {}, "a mask of 3 entries for 13"),
             ([0], {"constraints": Constraints(exclude=[0])}, "does not keep to the constraints"),
             ([0], {"target": "outcomes"}, "needs the outcomes"),
@@ -349,6 +350,13 @@ class TestCertifySet:
     def test_what_makes_no_sense_is_refused_in_words(self, features, options, message):
         with pytest.raises(ValueError, match=message):
             certify_set(WINE, features, **options)
+
+    def test_a_name_that_is_nearly_right_is_named(self):
+        frame = load_wine(as_frame=True).data
+        with pytest.raises(ValueError, match="features: there is no feature 'alcool'; did you"):
+            certify_set(frame, ["ash", "alcool"])
+        twice, once = (certify_set(frame, some, max_nodes=1) for some in (["ash", 2], "ash"))
+        assert twice.features.tolist() == once.features.tolist() == [2]
 
     def test_outcomes_need_samples(self):
         with pytest.raises(ValueError, match="needs the samples themselves"):

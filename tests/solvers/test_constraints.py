@@ -67,7 +67,8 @@ def test_without_constraints_every_set_is_allowed():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"include": ["z"]}, "include names the feature 'z', which there is not"),
+        ({"include": ["z"]}, "include: there is no feature 'z'"),
+        ({"exclude": ["width of petals"]}, "exclude: there is no feature 'width of petals'"),
         ({"include": [4]}, "include has feature 4, but features are numbered from 0 to 3"),
         ({"exclude": [True]}, "exclude has True, neither a number nor a name"),
         ({"include": [0], "exclude": ["a"]}, "feature 'a' is in both include and exclude"),

@@ -46,7 +46,10 @@ def check_options(
     """
     clashes = [option for option, given in beside.items() if given]
     if robust is not None and clashes:
-        raise CommandError(f"--robust does not go with {clashes[0]}: leave one of them out")
+        instead = "use --transform rank, by which no value is far from the others"
+        if clashes[0].startswith("--missing"):
+            instead = "fill missing values with --missing mean or median"
+        raise CommandError(f"--robust does not go with {clashes[0]}: {instead}, or leave one out")
     if outliers and robust is None:
         raise CommandError("--outliers needs --robust samples or --robust cells")
     if outliers and output is None:

@@ -17,7 +17,7 @@ from jointsparse.moments import Moments
 from jointsparse.noise import pattern_loadings
 from jointsparse.selection import is_number
 from jointsparse.solvers.products.gram import centred_in_double
-from jointsparse.solvers.subset.constraints import Constraints
+from jointsparse.solvers.subset.constraints import Finder, several
 from jointsparse.solvers.subset.problem import (
     SubsetProblem,
     problem_of_columns,
@@ -168,7 +168,8 @@ def feature_numbers(
         if entries.shape != (n_features,):
             raise ValueError(f"features is a mask of {entries.size} entries for {n_features}")
         return np.flatnonzero(entries)
-    rules = Constraints(include=list(features)).resolve(n_features, names)
-    if not rules.include:
+    find = Finder(n_features, names)
+    found = {find(entry, "features") for entry in several(features)}
+    if not found:
         raise ValueError("features is empty: there is nothing to certify")
-    return np.array(sorted(rules.include), dtype=np.int64)
+    return np.array(sorted(found), dtype=np.int64)

@@ -88,15 +88,17 @@ def refuse_with_robust(robust: Any, **given: Any) -> None:
     >>> refuse_with_robust("cells", batch=[1, 1, 2])
     Traceback (most recent call last):
     ...
-    ValueError: robust='cells' and batch do not go together: leave one of them out
+    ValueError: robust='cells' and batch do not go together: make the samples robust first, with ...
     """
     if robust is None:
         return
     names = [name for name, value in given.items() if value is not None]
     if names:
+        step = "Wrap" if check_kind(robust) == "cells" else "SpatialSign"
         raise ValueError(
-            f"robust={check_kind(robust)!r} and {names[0]} do not go together: leave one of them "
-            "out"
+            f"robust={robust!r} and {names[0]} do not go together: make the samples robust first, "
+            f"with jointsparse.{step}().fit_transform(X), and fit those with {names[0]}, without "
+            "robust"
         )
     raise ValueError(
         f"robust={check_kind(robust)!r} and missing values do not go together: fill them first, "

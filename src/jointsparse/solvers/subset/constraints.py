@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -243,7 +244,9 @@ class Finder:
                     "use numbers from 0, or data with column names"
                 )
             if entry not in self.number:
-                raise ValueError(f"{parameter} names the feature {entry!r}, which there is not")
+                near = get_close_matches(entry, self.number, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"{parameter}: there is no feature {entry!r}{hint}")
             return self.number[entry]
         if isinstance(entry, bool | np.bool_) or not isinstance(entry, int | np.integer):
             raise ValueError(f"{parameter} has {entry!r}, neither a number nor a name of a feature")
