@@ -231,7 +231,7 @@ WHY = (
     "Small tables: a greedy fit makes some 3 900 calls of Python functions, of 1 µs each; half of "
     "them tell patterns from noise (two spectra and their edges, which decide what may be kept and "
     "are reported), a quarter are the picks, a tenth checks of what was given. LAPACK is a tenth. "
-    "JSPCA alternates 32 times. To be within 1 ms of LAPACK, a fit may make about a quarter of these "
+    "JSPCA alternates 32 times. To be within 1 ms of LAPACK, a fit may make a quarter of these "
     "calls, fewer than the noise alone takes now. Nobody has shown that it cannot take fewer.",
     "AW-SPCA-PSD: the objective is within 1e-4 after three weighted models, a sixth of the time; "
     "the rest is for the proof, whose bound is as accurate as the norms of residuals, where the "

@@ -275,9 +275,8 @@ def select(options: SelectOptions) -> None:
             estimator, values, options.choose, options.clusters, options.seed, options.quiet
         )
         placed = move(values, place)
-        seconds, warnings = fitting.fit(
-            estimator, placed, default_parameters(chosen), show_progress=loud
-        )
+        known = default_parameters(chosen)
+        seconds, warnings = fitting.fit(estimator, placed, known, show_progress=loud)
         proving.go_on(options.prove, estimator, show_progress=loud)
         worth, more_warnings = fitting.worth(estimator, values, show_progress=loud)
     warnings += more_warnings
