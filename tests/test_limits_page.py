@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks import __main__, limits
 
-
 PUBLISHED = {"certified": 2.0, "stops": 1.0, "above": 0.004, "comes near": None, "passes": 0.6}
 
 
