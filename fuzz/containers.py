@@ -82,6 +82,11 @@ def least_memory(X: np.ndarray) -> int:
     return 12 * 8 * n_features**2 + 640 * n_features
 
 
+def rows_beyond(X: np.ndarray) -> int:
+    """Return how many rows of a table are more than ``least_memory`` of it holds."""
+    return max(X.shape[0], least_memory(X) // (8 * X.shape[1]) + 1)
+
+
 def close(held: Any) -> None:
     """Close the file of an array that is open."""
     if type(held).__module__.startswith("h5py"):
