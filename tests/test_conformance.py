@@ -121,9 +121,7 @@ def test_duplicated_samples_change_nothing(name, seed):
     # Twice as many samples are more evidence: what is noise, and with it "auto", changes.
     given = {"eta": 0.03} if "eta" in METHODS[name].make().get_params() else {}
     given |= {"target": "reconstruction"} if name == "greedy" else {}
-    same_scores(
-        scores_of(name, X, **given), scores_of(name, twice, **given)
-    )
+    same_scores(scores_of(name, X, **given), scores_of(name, twice, **given))
 
 
 @each_method
