@@ -91,7 +91,7 @@ def told(estimator, path, method, *more):
     default = build_estimator(METHODS[method], None, [], None).get_params(deep=False)
     given = {k: v for k, v in estimator.get_params(deep=False).items() if v != default[k]}
     given.pop("estimator", None)
-    options = [f"--param={name}={value!r}" for name, value in given.items()]
+    options = [f"--param={name}={value}" for name, value in given.items()]
     words = ["select", str(path), "--method", method, "--scale", "none", "--json", "--quiet"]
     result = RUNNER.invoke(app, [*words, *options, *more])
     if result.exit_code:
