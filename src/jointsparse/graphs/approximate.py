@@ -13,7 +13,8 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
 
-# The descent keeps a list longer than what is wanted: with ten more, 97 to 99 % are found.
+# The descent keeps a list longer than what is wanted: with ten more, 98.9 % of five neighbours of
+# 200 000 × 40 samples are found.
 MORE = 10
 EXACT_UP_TO = 10_000  # samples, of which exact neighbours take less than a descent
 

@@ -383,10 +383,9 @@ def read_annotated(path: Path, layout: Layout, memory: int) -> Table:
     if names is None:
         names = [f"x{j:0{len(str(columns))}d}" for j in range(1, columns + 1)]
     names, notes = distinct(names)
-    wanted = dict.fromkeys([*opened.id_names, *layout.carried])
-    aside = {name: found for name in wanted if (found := opened.about(name)) is not None}
-    first_ids = {name: aside[name] for name in opened.id_names if name in aside}
-    ids = first_ids | {name: aside[name] for name in layout.ids if name in aside}
+    aside = {name: found for name in layout.carried if (found := opened.about(name)) is not None}
+    names_of_samples = dict.fromkeys((*opened.id_names, *(n for n in layout.ids if n in aside)))
+    ids = {name: found for name in names_of_samples if (found := opened.about(name)) is not None}
     labels = {name: aside[name] for name in layout.labels if name in aside}
     first = layout.label if layout.label in labels else None
     chosen = labels.pop(first) if first is not None else None

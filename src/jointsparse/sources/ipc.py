@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _TEXT_BYTES = 64  # of a cell that is no number, about
-POOL_COPIES = 3  # of what is unpacked at a time: measured 2.4 to 2.9
+POOL_COPIES = 3  # of what is unpacked at a time: packed, unpacked, and kept by the memory pool
 
 
 def ipc_batches(
