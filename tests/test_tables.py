@@ -55,7 +55,7 @@ def refused(*arguments):
 
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
     frame().to_csv(tmp_path / "a.csv")
-    for path_options in ((), ("--memory", "2kB")):
+    for path_options in ((), ("--memory", "4kB")):
         out = tmp_path / "out.csv"
         said = done("select", tmp_path / "a.csv", "--features", 2, "--output", out, *path_options)
         assert "1 column taken as IDs, kept out and carried along: '' (running numbers)" in said

@@ -402,6 +402,8 @@ def test_a_basis_may_take_what_is_allowed_and_free(monkeypatch):
     X = np.random.default_rng(11).standard_normal((20, 60))
     data = DenseSamples(X - X.mean(axis=0))
     with budget.limited_to("20kB"):
+        assert convex_wide.bytes_to_use(data) == 3 * 2**22  # of what all may take
+        monkeypatch.setattr(budget, "LEAST_ALLOWED", 0)
         assert convex_wide.bytes_to_use(data) == 15_000
         with pytest.raises(TooManyDirectionsError):
             convex_wide.check_memory(data, 1e-6)

@@ -22,6 +22,8 @@ _CGROUP_LIMITS = (
 )
 USUAL_MEMORY = 4 * 10**9  # where the system does not say how much it has
 LEAST_FREE = 10**8  # taken for free, whatever the system says
+# A kernel may always take this: NumPy, SciPy and BLAS take as much to be there at all.
+LEAST_ALLOWED = 2**24
 _ALLOWED: ContextVar[int | None] = ContextVar("allowed", default=None)
 
 
@@ -80,9 +82,9 @@ def limited_to(memory: Any) -> Iterator[None]:
     Examples
     --------
     >>> from jointsparse.io.budget import allowed_memory, limited_to
-    >>> with limited_to("5MB"):
+    >>> with limited_to("50MB"):
     ...     allowed_memory()
-    5000000
+    50000000
     """
     token = _ALLOWED.set(None if memory is None else parse_size(memory))
     try:
@@ -98,7 +100,7 @@ def allowed_memory(wanted: float = math.inf) -> int:
     """
     allowed = _ALLOWED.get()
     free = LEAST_FREE if wanted <= LEAST_FREE else available_memory()
-    return free if allowed is None else min(allowed, free)
+    return free if allowed is None else min(max(allowed, LEAST_ALLOWED), free)
 
 
 def available_memory() -> int:

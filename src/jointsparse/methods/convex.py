@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import like, to_host
+from jointsparse.io.budget import size_in_words
 from jointsparse.linalg import Spectrum, double, eigh, positive_part
 from jointsparse.losses import SampleNormLoss, SquaredLoss
 from jointsparse.methods.choosing import Model
@@ -336,8 +337,8 @@ class ConvexSelector(Selector):
             unit = moments.total_variance
         return (
             f"eta={self._eta} lets {problem.count} directions matter, which need about "
-            f"{problem.gigabytes:.0f} GB of memory at {moments.n_features} features: use "
-            f"eta={_rounded_up(problem.eta / unit)} or more"
+            f"{size_in_words(1e9 * problem.gigabytes)} of memory at {moments.n_features} features: "
+            f"use eta={_rounded_up(problem.eta / unit)} or more, or allow more memory"
         )
 
 

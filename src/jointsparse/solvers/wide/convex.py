@@ -23,7 +23,7 @@ from typing import Any
 
 from jointsparse.arrays import Array
 from jointsparse.device import free_bytes
-from jointsparse.io.budget import allowed_memory
+from jointsparse.io.budget import allowed_memory, size_in_words
 from jointsparse.linalg import array_namespace, eigh, root_of_scatter
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
@@ -61,7 +61,8 @@ class TooManyDirectionsError(ValueError):
     def __init__(self, count: int, gigabytes: float, eta: float) -> None:
         super().__init__(
             f"{count} directions matter at this eta, and a basis of them takes about "
-            f"{gigabytes:.0f} GB; eta={eta:.6g} (in the units of XᵀX) or more needs few enough"
+            f"{size_in_words(1e9 * gigabytes)}; eta={eta:.6g} (in the units of XᵀX) or more needs "
+            "few enough"
         )
         self.count, self.gigabytes, self.eta = count, gigabytes, eta
 
