@@ -27,7 +27,7 @@ INDEX_BYTES = 4  # of the column of a stored entry
 TABLE_COPIES = 4
 ENTRY_BYTES = 120  # of a stored entry of sparse samples that are read as a whole, and fitted
 NAME_BYTES = 200  # of the name of a sample, in the file's form, as text and in arrays: measured 200
-FEATURE_BYTES = 1700  # of a feature beside its numbers: names, scores, ranks; measured 1650
+FEATURE_BYTES = 1850  # of a feature beside its numbers: names, scores, ranks; measured 1650 to 1750
 BLOCK_COPIES = 7  # of a block in float64, while the next one is read: measured 5 to 7
 # Bytes of samples that are read whole, although sums of them would do, where a set of features is
 # judged: sums do not tell how noisy each sample is, and a file should give the answer of its array.
