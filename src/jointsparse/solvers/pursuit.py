@@ -32,6 +32,9 @@ goes on from the singular vectors of the iteration before. It cannot spoil the c
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, column_norms
 from jointsparse.solvers.convex.acceleration import Anderson
@@ -47,6 +50,7 @@ SETTLED = 0.7  # of the noise at the last certificate: falling faster, it is no 
 CHANGE_UNTIL = 120  # iterations; afterwards the step stays, as the proof of convergence needs
 EARLIER_STEPS = 4  # ten need nearly as many iterations
 EARLIER_BYTES = 2**30
+NEGLIGIBLE = 1e-8  # of the largest number: less than the gaps that are asked for
 SAMPLED_ROWS = 200  # or more, of which the median of the noise is taken
 
 
@@ -89,7 +93,8 @@ def solve_pursuit(
     unit = float(xp.max(xp.abs(X)))
     data = xp.asarray((X.T if wide else X) / unit, copy=True)
     total = float(xp.sum(xp.abs(data)))
-    step = data.shape[0] * data.shape[1] / (4 * total)
+    weighty = _weighty(data)
+    step = math.prod(weighty(data).shape) / (4 * total)
     shrink = Shrink(int(data.shape[1]))
     # Before the first certificate the pair (0, X) is known.
     run = Trace(tol, max_iter, "certified relative gap", known=penalty * total * unit)
@@ -122,7 +127,7 @@ def solve_pursuit(
         gap = max(0.0, primal - dual) / primal
         if run.record(iteration, primal * unit, gap=gap, measure=gap):
             break
-        last, noise = noise, _median(xp.abs(missed)) / MEDIAN_OF_NOISE
+        last, noise = noise, _median(xp.abs(weighty(missed))) / MEDIAN_OF_NOISE
         factor = _change(step * noise / NOISE_TIMES_STEP, settled=noise > SETTLED * last)
         if factor != 1 and iteration <= CHANGE_UNTIL:
             step *= factor
@@ -139,6 +144,20 @@ def solve_pursuit(
 def earlier_steps(entries: int) -> int:
     """Return how many steps of that many numbers are kept to be combined."""
     return min(EARLIER_STEPS, EARLIER_BYTES // (16 * entries))
+
+
+def _weighty(data: Array) -> Callable[[Array], Array]:
+    """Return what takes the rows and columns that are not all but nothing beside the largest.
+
+    Of many constant features the median would tell a noise of 0, and the step would grow and grow.
+    """
+    xp = array_namespace(data)
+    sizes = xp.abs(data)
+    rows, columns = (xp.max(sizes, axis=axis) > NEGLIGIBLE for axis in (1, 0))
+    if bool(xp.all(rows)) and bool(xp.all(columns)):
+        return lambda matrix: matrix
+    places = (xp.nonzero(rows)[0], xp.nonzero(columns)[0])
+    return lambda matrix: xp.take(xp.take(matrix, places[0], axis=0), places[1], axis=1)
 
 
 def _change(ratio: float, *, settled: bool) -> float:
