@@ -43,6 +43,7 @@ from jointsparse.solvers.convex.certificate import relative_gap
 from jointsparse.solvers.convex.model import Reconstruction
 from jointsparse.solvers.solution import Solution, Trace
 
+DOUBLE_ROUNDING = 2.0**-53
 SMOOTHING = 1e-6  # of the mean distance
 MEMORY = 4  # weights that are mixed
 LARGEST_FACTOR = 3.0  # by which mixed weights may differ from the newest
@@ -192,6 +193,14 @@ def sample_bound(limit: float, value: float, longest: float) -> float:
     """
     c = min(limit, 1 / longest) if longest > 0 else limit
     return max(0.0, c * value)
+
+
+def rounding_of_sums(n_samples: int, n_features: int) -> float:
+    """Return the share that the rounding of ⟨P, X⟩ may have of the sum it is the rest of.
+
+    Every product of the sums over samples, and of those over features, is rounded, and every sum.
+    """
+    return 2 * (n_samples + n_features) * DOUBLE_ROUNDING
 
 
 def mixed(mixture: list[float], parts: list[Any]) -> Any:

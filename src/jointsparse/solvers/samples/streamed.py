@@ -16,7 +16,14 @@ from jointsparse.linalg import Spectrum, array_namespace, positive_part, symmetr
 from jointsparse.solvers.convex.certificate import MatrixDual
 from jointsparse.solvers.convex.low_rank import LowRankState, solve_low_rank
 from jointsparse.solvers.convex.model import factor_scores
-from jointsparse.solvers.convex.reweighted import MEMORY, SMOOTHING, Step, mixed, sample_bound
+from jointsparse.solvers.convex.reweighted import (
+    MEMORY,
+    SMOOTHING,
+    Step,
+    mixed,
+    rounding_of_sums,
+    sample_bound,
+)
 from jointsparse.solvers.convex.screening import static_screen_scatter
 from jointsparse.solvers.convex.splitting import SplittingState, solve_splitting
 from jointsparse.solvers.samples.weighted_pass import LinearFit, Passes, WeightedSums
@@ -69,8 +76,10 @@ class StreamedModel:
         fit = LinearFit(factor, factor, mean=mean, smoothing=self.smoothing, second=pair)
         new = self.samples.weighted_pass(fit)
         self.sums = [*sums, new][-MEMORY:]
-        value = float(xp.linalg.trace(scatter))
-        value -= float(xp.sum((dual.basis.T @ scatter @ dual.basis) * dual.rotated))
+        whole = float(xp.linalg.trace(scatter))
+        value = whole - float(xp.sum((dual.basis.T @ scatter @ dual.basis) * dual.rotated))
+        # Where the samples are reproduced, weights are huge, and little is left of the whole.
+        value -= rounding_of_sums(weights.shape[0], scatter.shape[0]) * whole
         bound = sample_bound(dual.limit, value, float(xp.max(weights * new.second_norms)))
         objective = self._loss(new.norms) + self.eta * float(xp.sum(factor**2))
         objective += self.lam * float(xp.sum(factor_scores(factor)))

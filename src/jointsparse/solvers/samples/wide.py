@@ -16,7 +16,12 @@ from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, blocks, double, long_product, positive_part
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
-from jointsparse.solvers.convex.reweighted import SMOOTHING, Step, sample_bound
+from jointsparse.solvers.convex.reweighted import (
+    SMOOTHING,
+    Step,
+    rounding_of_sums,
+    sample_bound,
+)
 from jointsparse.solvers.wide.convex import WideState, solve_wide
 from jointsparse.solvers.wide.scatter_access import LARGEST_GRAM
 
@@ -85,6 +90,7 @@ class WideModel:
             # the rounding of the sum above must not make a norm too small
             left = xp.sqrt(left + ROUNDING * squares)
             value = 2 * float(xp.sum(squares - dual.linear))
+            value -= 2 * rounding_of_sums(*rows.shape) * float(xp.sum(squares))
             longest = float(xp.max(xp.sqrt(2 * weights) * left))
             bound = max(bound, sample_bound(dual.limit, value, longest))
         factor = solution.loadings
