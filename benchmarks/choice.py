@@ -30,7 +30,7 @@ from jointsparse import SPCAPSD, Moments, choose_parameters
 from jointsparse.datasets import available_datasets, load_dataset
 from jointsparse.metrics import clustering_scores
 from jointsparse.model_selection import criteria, grid, parameters
-from jointsparse.selection import by_score
+from jointsparse.selection.choosing import by_score
 
 COUNTS = {"breast-cancer": (5, 10), "digits": (10, 20), "colon": (20, 50), "isolet": (50, 100)}
 AUTOMATIC = "rank+agreement"

@@ -36,7 +36,8 @@ FROM_SOURCE = {
 VERSIONS = """
 import json
 from importlib.metadata import distributions
-print(json.dumps({d.metadata["Name"].lower(): d.version for d in distributions()}))
+found = reversed(list(distributions()))  # the first on the path is the one that is imported
+print(json.dumps({d.metadata["Name"].lower(): d.version for d in found}))
 """
 
 

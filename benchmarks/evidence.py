@@ -327,7 +327,7 @@ def others_pieces(_):
         if not sizes:
             return {}
         found = {"with": orders(data, max(sizes))}
-        with patch.multiple("jointsparse.noise", **without):
+        with patch.multiple("jointsparse.selection.noise", **without):
             found["without"] = orders(data, max(sizes))
         return {rule: worth(data, {"sizes": sizes}, result) for rule, result in found.items()}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from typer.models import OptionInfo
 
-from jointsparse.cli import compare, path, reproduce, select, transform
+from jointsparse.cli.commands import compare, path, reproduce, select, transform
 
 PAGE = Path(__file__).parent / "commands.md"
 HEAD = """\

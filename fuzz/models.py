@@ -19,8 +19,8 @@ from fuzz.absurd import absurd
 from fuzz.damage import damage
 from fuzz.files import MEMORY
 from jointsparse import GreedySelector, SelectFeatures, load_model, save_model
+from jointsparse.cli.commands.transform import applied
 from jointsparse.cli.errors import CommandError
-from jointsparse.cli.transform import applied
 from jointsparse.io import Table
 from jointsparse.methods.registry import methods
 from jointsparse.persistence import ModelError

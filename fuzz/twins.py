@@ -8,11 +8,12 @@ is compared with the array in memory as well. Everything else is compared with t
 
 Four questions, the next one only where the one before is answered by no:
 
-1. *The same?* Scores, components and objective agree to ``ROUNDING`` of their size, and the kept
-   features and the ranking are the same. Sums in another order cost a few units of 1e-16; the
-   iterations in between multiply that, on tables of ordinary condition by less than a million.
-   Samples in single precision stay so in the memory of methods that look at each of them, which
-   costs units of 6e-8 in place of 1e-16: ``SINGLE_ROUNDING``.
+1. *The same?* Scores, components and objective agree to ``ROUNDING`` of their size (an objective
+   that is a share of 1, to that of 1), and the kept features and the ranking are the same. Sums
+   in another order cost a few units of 1e-16; the iterations in between multiply that, on tables
+   of ordinary condition by less than a million. Samples in single precision stay so in the memory
+   of methods that look at each of them, which costs units of 6e-8 in place of 1e-16:
+   ``SINGLE_ROUNDING``.
 2. *The same limit?* Samples that are not in memory have solvers of their own, and two solvers that
    stop at the same tolerance stop at different points. Both are solved again, to tolerances far
    below; the answers there have to be the same, as follows. Where both prove that they reached
@@ -34,9 +35,11 @@ Four questions, the next one only where the one before is answered by no:
    or as far from those as they are apart, unless it changed places with equal scores only; the kept
    features must be those of one of them, or, where they do not all keep the same, explain as much
    as those of one of them, by a regression made for the purpose. What the changed twins agree on,
-   the container has to agree on too. Some published algorithms diverge: where neither fit converged
-   and rounding changes the scores of the twin by ``NO_DIGIT`` of their size, there is nothing to
-   agree on.
+   the container has to agree on too. Where neither fit converged and nothing is proved, both were
+   cut off on their way, and rounding decides how far they came: then the twin with other limits
+   on its iterations (``STOPS``) is one of the changed twins, too. Some published algorithms
+   diverge: where neither fit converged and rounding changes the scores of the twin by ``NO_DIGIT``
+   of their size, there is nothing to agree on.
 4. *Do both say that they are not there?* Of tables without enough digits both fits may end above
    their tolerance, each with the gap that it proved (and with a warning). Then the one optimum has
    to lie within both: neither objective is below the bound of the other, and the kept features
@@ -57,7 +60,7 @@ from sklearn.base import clone
 
 from fuzz.containers import Container, least_memory
 from fuzz.refusals import kind_of
-from jointsparse import SOGFS
+from jointsparse import SOGFS, GreedySelector, SubsetSelector
 from jointsparse.sources import is_streamed
 from jointsparse.sources.base import MappedSource
 from jointsparse.sources.in_memory import ArraySource
@@ -67,6 +70,7 @@ SINGLE_ROUNDING = 3e-5
 TIGHT = 1e-6  # relative gap of a solver when only its limit counts
 STATIONARY = 1e-7  # tolerance of a solver without gaps then: SPCA cannot tell B to more digits
 TIGHT_LIMIT = 5000  # iterations for that, …
+SHARES = (GreedySelector, SubsetSelector)  # whose objective is what of 1 is not explained
 ALTERNATING = (SOGFS,)  # … but of these: no tolerance ends their alternations, which can go in turn
 GROWTH = 10.0
 SAMPLED = 10.0  # the largest difference among some twins is not the largest there is
@@ -75,6 +79,7 @@ NO_DIGIT = 0.5  # of their size: numbers that rounding changes by so much are no
 # looks at the noise too and searches for the number of features try several.
 GIVEN: dict[str, Any] = {"alpha": 0.1, "eta": 0.05, "n_components": 1, "n_clusters": 2}
 GIVEN_ALWAYS: dict[str, Any] = {"n_features_to_select": 1, "rule": "norm"}
+STOPS = (0.25, 0.5, 2.0, 4.0)  # times the iterations of a fit that did not end by itself
 MOST_TWINS = 48
 PATIENCE = 4.0  # seconds of processor time for them
 GOOD_OUTCOMES = SAME, SAME_LIMIT, TIED, OPEN, REFUSED = (
@@ -102,6 +107,8 @@ class Answer:
         Proved bound on how far the objective is from the optimum, as a share of it.
     converged : bool
         Whether the tolerance was reached.
+    unit : float
+        What the objective is a share of, where it is one; otherwise 0, and it is its own unit.
     refused : str or None
         What a refusal was about; all else is empty then.
     words : str
@@ -115,6 +122,7 @@ class Answer:
     components: np.ndarray | None = None
     gap: float | None = None
     converged: bool = True
+    unit: float = 0.0
     refused: str | None = None
     words: str = ""
 
@@ -130,6 +138,7 @@ class Answer:
             getattr(inner, "components_", None),
             getattr(inner, "duality_gap_", None),
             bool(inner.converged_),
+            float(isinstance(inner, SHARES)),
         )
 
     @classmethod
@@ -261,7 +270,11 @@ def _compared(
         if outcome:
             return outcome
         faults += beyond
-    if _is_tied(found, expected, values, lambda X: answer(estimator, view(X), y), single=single):
+    elsewhere = []
+    if not (proved or found.converged or expected.converged):
+        elsewhere = list(_stopped_elsewhere(estimator, lambda one: answer(one, view(values), y)))
+    fit_twin = lambda X: answer(estimator, view(X), y)  # noqa: E731
+    if _is_tied(found, expected, values, fit_twin, single=single, others=elsewhere):
         return TIED
     return OPEN if proved and _both_open(found, expected, values) else "; ".join(faults)
 
@@ -293,17 +306,19 @@ def distances(found: Answer, expected: Answer) -> dict[str, float]:
     """Return how far the numbers of two answers are apart, in their own size."""
     apart = {
         "scores": _relative(found.scores, expected.scores),
-        "objectives": _relative(np.array(found.objective), np.array(expected.objective)),
+        "objectives": _relative(
+            np.array(found.objective), np.array(expected.objective), expected.unit
+        ),
     }
     if expected.components is not None and found.components is not None:
         apart["components"] = _relative(found.components, expected.components)
     return apart
 
 
-def _relative(found: np.ndarray, expected: np.ndarray) -> float:
+def _relative(found: np.ndarray, expected: np.ndarray, unit: float = 0.0) -> float:
     if found.shape != expected.shape:
         return np.inf
-    size = float(np.max(np.abs(expected), initial=0.0))
+    size = float(np.max(np.abs(expected), initial=unit))
     apart = float(np.max(np.abs(found - expected), initial=0.0))
     return 0.0 if apart == 0 else apart / size if size > 0 else np.inf
 
@@ -352,14 +367,31 @@ def _both_converged(one: Answer, other: Answer) -> bool:
     return one.converged and other.converged
 
 
+def _stopped_elsewhere(estimator: Any, fit_twin: Fit) -> Iterator[Answer]:
+    """Return what the twin answers with fewer iterations, and with more."""
+    most = estimator.get_params().get("max_iter")
+    if isinstance(most, int):
+        for limit in {max(1, int(share * most)) for share in STOPS}:
+            yield fit_twin(clone(estimator).set_params(max_iter=limit))
+
+
 def _is_tied(
-    found: Answer, expected: Answer, values: np.ndarray, fit: Callable[..., Answer], *, single: bool
+    found: Answer,
+    expected: Answer,
+    values: np.ndarray,
+    fit: Callable[..., Answer],
+    *,
+    single: bool,
+    others: list[Answer],
 ) -> bool:
-    """Whether the twin gives answers like this one when its numbers are changed by rounding."""
+    """Whether the twin gives answers like this one when its numbers are changed by rounding.
+
+    ``others`` are answers of the twin that count as well.
+    """
     if not np.all(np.isfinite(values)):
         return False
     rng = np.random.default_rng(0)
-    others: list[Answer] = []
+    others = list(others)
     since = time.process_time()
     for count in range(1, MOST_TWINS + 1):
         others.append(fit(rounded_otherwise(values, rng, single=single)))

@@ -22,18 +22,20 @@ ROOT = Path(__file__).parents[1]
 REVIEW = Path(__file__).with_name("reviewed.toml")
 SOURCES = (
     "src/jointsparse/solvers/**/*.py",
+    "src/jointsparse/eigen/*.py",
     "src/jointsparse/operators/*.py",
     "src/jointsparse/incomplete/*.py",
     "src/jointsparse/robust/*.py",
     "src/jointsparse/metrics/*.py",
     "src/jointsparse/moments.py",
-    "src/jointsparse/noise.py",
-    "src/jointsparse/semidefinite.py",
+    "src/jointsparse/selection/noise.py",
+    "src/jointsparse/numerics/semidefinite.py",
     "src/jointsparse/significance.py",
     "src/jointsparse/trials.py",
 )
 TESTS = (
     "tests/solvers/test_*.py",
+    "tests/eigen/test_*.py",
     "tests/operators/test_*.py",
     "tests/metrics/test_*.py",
     "tests/methods/test_*.py",
@@ -69,6 +71,12 @@ def main() -> int:
         "--only", action="append", help="pattern of source files, as '*greedy.py'; may be repeated"
     )
     parser.add_argument(
+        "--tests",
+        action="append",
+        help="pattern of files of tests, as '*subset*'; may be repeated. The others count as if "
+        "they were not there: the score is at least the one printed",
+    )
+    parser.add_argument(
         "--again", action="store_true", help="try those again that survived unreviewed"
     )
     parser.add_argument("--report", action="store_true", help="print what is known, try nothing")
@@ -82,7 +90,9 @@ def main() -> int:
     patterns = arguments.only or ["*"]
     chosen = [file for file in every if any(fnmatch(file, pattern) for pattern in patterns)]
     if not arguments.report:
-        _refresh(store, every, arguments.jobs)
+        wanted = arguments.tests or ["*"]
+        tests = [file for file in _files(TESTS) if any(fnmatch(file, p) for p in wanted)]
+        _refresh(store, every, tests, arguments.jobs)
         todo = _sample(store, chosen, arguments.per_file, arguments.seed, again=arguments.again)
         until = time.monotonic() + 60 * arguments.minutes
         tried = run(ROOT, store, todo, arguments.jobs, arguments.seconds, until)
@@ -97,9 +107,8 @@ def _files(patterns: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _refresh(store: Store, sources: list[str], jobs: int) -> None:
+def _refresh(store: Store, sources: list[str], tests: list[str], jobs: int) -> None:
     """Forget what no longer holds: results of changed sources, lines that changed tests reach."""
-    tests = _files(TESTS)
     stale = set(store.changed(tests))
     for file in store.changed(sources):
         stale |= set(store.reaching(file)) & set(tests)

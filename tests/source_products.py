@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from jointsparse.arrays import FloatArray
-from jointsparse.methods.components import centred_product
+from jointsparse.methods.bases.components import centred_product
 from jointsparse.sources.base import Block, Source
 
 

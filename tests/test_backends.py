@@ -24,7 +24,7 @@ from jointsparse.linalg import (
     solve_lower,
     solved_by_cholesky,
 )
-from jointsparse.projections import polar
+from jointsparse.numerics.projections import polar
 from jointsparse.solvers.components.dictionary_root import Root
 from jointsparse.solvers.components.joint import SampleLoss
 from jointsparse.solvers.graph.device_form import DeviceForm, device_product

@@ -22,12 +22,12 @@ from sklearn.preprocessing import scale
 from typer.testing import CliRunner
 
 from jointsparse import SPCAPSD, __version__
-from jointsparse.cli import progress
-from jointsparse.cli.arguments import parse_value
-from jointsparse.cli.console import shorten_middle
+from jointsparse.cli.display import progress
+from jointsparse.cli.display.console import shorten_middle
 from jointsparse.cli.main import app
+from jointsparse.cli.options.arguments import parse_value
 from jointsparse.methods import registry
-from jointsparse.methods.needs import Needs
+from jointsparse.methods.reading.needs import Needs
 from jointsparse.steps import Step, follow_steps, steps
 from jointsparse.text import visible
 

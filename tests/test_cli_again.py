@@ -10,7 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from jointsparse import GreedySelector
-from jointsparse.cli import compare
+from jointsparse.cli.commands import compare
 from jointsparse.cli.main import app
 from jointsparse.model_selection import Comparison, MethodResult
 from jointsparse.report.comparison_record import comparison_from_record

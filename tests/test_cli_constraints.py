@@ -263,7 +263,7 @@ def test_a_folder_and_a_giant_are_no_files_of_costs(table, tmp_path, monkeypatch
     assert "is no file" in invoke(*asked, tmp_path, status=2)
     path = tmp_path / "costs.csv"
     path.write_text("gene1,2\n")
-    monkeypatch.setattr("jointsparse.cli.constraint_files.LARGEST", 3)
+    monkeypatch.setattr("jointsparse.cli.options.constraint_files.LARGEST", 3)
     assert "too large" in " ".join(invoke(*asked, path, status=2).split())
 
 

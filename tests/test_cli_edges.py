@@ -16,17 +16,20 @@ from rich.text import Text
 from test_cli import assert_refused, invoke
 
 from jointsparse import SPCA, SPCAPSD, GreedySelector, Moments, load_model, open_source, save_model
-from jointsparse.cli import compare, errors, path, reporting, reproduce, start, streaming
-from jointsparse.cli.compare_progress import CompareProgress
-from jointsparse.cli.console import _console, _plain, shorten_middle
+from jointsparse.cli import errors, start
+from jointsparse.cli.commands import compare, path, reproduce
+from jointsparse.cli.commands.transform import applied
+from jointsparse.cli.display.compare_progress import CompareProgress
+from jointsparse.cli.display.console import _console, _plain, shorten_middle
 from jointsparse.cli.errors import CommandError
-from jointsparse.cli.fitting import Impute, Scale
+from jointsparse.cli.intake import streaming
+from jointsparse.cli.intake.fitting import Impute, Scale
 from jointsparse.cli.main import app
-from jointsparse.cli.transform import applied
+from jointsparse.cli.options import reporting
 from jointsparse.experiments import Claim, Outcome
 from jointsparse.io import Table, read_table, write_table
-from jointsparse.io.layout import Layout
-from jointsparse.methods.plan import Reading
+from jointsparse.io.columns.layout import Layout
+from jointsparse.methods.reading.plan import Reading
 from jointsparse.model_selection import Comparison, MethodResult
 
 

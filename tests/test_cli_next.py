@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from test_cli import invoke
 
-from jointsparse.cli.fitting import Scale, Transform
+from jointsparse.cli.commands.select import SelectOptions
+from jointsparse.cli.display.next_step import next_step
+from jointsparse.cli.display.repeating import command_of
+from jointsparse.cli.intake.fitting import Scale, Transform
 from jointsparse.cli.main import app
-from jointsparse.cli.next_step import next_step
-from jointsparse.cli.repeating import command_of
-from jointsparse.cli.select import SelectOptions
 
 
 def test_the_command_has_what_is_not_as_by_default():

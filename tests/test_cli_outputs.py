@@ -11,13 +11,13 @@ import pytest
 from test_cli import assert_refused, invoke
 
 from jointsparse import SPCAPSD, save_model
-from jointsparse.cli.compare import CompareOptions
+from jointsparse.cli.commands.compare import CompareOptions
+from jointsparse.cli.commands.path import PathOptions
+from jointsparse.cli.commands.reproduce import ReproduceOptions
+from jointsparse.cli.commands.select import SelectOptions
+from jointsparse.cli.commands.transform import TransformOptions
 from jointsparse.cli.main import app
 from jointsparse.cli.outputs import Kind, Output, check_outputs
-from jointsparse.cli.path import PathOptions
-from jointsparse.cli.reproduce import ReproduceOptions
-from jointsparse.cli.select import SelectOptions
-from jointsparse.cli.transform import TransformOptions
 from jointsparse.io import Table, read_table, write_table
 
 # command: what comes before the output; and each of its outputs with a name that would do
@@ -62,8 +62,8 @@ def arguments(table, monkeypatch):
         "jointsparse.io.read_table",
         "jointsparse.sources.open_source",
         "jointsparse.persistence.load_model",
-        "jointsparse.cli.reproduce._run",
-        "jointsparse.cli.report._write_record",
+        "jointsparse.cli.commands.reproduce._run",
+        "jointsparse.cli.commands.report._write_record",
     ):
         monkeypatch.setattr(place, work)
     model, run = table.with_name("m.skops"), table.with_name("run.json")
@@ -77,6 +77,9 @@ def arguments(table, monkeypatch):
         "report": [run],
         "reproduce": ["004-table3"],
     }
+
+
+READ = {"--costs", "--groups", "--from"}  # options that name a file or folder to read
 
 
 def test_no_output_is_missing_here():
@@ -97,7 +100,7 @@ def test_no_output_is_missing_here():
             is_path = type_ is Path or Path in get_args(type_)
             # Typer keeps the first name of an option as if it were the default.
             names = {part.default for part in rest if str(part.default).startswith("--")}
-            found |= names - {"--costs", "--groups"} if is_path else set()  # which are read
+            found |= names - READ if is_path else set()
         assert found == set(OUTPUTS[command]), command
 
 

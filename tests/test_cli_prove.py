@@ -13,9 +13,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from jointsparse import GreedySelector, Report, SubsetSelector, certify_set
-from jointsparse.cli import proving
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.main import app
+from jointsparse.cli.options import proving
 from jointsparse.model_selection import Comparison, MethodResult
 from jointsparse.moments import Moments
 
@@ -219,7 +219,9 @@ def test_too_large_is_refused_before_the_fit(tmp_path, monkeypatch):
     path = tmp_path / "wide.npy"
     np.save(path, np.random.default_rng(0).standard_normal((50, 3000)))
     select = ["select", path, "--method", "greedy", "--memory", "5MB"]
-    monkeypatch.setattr("jointsparse.cli.fitting.fit", lambda *_, **__: pytest.fail("was fitted"))
+    monkeypatch.setattr(
+        "jointsparse.cli.intake.fitting.fit", lambda *_, **__: pytest.fail("was fitted")
+    )
     message = invoke(*select, "--prove", 5, status=2)
     assert "--prove needs" in message
     assert "leave --prove out" in message

@@ -9,7 +9,7 @@ from test_cli import assert_refused, invoke
 from test_report import Page
 
 from jointsparse import SPCAPSD, RegularizationPath, regularization_path
-from jointsparse.cli import reporting
+from jointsparse.cli.options import reporting
 from jointsparse.datasets import load_breast_cancer_table
 from jointsparse.experiments import Store, experiments
 

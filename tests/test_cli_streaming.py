@@ -14,9 +14,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from jointsparse import open_source
-from jointsparse.cli import fitting
+from jointsparse.cli.display.reading_progress import reading_progress
+from jointsparse.cli.intake import fitting
 from jointsparse.cli.main import app
-from jointsparse.cli.reading_progress import reading_progress
 from jointsparse.io import read_table, write_table
 from jointsparse.io.budget import allowed_memory
 from jointsparse.io.table import Table
@@ -111,7 +111,7 @@ def test_says_up_front_what_it_needs(big):
 
 
 def test_progress_of_reading(big, monkeypatch):
-    monkeypatch.setattr("jointsparse.cli.reading_progress.SECONDS_BETWEEN_LINES", 0)
+    monkeypatch.setattr("jointsparse.cli.display.reading_progress.SECONDS_BETWEEN_LINES", 0)
     result = run(big, "--label", "who", "--memory", LITTLE)
     lines = [line for line in result.stderr.splitlines() if line.startswith("reading: ")]
     assert lines[-1].startswith("reading: 900 rows, ")

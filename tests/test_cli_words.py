@@ -14,12 +14,12 @@ from test_cli import assert_refused, invoke
 from test_cli_edges import comparison, result
 
 import jointsparse
-from jointsparse.cli import compare
+from jointsparse.cli.commands import compare
 from jointsparse.cli.errors import told, warnings_in_options
 from jointsparse.cli.words import in_options
 from jointsparse.io import Table, write_table
 from jointsparse.methods import registry
-from jointsparse.selection import Choice, Wanted, about_choice
+from jointsparse.selection.choosing import Choice, Wanted, about_choice
 from jointsparse.text import counted
 
 SOURCE = Path(jointsparse.__file__).parent
@@ -186,7 +186,7 @@ def test_an_error_that_knows_its_options_is_believed():
 
 def test_messages_of_the_library_go_one_way_only():
     """Nothing in ``cli`` makes an error of its own out of the bare text of another."""
-    for file in sorted((SOURCE / "cli").glob("*.py")):
+    for file in sorted((SOURCE / "cli").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "CommandError":
                 assert "str(error)" not in ast.unparse(node) or file.name in (
@@ -205,7 +205,7 @@ PLURAL = re.compile(
 
 def test_no_noun_is_in_the_plural_whatever_the_number():
     wrong = []
-    for file in [*(SOURCE / "cli").glob("*.py"), SOURCE / "selection.py"]:
+    for file in [*(SOURCE / "cli").rglob("*.py"), SOURCE / "selection/choosing.py"]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             parts = node.values if isinstance(node, ast.JoinedStr) else []
             wrong += [

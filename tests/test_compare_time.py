@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from jointsparse import SPCAPSD, GreedySelector, LaplacianScore, compare_methods
-from jointsparse.cli import compare_progress
+from jointsparse.cli.display import compare_progress
 from jointsparse.cli.errors import CommandError
 from jointsparse.cli.main import app
 from jointsparse.model_selection import timing

@@ -20,9 +20,9 @@ from jointsparse import (
     compare_methods,
     stability_selection,
 )
-from jointsparse.constrained_selection import choose_allowed
 from jointsparse.methods import registry
-from jointsparse.selection import RULES, Rule, Wanted, choose_features
+from jointsparse.selection.choosing import RULES, Rule, Wanted, choose_features
+from jointsparse.selection.constrained import choose_allowed
 from jointsparse.solvers.subset.rules import Rules
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # sets smaller than asked for

@@ -229,7 +229,8 @@ def test_losses_over_samples_pass_over_the_blocks_on_a_cluster(client, name, mon
     X = 2 + signal + generator.uniform(0.5, 1.5, 20) * generator.standard_normal((2000, 20))
     samples = da.from_array(X, chunks=(300, 9))
     expected = fitted_without_noise(name, X)
-    monkeypatch.setattr("jointsparse.sources.dask.DaskSource.read", None)  # nothing is collected
+    # nothing is collected
+    monkeypatch.setattr("jointsparse.sources.dask.source.DaskSource.read", None)
     model = fitted_without_noise(name, samples[samples[:, 0] > -np.inf])
     if name == "aw-spca-psd":  # another solver for data in memory: both are certified
         assert max(model.duality_gap_, expected.duality_gap_) <= 1e-4

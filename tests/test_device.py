@@ -32,8 +32,8 @@ from jointsparse import (
     regularization_path,
 )
 from jointsparse.device import checked_samples, like, to_host
-from jointsparse.device_moments import DeviceMoments
 from jointsparse.linalg import Spectrum, eigh
+from jointsparse.operators.device_moments import DeviceMoments
 from jointsparse.solvers.products.columns import root_of_scatter
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
@@ -212,7 +212,7 @@ def test_larger_problems_are_solved_on_the_device_of_the_samples(shape, elsewher
 
 @each_dtype
 def test_moments_of_a_tensor(dtype, monkeypatch):
-    monkeypatch.setattr("jointsparse.device_moments.BLOCK_ENTRIES", 100)  # several blocks
+    monkeypatch.setattr("jointsparse.operators.device_moments.BLOCK_ENTRIES", 100)  # several blocks
     X = (samples((50, 12)) + 1000 * np.arange(12)).astype(dtype)
     exact = X.astype(np.longdouble)
     exact = exact - exact.mean(axis=0)
@@ -333,7 +333,7 @@ def test_tensors_are_remembered_as_they_were_unless_they_are_large(monkeypatch):
     expected = estimator.selection_report(X)
     X[:] = 0
     assert estimator.selection_report_.r2 == pytest.approx(expected.r2)
-    monkeypatch.setattr("jointsparse.methods.worth.REMEMBERED_ENTRIES", 10)
+    monkeypatch.setattr("jointsparse.methods.bases.worth.REMEMBERED_ENTRIES", 10)
     estimator = fitted(GreedySelector(n_features_to_select=4), torch.as_tensor(samples(TALL)))
     with pytest.raises(AttributeError, match="no longer at hand"):
         estimator.selection_report_
@@ -406,7 +406,7 @@ def test_numpy_stays_numpy():
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_what_runs_on_the_host_is_said_once(name, monkeypatch):
     """PyTorch's processor tensors stand for those on a GPU."""
-    import jointsparse.methods.estimator as module
+    import jointsparse.methods.bases.estimator as module
 
     monkeypatch.setattr(module, "on_accelerator", lambda data: True)
     stays = name in {

@@ -16,19 +16,19 @@ import jointsparse
 from jointsparse import FSSL, SPCA, SPCAPSD, Moments, SelectFeatures, linalg, open_source
 from jointsparse.graphs.laplacian import _cosines, median_distance
 from jointsparse.io import read_table
-from jointsparse.io.delimited import MOST_EMPTY_LINES
 from jointsparse.io.limits import MOST_TEXT_COLUMNS, check_text_width
+from jointsparse.io.plain_text.delimited import MOST_EMPTY_LINES
 from jointsparse.model_selection import parameters, stability_selection
 from jointsparse.model_selection.comparison import _selector
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.report import comparison, payload, pictures, words
 from jointsparse.sources import as_source
-from jointsparse.sources.columnwise import fill_block
-from jointsparse.sources.filling import filled_with_means
+from jointsparse.sources.files.stored import ChunkedSource
+from jointsparse.sources.files.writing import write_source
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.sources.stored import ChunkedSource
 from jointsparse.sources.sums import NotFiniteError, Sums, check_finite, mean_of
-from jointsparse.sources.writing import write_source
+from jointsparse.sources.views.columnwise import fill_block
+from jointsparse.sources.views.filling import filled_with_means
 
 
 def samples(n=30, p=5, seed=0):

@@ -9,7 +9,7 @@ from jointsparse import SPCAPSD, GreedySelector, Moments, load_model, open_sourc
 from jointsparse.extremes import FAR, RISKY, RISKY_SAMPLE, extreme_values
 from jointsparse.io import TableError
 from jointsparse.ranks import normal_scores
-from jointsparse.sources.logarithms import Log1pSource, log1p
+from jointsparse.sources.views.logarithms import Log1pSource, log1p
 
 RNG = np.random.default_rng
 
@@ -200,7 +200,7 @@ def test_few_extreme_columns_matter_only_if_kept():
 
 def test_all_samples_of_a_large_table_are_looked_at(monkeypatch):
     """Only some are remembered for the report, and a gross value can be in any."""
-    monkeypatch.setattr("jointsparse.methods.worth.REMEMBERED_ENTRIES", 1200 * 4)
+    monkeypatch.setattr("jointsparse.methods.bases.worth.REMEMBERED_ENTRIES", 1200 * 4)
     X = RNG(0).standard_normal((4000, 4)) + RNG(1).standard_normal((4000, 1))
     for row in (17, 3999):
         Y = X.copy()

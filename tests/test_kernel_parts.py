@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from jointsparse.linalg import Spectrum, add_to_diagonal, column_norms, largest_eigenvalue
+from jointsparse.numerics.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.penalties import L21
-from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 
 RNG = np.random.default_rng(0)
 SYMMETRIC = (lambda M: M + M.T)(RNG.standard_normal((6, 6)))

@@ -24,7 +24,7 @@ from jointsparse import (
     save_model,
 )
 from jointsparse.incomplete import estimate, estimated
-from jointsparse.incomplete.factor_em import factor_em
+from jointsparse.incomplete.factor_em import _change, factor_em
 from jointsparse.incomplete.gaussian_em import RIDGE, gaussian_em
 from jointsparse.incomplete.pairwise import pairwise
 
@@ -108,6 +108,14 @@ def test_few_factors_end_at_a_maximum_of_their_likelihood():
     more = factor_em(X, np.full((8, 1), 0.4), tol=1e-9, max_iter=5000)
     assert more.history[-1] == pytest.approx(found.history[-1], abs=1e-5)
     np.testing.assert_allclose(more.covariance, found.covariance, atol=1e-4)
+
+
+def test_the_change_of_a_covariance_is_that_of_the_matrices():
+    rng = np.random.default_rng(5)
+    loadings, noise = rng.standard_normal((2, 6, 2)), rng.uniform(0.1, 1, (2, 6))
+    first, second = (a @ a.T + np.diag(d) for a, d in zip(loadings, noise, strict=True))
+    direct = np.linalg.norm(second - first) / np.linalg.norm(second)
+    assert _change(loadings[0], noise[0], loadings[1], noise[1]) == pytest.approx(direct)
 
 
 def test_what_factors_expect_is_that_of_the_textbook_step():

@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 
 from jointsparse import GreedySelector, Moments
 from jointsparse.moments import bytes_for_moments, check_memory
+from jointsparse.running.workspace import Slot
 from jointsparse.sources import as_source, base
 from jointsparse.sources.in_memory import ArraySource
-from jointsparse.workspace import Slot
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((50, 7)) * np.array([1, 2, 3, 1e-3, 10, 5, 1]) + np.arange(7)

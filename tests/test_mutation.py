@@ -3,8 +3,9 @@
 import ast
 import textwrap
 
+from mutation.__main__ import REVIEW, ROOT
 from mutation.operators import mutants
-from mutation.report import report
+from mutation.report import report, reviewed
 from mutation.store import Store
 
 SOURCE = textwrap.dedent(
@@ -96,3 +97,10 @@ def test_tests_that_noticed_much_come_first(tmp_path):
     assert store.tests_for(fault) == [("slow", 3.0), ("quick", 2.0)]
     store.forget_results("file.py")
     assert store.results("file.py") == {}
+
+
+def test_what_was_reviewed_is_still_there():
+    words = {}
+    for file, before, _ in reviewed(REVIEW):
+        words.setdefault(file, " ".join((ROOT / file).read_text(encoding="utf-8").split()))
+        assert " ".join(before.split()) in words[file], (file, before)

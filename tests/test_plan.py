@@ -16,12 +16,12 @@ from test_cli import invoke
 from jointsparse import CSPCA, SPCA, SPCAPSD, Moments, SelectFeatures, open_source
 from jointsparse.cli.words import in_options
 from jointsparse.io.budget import enough, parse_size
-from jointsparse.methods.needs import TO_JUDGE, Needs
-from jointsparse.methods.plan import DoesNotFitError, Reading, plan, too_many_samples
+from jointsparse.methods.reading.needs import TO_JUDGE, Needs
+from jointsparse.methods.reading.plan import DoesNotFitError, Reading, plan, too_many_samples
 from jointsparse.methods.registry import methods
 from jointsparse.selection_report import selection_report
-from jointsparse.sources.columnwise import ColumnwiseSource, standardised
 from jointsparse.sources.sums import NotFiniteError
+from jointsparse.sources.views.columnwise import ColumnwiseSource, standardised
 
 METHODS = methods()
 # In order: the scatter matrix fits; only products do; nothing does; the samples do.
@@ -302,5 +302,5 @@ def test_a_small_table_in_a_file_gives_the_answer_of_its_array(tmp_path, monkeyp
     source = open_source(tmp_path / "table.npy")
     assert plan(source, Needs.of(SPCAPSD())) is Reading.WHOLE
     assert plan(source, Needs.of(SPCA())) is Reading.MOMENTS
-    monkeypatch.setattr("jointsparse.methods.plan.SMALL", 1000)
+    monkeypatch.setattr("jointsparse.methods.reading.plan.SMALL", 1000)
     assert plan(source, Needs.of(SPCAPSD())) is Reading.MOMENTS

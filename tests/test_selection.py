@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, GreedySelector, Moments
-from jointsparse.methods.selector import Selector
-from jointsparse.selection import Rule, Wanted, by_score, choose_features, wanted_features
+from jointsparse.methods.bases.selector import Selector
+from jointsparse.selection.choosing import Rule, Wanted, by_score, choose_features, wanted_features
 from jointsparse.solvers.solution import Solution
 
 DIGITS = load_digits().data

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 
 from jointsparse import SPCAPSD, GreedySelector, Moments, feature_significance
-from jointsparse.methods import worth
+from jointsparse.methods.bases import worth
 from jointsparse.selection_report import selection_report
 from jointsparse.solvers.picking.held_out import choose_ridge
 

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from jointsparse import SPCA, SPCAPSD, GreedySelector, Moments
 from jointsparse.datasets import load_pitprops
-from jointsparse.semidefinite import IndefiniteError, check_semidefinite, nearest_scatter
+from jointsparse.numerics.semidefinite import IndefiniteError, check_semidefinite, nearest_scatter
 
 INDEFINITE = np.array([[1.0, 5.0], [5.0, 1.0]])
 

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 import sparse_text
 
 from jointsparse import CSPCA, FSSL, SPCAPSD, Moments, RobustPCA, registry
-from jointsparse.methods import plan
-from jointsparse.selection import whitened_target
+from jointsparse.methods.reading import plan
+from jointsparse.selection.choosing import whitened_target
 from jointsparse.solvers.products import columns as columns_module
 from jointsparse.solvers.samples import wide as samples_wide
 from jointsparse.solvers.wide import convex as convex_wide

@@ -15,7 +15,7 @@ from jointsparse import (
     stability_selection,
 )
 from jointsparse import steps as module
-from jointsparse.cli.progress import _DOING
+from jointsparse.cli.display.progress import _DOING
 from jointsparse.graphs.neighbours import FOLLOWED
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.steps import Step, follow_steps, steps

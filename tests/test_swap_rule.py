@@ -9,10 +9,11 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from jointsparse import CSPCA, SPCAPSD, LaplacianScore, Moments, SelectFeatures, selection
+from jointsparse import CSPCA, SPCAPSD, LaplacianScore, Moments, SelectFeatures
 from jointsparse.cli.main import app
 from jointsparse.methods.spca import SPCA
-from jointsparse.selection import Rule, Wanted, choose_features
+from jointsparse.selection import choosing as selection
+from jointsparse.selection.choosing import Rule, Wanted, choose_features
 
 SELECTORS = [SPCAPSD(), CSPCA(), LaplacianScore(), SelectFeatures(SPCA(n_components=3))]
 

@@ -98,7 +98,7 @@ def test_spreadsheets_that_are_none(tmp_path):
     with zipfile.ZipFile(tmp_path / "c.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/workbook.xml", b"0" * (1 << 20))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jointsparse.io.sheets._MOST_BYTES", 1 << 19)
+        patch.setattr("jointsparse.io.plain_text.sheets._MOST_BYTES", 1 << 19)
         with pytest.raises(TableError, match="unpacks to more than 1 GB"):
             read_table(tmp_path / "c.xlsx")
 
@@ -229,7 +229,7 @@ def test_anndata_files_in_blocks(tmp_path, form):
 
 
 def test_anndata_on_the_command_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("jointsparse.methods.plan.SMALL", 0)  # few samples, but in blocks
+    monkeypatch.setattr("jointsparse.methods.reading.plan.SMALL", 0)  # few samples, but in blocks
     path = annotated(tmp_path)
     whole = tmp_path / "whole.csv"
     done("select", path, "--features", 3, "--label", "batch", "--output", whole)
@@ -297,7 +297,7 @@ def test_anndata_files_of_old_versions(tmp_path):
 
 def test_missing_values_of_sparse_files_are_filled_in_blocks(tmp_path, monkeypatch):
     h5py = pytest.importorskip("h5py")
-    monkeypatch.setattr("jointsparse.methods.plan.SMALL", 0)
+    monkeypatch.setattr("jointsparse.methods.reading.plan.SMALL", 0)
     path = annotated(tmp_path)
     with h5py.File(path, "a") as file:
         file["X/data"][5] = np.nan

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from jointsparse import GreedySelector
 from jointsparse.cli.main import app
 from jointsparse.io import Table, TableError, read_table, write_table
-from jointsparse.io.layout import Layout
-from jointsparse.io.numerals import decimal_of, is_numeral
+from jointsparse.io.columns.layout import Layout
+from jointsparse.io.plain_text.numerals import decimal_of, is_numeral
 from jointsparse.sources import open_source
 
 N = 30
@@ -350,7 +350,7 @@ def test_a_cell_that_is_no_number_is_named(tmp_path):
 
 
 def test_a_late_cell_of_a_file_in_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr("jointsparse.sources.arrow.ArrowSource._text_bytes", 1 << 10)
+    monkeypatch.setattr("jointsparse.sources.files.arrow.ArrowSource._text_bytes", 1 << 10)
     late = text(tmp_path, "a;b\n" + "1 000,5;1\n2 000,5;2\n" * 300 + "x;1\n")
     source = open_source(late)
     assert source.feature_names.tolist() == ["a", "b"]
@@ -443,7 +443,7 @@ def test_standard_input(tmp_path, suffix, monkeypatch):
 
 def test_a_terminal_is_not_waited_for(monkeypatch):
     from jointsparse.cli.errors import CommandError
-    from jointsparse.cli.tables import spooled
+    from jointsparse.cli.options.tables import spooled
 
     stream = TextIOWrapper(BytesIO())
     stream.isatty = lambda: True

@@ -7,7 +7,7 @@ import pytest
 
 from jointsparse import open_source
 from jointsparse.io import TableError, read_table
-from jointsparse.io.text_pieces import pieces
+from jointsparse.io.plain_text.pieces import pieces
 
 
 def cut(text, size, lines=1, memory=10**6, path="x.csv"):
@@ -36,7 +36,7 @@ def test_a_row_that_never_ends():
 
 
 def test_marks_of_inches_do_not_join_all_rows(monkeypatch):
-    monkeypatch.setattr("jointsparse.io.text_pieces.LONGEST", 20)
+    monkeypatch.setattr("jointsparse.io.plain_text.pieces.LONGEST", 20)
     rows = b'5" pipe,1\nrod,2\nbar,3\nbeam,4\n'
     found = cut(b"a,b\n" + rows, 8)
     assert b"".join(found) == rows

@@ -23,7 +23,7 @@ from jointsparse import (
     feature_significance,
     trials,
 )
-from jointsparse.methods import choosing
+from jointsparse.methods.bases import choosing
 from jointsparse.solvers.picking.held_out import cross_validation_folds
 from jointsparse.trials import (
     Curve,
@@ -338,7 +338,7 @@ def test_sizes_beyond_what_covers_the_predictable_are_not_judged():
 @pytest.mark.parametrize("k", [3, 8])
 def test_the_curve_goes_on_to_twice_the_number_that_is_kept(rule, k, monkeypatch):
     """And what is said of the kept number is what is said without going on."""
-    import jointsparse.methods.choosing as choosing
+    import jointsparse.methods.bases.choosing as choosing
 
     X = one_factor(members=40)
     selector = SPCAPSD(n_features_to_select=k, rule=rule)
@@ -366,7 +366,7 @@ def test_the_curve_of_auto_goes_on_and_ends_before_nothing_is_left_to_predict():
 
 @pytest.mark.parametrize("make", [SPCAPSD, GreedySelector, SubsetSelector])
 def test_few_picks_at_a_time_make_the_same_choice(make, monkeypatch):
-    import jointsparse.methods.choosing as module
+    import jointsparse.methods.bases.choosing as module
 
     rng = np.random.default_rng(4)
     X = rng.standard_normal((120, 6)) @ rng.standard_normal((6, 40))
@@ -381,7 +381,7 @@ def test_few_picks_at_a_time_make_the_same_choice(make, monkeypatch):
 
 
 def test_the_report_of_a_long_table_judges_the_trials_of_the_fit(monkeypatch):
-    import jointsparse.methods.worth as module
+    import jointsparse.methods.bases.worth as module
 
     rng = np.random.default_rng(5)
     X = rng.standard_normal((3 * trials.MOST_ROWS, 1)) + rng.standard_normal(

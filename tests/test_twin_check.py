@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 
+from fuzz import estimators
 from fuzz.containers import CONTAINERS, same_content
 from fuzz.twins import (
     OPEN,
@@ -22,7 +23,8 @@ from fuzz.twins import (
     rounded_otherwise,
     verdict,
 )
-from jointsparse import SPCA, SPCAPSD, GreedySelector, LaplacianScore
+from jointsparse import JSPCA, SPCA, SPCAPSD, GreedySelector, LaplacianScore, moments
+from jointsparse.operators.sparse import SparseSamples
 from jointsparse.sources.sums import Sums
 
 
@@ -287,3 +289,35 @@ def test_what_all_readings_in_blocks_have_in_common_can_be_wrong(monkeypatch):
     # Rows are lost from every block, that of the twin that is read in blocks included.
     monkeypatch.setattr(Sums, "add", lambda self, block, start=0: added(self, block[1:], start))
     assert "beside the array in memory: " in outcome()
+
+
+def test_a_mean_that_is_off_everywhere_is_a_fault(monkeypatch, tmp_path):
+    X = table() + 1
+    container = CONTAINERS["Fortran order"]
+
+    def outcome():
+        return estimators._outcome(SPCA(), container.make(X, tmp_path), container, X, None)
+
+    assert outcome() in (SAME, SAME_LIMIT)
+    right = moments.mean_of
+
+    def off(source):
+        count, mean = right(source)
+        return count, mean * (1 + 1e-6)
+
+    monkeypatch.setattr(moments, "mean_of", off)
+    assert "the mean is not that of the table" in outcome()
+
+
+def test_a_wrong_sign_in_the_products_of_sparse_samples_is_a_fault(monkeypatch, tmp_path):
+    # Of methods that know XU only by XᵀXU it changes nothing: Xᵀ1 = 0.
+    X = np.abs(table(n=12, p=30))
+    X[np.random.default_rng(0).random(X.shape) < 0.4] = 0.0  # columns with zeros stay as they are
+    held = CONTAINERS["csr array"].make(X, tmp_path)
+    assert verdict(JSPCA(), lambda one: answer(one, held), X) in (SAME, SAME_LIMIT)
+
+    def times(self, columns):
+        return np.asarray(self.by_row @ columns + self.mean @ columns)
+
+    monkeypatch.setattr(SparseSamples, "times", times)
+    assert "differ" in verdict(JSPCA(), lambda one: answer(one, held), X)

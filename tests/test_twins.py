@@ -16,8 +16,8 @@ from fuzz.containers import CONTAINERS, close, contents, least_memory
 from fuzz.refusals import kind_of
 from fuzz.twins import REFUSED, SAME, SAME_LIMIT, TIED, Answer, answer, verdict, view_of
 from jointsparse import open_source, registry
-from jointsparse.cli.arguments import build_estimator
 from jointsparse.cli.main import app
+from jointsparse.cli.options.arguments import build_estimator
 
 METHODS = registry.methods()
 IN_PYTHON = [name for name, container in CONTAINERS.items() if container.in_python]

@@ -13,8 +13,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 from jointsparse import SPCAPSD
+from jointsparse.selection.verdict import mean_and_spread, patterns_in_words
 from jointsparse.text import percent
-from jointsparse.verdict import mean_and_spread, patterns_in_words
 
 KEPT, FAINT, RANDOM, QUIET = "#0072b2", "#b3b8bf", "#d55e00", "#57606a"
 

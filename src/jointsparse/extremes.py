@@ -41,9 +41,9 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import like, to_host
 from jointsparse.linalg import array_namespace, double, without_offsets
 from jointsparse.moments import Moments
+from jointsparse.running.workspace import Slot
 from jointsparse.significance import feature_significance
 from jointsparse.text import counted, cut_middle, percent, visible
-from jointsparse.workspace import Slot
 
 # Share of Gaussian tables with a false alarm: half for columns, half for samples.
 FALSE_ALARMS = 0.01

@@ -19,16 +19,19 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, kept_type, to_host
-from jointsparse.device_moments import DeviceMoments, single_is_safe
 from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum
+from jointsparse.numerics.semidefinite import Checked, checked_scatter
+from jointsparse.numerics.variance import LARGEST_VARIANCE
+from jointsparse.numerics.variance import check_variance as check_variance
 from jointsparse.operators.dense import DenseSamples, scaled_columns
+from jointsparse.operators.device_moments import DeviceMoments, single_is_safe
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import live_columns
 from jointsparse.preparation import Prepared, prepared, with_holes
 from jointsparse.robust import learning
-from jointsparse.semidefinite import Checked, checked_scatter
+from jointsparse.running.workspace import Slot, Workspace
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples
 from jointsparse.sources.in_memory import ArraySource
@@ -45,9 +48,6 @@ from jointsparse.sources.sums import (
     squares_around,
 )
 from jointsparse.sources.weighting import Batches
-from jointsparse.variance import LARGEST_VARIANCE
-from jointsparse.variance import check_variance as check_variance
-from jointsparse.workspace import Slot, Workspace
 
 SOME = 64  # samples looked at before all are
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
@@ -115,10 +115,9 @@ class Moments:
             raise ValueError("moments need a scatter matrix or samples to compute it from")
         if scatter is not None and not isinstance(scatter, Checked):
             scatter = checked_scatter(np.asarray(scatter), n_samples)
-        self.n_samples = n_samples
-        self.mean = mean
-        self.feature_names = feature_names
-        self.halves = halves
+        self.n_samples, self.mean = n_samples, mean
+        self.feature_names, self.halves = feature_names, halves
+        self.mixed = False  # whether the samples are sums of others, rounded beside their mean
         self.dtype = kept_type(getattr(data, "dtype", None))
         self.workspace = Workspace()  # what methods derive from these moments and need again
         self.robust: learning.Robust | None = None  # how the samples were made robust
@@ -340,6 +339,7 @@ class Moments:
         else:
             moments = cls._of_estimate(table.estimate)
         moments.missing, moments.batches = table.missing, table.batches
+        moments.mixed = table.mixed or table.batches is not None
         moments.feature_names = feature_names
         return moments
 
@@ -466,7 +466,7 @@ class Moments:
         scaled = Moments(self.n_samples, mean, known, names, data=data, halves=halves)
         if self.elsewhere:  # no pass over them for what is known
             scaled.__dict__["variances"] = self.variances * factors * factors
-        scaled.missing, scaled.batches = self.missing, self.batches
+        scaled.missing, scaled.batches, scaled.mixed = self.missing, self.batches, self.mixed
         return scaled
 
     @property

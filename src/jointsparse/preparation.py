@@ -20,10 +20,10 @@ from jointsparse.io.budget import size_in_words
 from jointsparse.linalg import array_namespace
 from jointsparse.sources import Source, as_source, is_streamed
 from jointsparse.sources.door import as_samples, refuse_not_finite
-from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.refusals import not_finite
 from jointsparse.sources.sums import NotFiniteError, half_of
+from jointsparse.sources.views.filling import filled_with_means
 from jointsparse.sources.weighting import Batches, weighted
 
 

@@ -28,12 +28,12 @@ from jointsparse.device import to_host
 from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace, blocks, eigh
 from jointsparse.moments import Moments
+from jointsparse.selection.verdict import UNRELATED, rows_of, verdict_of
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.picking.held_out import RCOND
 from jointsparse.solvers.picking.stand_ins import found_again
 from jointsparse.solvers.products.columns import Columns, feature_columns
 from jointsparse.trials import N_RANDOM, Curve, Cut, Trials, Worth
-from jointsparse.verdict import UNRELATED, rows_of, verdict_of
 
 N_STAND_INS = 3
 

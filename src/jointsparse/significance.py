@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.moments import Moments
+from jointsparse.running.workspace import Slot
 from jointsparse.solvers.picking.feature_test import discoveries, shares_and_pvalues
 from jointsparse.solvers.picking.noise_edge import NoiseEdge, sequential_edge
 from jointsparse.solvers.picking.patterns import (
@@ -26,7 +27,6 @@ from jointsparse.solvers.picking.patterns import (
     Patterns,
     patterns_of,
 )
-from jointsparse.workspace import Slot
 
 FDR = 0.05  # share of false ones among the significant features, on average
 DIFFERENT = 0.2  # standard deviation of noise levels beyond which the test errs, unless weighted

@@ -5,18 +5,14 @@ import pytest
 
 from jointsparse import FSSL
 from jointsparse.experiments import cluster
-from jointsparse.experiments.papers import (
-    s000,
-    s002,
-    s003,
-    s004_clustering,
-    s004_pixels,
-    s004_sensitivity,
-    s004_shared,
-    s004_synthetic,
-    s004_table3,
-    s004_time,
-)
+from jointsparse.experiments.papers import s000, s002, s003
+from jointsparse.experiments.papers.s004 import clustering as s004_clustering
+from jointsparse.experiments.papers.s004 import pixels as s004_pixels
+from jointsparse.experiments.papers.s004 import sensitivity as s004_sensitivity
+from jointsparse.experiments.papers.s004 import shared as s004_shared
+from jointsparse.experiments.papers.s004 import synthetic as s004_synthetic
+from jointsparse.experiments.papers.s004 import table3 as s004_table3
+from jointsparse.experiments.papers.s004 import time as s004_time
 from jointsparse.moments import Moments
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from jointsparse.experiments import experiments
 from jointsparse.experiments.pages import write_pages
-from jointsparse.experiments.papers.beyond import held_out
-from jointsparse.experiments.papers.s004_shared import (
+from jointsparse.experiments.papers.beyond.rules import held_out
+from jointsparse.experiments.papers.s004.shared import (
     GRID,
     cached_kmeans,
     feature_counts,
@@ -134,7 +134,7 @@ def test_kmeans_with_plain_starts():
 
 
 def test_equal_sets_are_clustered_once(monkeypatch):
-    from jointsparse.experiments.papers import s004_shared
+    from jointsparse.experiments.papers.s004 import shared as s004_shared
 
     calls = []
     monkeypatch.setattr(

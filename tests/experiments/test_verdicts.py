@@ -5,9 +5,10 @@ import pytest
 
 from jointsparse.experiments import experiments
 from jointsparse.experiments.pages import write_pages
-from jointsparse.experiments.papers import s002, s004_table3
-from jointsparse.experiments.papers.s004_clustering import CONVEX, METHODS, SPECTRAL
-from jointsparse.experiments.papers.s004_shared import GRID
+from jointsparse.experiments.papers import s002
+from jointsparse.experiments.papers.s004 import table3 as s004_table3
+from jointsparse.experiments.papers.s004.clustering import CONVEX, METHODS, SPECTRAL
+from jointsparse.experiments.papers.s004.shared import GRID
 
 
 def verdicts(name, results, folder=None):

@@ -360,3 +360,14 @@ def test_memory_that_is_no_amount(tmp_path):
     write_table(tmp_path / "a.csv", Table(np.eye(3), list("abc")))
     with pytest.raises(ValueError, match="not an amount of memory"):
         read_table(tmp_path / "a.csv", memory="much")
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+def test_names_of_columns_that_are_no_text(tmp_path, suffix):
+    path = tmp_path / f"x.{suffix}"
+    write_table(path, Table(np.arange(12.0).reshape(4, 3), ["a", "éé", "c"]))
+    content = path.read_bytes().replace("éé".encode(), b"\xe9\xe9\xe9\xe9")
+    path.write_bytes(content)
+    with pytest.raises(TableError, match="damaged"):
+        open_source(path, memory="100MB")
+    refused(path, "damaged")

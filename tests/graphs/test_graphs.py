@@ -12,8 +12,8 @@ from jointsparse.graphs.discriminant import discriminant_matrix
 from jointsparse.graphs.laplacian import affinity, degrees, laplacian
 from jointsparse.graphs.neighbours import TIE, nearest_neighbours, neighbour_sets
 from jointsparse.graphs.reconstruction import reconstruction_weights
+from jointsparse.numerics.projections import project_rows_to_simplex
 from jointsparse.operators.sparse import SparseSamples
-from jointsparse.projections import project_rows_to_simplex
 
 seeds = st.integers(0, 10_000)
 kinds = st.sampled_from(["generic", "twice", "lattice", "outlier", "shifted"])

@@ -101,3 +101,25 @@ def test_an_isolated_sample_is_a_component():
     Y = neighbour_targets(X, graph, 1)
     np.testing.assert_allclose(Y[0], Y[1])
     assert abs(Y[2, 0] - Y[0, 0]) > 0.1
+
+
+def test_eigenvalues_at_either_end_are_told_from_those_of_components(monkeypatch):
+    # Pairs of samples: 1 for the component, -1 within it. Triangles have -1/2 twice.
+    pair, triangle = np.ones((2, 2)) - np.eye(2), np.ones((3, 3)) - np.eye(3)
+    graph = sp.csr_array(sp.block_diag([pair, pair, triangle, triangle]))
+    X = samples(4, n=10, p=20)
+    expected = neighbour_targets(X, graph, 7)
+    monkeypatch.setattr(module, "SMALL", 0)
+    Y = neighbour_targets(X, graph, 7)
+    assert Y.shape == (10, 7)
+    np.testing.assert_allclose(rayleigh(graph, Y), [1, 1, 1, -0.5, -0.5, -0.5, -0.5], atol=1e-10)
+    np.testing.assert_allclose(Y @ Y.T, expected @ expected.T, atol=1e-10)
+
+
+def test_one_target_within_pairs_is_found_by_products(monkeypatch):
+    monkeypatch.setattr(module, "SMALL", 0)
+    pair = np.ones((2, 2)) - np.eye(2)
+    graph = sp.csr_array(sp.block_diag([pair] * 8))
+    X = samples(5, n=16, p=20)
+    Y = neighbour_targets(X, graph, 8)  # seven are constant on pairs, the last is not
+    np.testing.assert_allclose(rayleigh(graph, Y), [*[1] * 7, -1], atol=1e-10)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from subset_cases import Referee, table
 
 from jointsparse import Constraints, Moments, SubsetSelector, certify_set, constraint_prices
-from jointsparse.methods.constraint_prices import ConstraintPrice, without_each
+from jointsparse.methods.sets.constraint_prices import ConstraintPrice, without_each
 
 KINDS = ("plain", "few directions", "duplicated", "constant", "scaled", "integers", "dependent")
 

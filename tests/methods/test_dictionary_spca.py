@@ -129,6 +129,16 @@ def test_wide_data_form_nothing_p_by_p():
     assert peak < 0.25 * 3000**2 * 8
 
 
+@pytest.mark.parametrize("shape", [(60, 40), (40, 60)])
+def test_objective_counts_what_is_small_beside_the_rest(shape):
+    X = np.random.default_rng(0).standard_normal(shape)
+    X[:, :2] *= 2e6
+    model = DictionarySPCA(n_components=2, alpha=1e-13, penalty_scale="relative").fit(X)
+    values = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    least = np.sum(values[2:] ** 2) / 2  # what no two components reproduce
+    assert least * (1 - 1e-6) <= model.objective_ <= 1.1 * least
+
+
 def test_what_goes_wrong_is_told():
     with pytest.warns(ConvergenceWarning, match="iteration limit .* Raise max_iter"):
         DictionarySPCA(max_iter=1).fit(DIGITS)

@@ -322,6 +322,15 @@ def test_samples_that_coincide_tie_or_stand_apart(method, seed, kind):
     assert model.ranking_[-1] == X.shape[1]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_sogfs_of_samples_that_are_all_there_thrice_has_a_penalty(seed):
+    rng = np.random.default_rng(seed)
+    X = np.tile(rng.standard_normal((6, 9)), (3, 1))
+    model = quiet(SOGFS(alpha=0.2, n_clusters=3, n_neighbors=1), X)
+    # Neighbours are equal: there is no energy, and its unit is 1.
+    assert model.alpha_ == pytest.approx(0.2 / (9**0.75 * 2**0.25), rel=1e-12)
+
+
 @pytest.mark.parametrize("method", [LaplacianScore, SOGFS, SPCAFS])
 def test_features_that_show_the_clusters_come_first(method):
     options = {LaplacianScore: {}, SOGFS: {"n_clusters": 3}, SPCAFS: {"n_components": 2}}[method]

@@ -252,3 +252,12 @@ def test_features_that_are_nearly_left_out_are_used_in_single_precision_too():
     double, single = model.fit(data.astype(float)).feature_scores_, model.fit(data).feature_scores_
     assert np.any((double > 0) & (double < np.finfo(np.float32).smallest_subnormal))
     np.testing.assert_array_equal(single > 0, double > 0)
+
+
+def test_weights_that_go_in_turn_end_the_run():
+    rng = np.random.default_rng(0)
+    X = np.outer(rng.standard_normal(42), rng.standard_normal(35))  # one feature reproduces all
+    with pytest.warns(ConvergenceWarning, match="weights that go in turn lead no further"):
+        model = JSPCA(alpha=0.01, penalty_scale="absolute", loss="features").fit(X)
+    assert model.n_iter_ < 500
+    assert model.diagnostics_["optimality"] > model.diagnostics_["optimality_bound"]

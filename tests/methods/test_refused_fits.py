@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse import SPCA, KernelFSSL, Moments, SelectFeatures, registry
-from jointsparse.methods.estimator import MomentsEstimator
+from jointsparse.methods.bases.estimator import MomentsEstimator
 
 N, P = 30, 6
 RNG = np.random.default_rng(3)

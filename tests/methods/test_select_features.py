@@ -14,8 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from jointsparse import SPCA, SPCAPSD, SelectFeatures, selection
-from jointsparse.methods import choosing
+from jointsparse import SPCA, SPCAPSD, SelectFeatures
+from jointsparse.methods.bases import choosing
+from jointsparse.selection import choosing as selection
 
 DATA = load_breast_cancer(as_frame=True)
 X = StandardScaler().fit_transform(DATA.data)

@@ -155,7 +155,7 @@ def test_progress_is_in_the_unit_of_the_table():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_many_features_go_by_products_with_the_samples(sparse, monkeypatch):
     expected = sparse_component(table(p=30), 3)
-    monkeypatch.setattr("jointsparse.methods.sparse_component.MOST_DENSE", 10)
+    monkeypatch.setattr("jointsparse.methods.sets.sparse_component.MOST_DENSE", 10)
     monkeypatch.setattr("jointsparse.solvers.sparse_component.solve.MOST_DENSE", 10)
     X = table(p=30)
     seen = []
@@ -175,7 +175,7 @@ def test_many_features_go_by_products_with_the_samples(sparse, monkeypatch):
 
 
 def test_many_features_of_which_none_can_leave_keep_a_bound(monkeypatch):
-    monkeypatch.setattr("jointsparse.methods.sparse_component.MOST_DENSE", 5)
+    monkeypatch.setattr("jointsparse.methods.sets.sparse_component.MOST_DENSE", 5)
     monkeypatch.setattr("jointsparse.solvers.sparse_component.solve.MOST_DENSE", 5)
     X = np.random.default_rng(0).standard_normal((12, 30))
     found = sparse_component(X, 6)

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from jointsparse import SPCAPSD, Moments
-from jointsparse.methods import wide_samples
+from jointsparse.methods.reading import wide_samples
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.significance import noise_edge
 from jointsparse.solvers.wide import convex as convex_wide

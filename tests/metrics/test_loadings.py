@@ -7,7 +7,9 @@ from sklearn.decomposition import PCA
 
 from jointsparse import Moments
 from jointsparse.metrics import explained_variance, index_of_sparseness
+from jointsparse.metrics import loadings as metrics
 from jointsparse.metrics.loadings import sequential_variance
+from jointsparse.solvers.products.gram import gram_of
 
 KINDS = ["reconstruction", "adjusted", "span"]
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -113,15 +115,17 @@ def test_wrong_input_is_named(X, components, kind, message):
         explained_variance(X, components, kind=kind)
 
 
+@pytest.mark.parametrize("worn", [1e-4, 1.0])
 @pytest.mark.parametrize("greedy", [False, True])
-def test_components_in_the_order_of_what_they_add(greedy):
+def test_components_in_the_order_of_what_they_add(greedy, worn, monkeypatch):
+    monkeypatch.setattr(metrics, "WORN", worn)  # 1: by the scores themselves in any case
     X, components = data(6), np.random.default_rng(6).standard_normal((5, 6))
     components[[0, 3]] *= 0.01  # no unit length is assumed
     components[4] = components[0] + components[1] if greedy is False else 0
     X = (X - X.mean(axis=0)) / np.linalg.norm(X - X.mean(axis=0))
-    B = components.T
+    B, moments = components.T, Moments.from_data(X)
     adjusted, reconstruction, order = sequential_variance(
-        X.T @ X @ B, B.T @ X.T @ X @ B, greedy=greedy
+        gram_of(moments), B, moments, greedy=greedy
     )
 
     def explained(taken):
@@ -138,6 +142,32 @@ def test_components_in_the_order_of_what_they_add(greedy):
     R = np.linalg.qr(X @ B[:, order[:4]])[1]
     np.testing.assert_allclose(adjusted[:4], np.diag(R) ** 2, rtol=1e-9)
     assert adjusted[4] == reconstruction[4] == 0
+
+
+@pytest.mark.parametrize("kind", ["reconstruction", "adjusted"])
+def test_components_that_are_nearly_one(kind):
+    X, rng = data(8, n=40), np.random.default_rng(8)
+    common, others = rng.standard_normal(6), rng.standard_normal((5, 6))
+    near = np.vstack([common, common + 1e-4 * others])  # which span all features
+    ratio = explained_variance(X, near, kind=kind)
+    centred = (X - X.mean(axis=0)).astype(np.longdouble)
+    scores = centred @ (near / np.linalg.norm(near, axis=1)[:, None]).T
+    expected, total = [], np.sum(centred**2)
+    for j in range(6):  # by Gram and Schmidt, with digits to spare
+        left = scores[:, j]
+        for _ in range(2):
+            for done in range(j):
+                other = scores[:, done]
+                left = left - other * (other @ left)
+        length = np.sqrt(left @ left)
+        scores[:, j] = left / length
+        part = scores[:, j] @ centred
+        expected.append(part @ part if kind == "reconstruction" else length**2)
+    np.testing.assert_allclose(ratio, np.array(expected) / total, rtol=1e-9)
+    if kind == "reconstruction":
+        assert ratio.sum() == pytest.approx(1.0, abs=1e-12)
+        alone = Moments.from_scatter(np.asarray(centred.T @ centred, float), 40)
+        assert explained_variance(alone, near).sum() == pytest.approx(1.0, abs=1e-12)
 
 
 def test_components_of_no_scale_and_of_any_span():

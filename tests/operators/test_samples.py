@@ -10,8 +10,8 @@ from jointsparse.operators.dense import DenseSamples, operator_of, scaled_column
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples, live_columns
 from jointsparse.sources import base
-from jointsparse.sources.dask_samples import DaskSamples
-from jointsparse.sources.file_samples import FileSamples
+from jointsparse.sources.dask.samples import DaskSamples
+from jointsparse.sources.files.samples import FileSamples
 
 N, P = 9, 23
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from oracles import large_are_slow, planted_problem, spca_psd_objective, spca_psd_optimum
 
+from jointsparse.eigen.orthonormal import outside
 from jointsparse.linalg import Spectrum
 from jointsparse.solvers.convex import low_rank as convex_low_rank
 from jointsparse.solvers.convex.low_rank import RestrictedLoss, solve_low_rank
@@ -9,7 +10,6 @@ from jointsparse.solvers.convex.low_rank_basis import Basis, DualPoint
 from jointsparse.solvers.convex.model import ConvexModel, factor_scores, largest_eta, largest_lam
 from jointsparse.solvers.convex.splitting import solve_splitting
 from jointsparse.solvers.convex.stationarity import Stationarity
-from jointsparse.solvers.eigen.orthonormal import outside
 from jointsparse.solvers.wide import scatter_access
 from jointsparse.solvers.wide.scatter_access import (
     Krylov,

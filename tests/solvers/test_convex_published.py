@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from oracles import planted_problem, spca_psd_objective, spca_psd_optimum
 
+from jointsparse.eigen.davidson import DENSE_UP_TO
 from jointsparse.linalg import Spectrum
 from jointsparse.solvers.convex.model import factor_scores
 from jointsparse.solvers.convex.published import (
@@ -12,7 +13,6 @@ from jointsparse.solvers.convex.published import (
     solve_published,
 )
 from jointsparse.solvers.convex.reweighted_step import Omega, Quadratic, _LowRankMinusDiagonal
-from jointsparse.solvers.eigen.davidson import DENSE_UP_TO
 
 MODELS = {
     "SPCA-PSD": {"loss": "squared", "psd": True},
@@ -318,3 +318,17 @@ def test_norms_of_a_solution_in_every_form(unit):
     psd = Omega.from_eigenpairs(values, basis)
     assert psd.nuclear_norm == pytest.approx(4 * unit)
     np.testing.assert_allclose(psd.square_root @ psd.square_root.T, (basis * values) @ basis.T)
+
+
+@pytest.mark.parametrize("loss", ["squared", "samples", "samples+mean"])
+@pytest.mark.parametrize("shape", [(19, 40), (60, 40)])
+def test_constant_features_are_no_part_of_it(loss, shape):
+    rng = np.random.default_rng(0)
+    X = 3 * rng.standard_normal(shape)
+    X -= X.mean(axis=0)
+    X[:, ::2] = 0.0
+    for data in (X, np.linalg.qr(rng.standard_normal(shape[:1] * 2))[0] @ X):
+        found = solve_published(data, 5.0, 0.1, loss=loss)
+        rows = np.linalg.norm(found.loadings, axis=1)
+        assert np.all(rows[::2] == 0)
+        assert np.all(rows[1::2] > 0)

@@ -33,7 +33,7 @@ from jointsparse.solvers.regression import subspace as subspace_regression
 from jointsparse.solvers.regression.group_curvature import DenseCurvature
 from jointsparse.solvers.regression.subspace_equality import solve_equality
 from jointsparse.solvers.regression.subspace_reweighted import (
-    solve_reweighted as reweighted_subspace,
+    solve_subspace_reweighted,
 )
 from jointsparse.solvers.samples import source as source_samples
 from jointsparse.solvers.samples.geometric_median import (
@@ -279,7 +279,7 @@ def test_reweighted_subspaces_end_at_their_limit(penalty):
     rng = np.random.default_rng(0)
     X, Y = data(7, 12, 30), np.linalg.qr(rng.standard_normal((12, 2)))[0]
     problem = subspace_regression.SubspaceProblem(SampleGram(X), X.T @ Y, Y)
-    solution = reweighted_subspace(problem, penalty, "l21", tol=1e-300, max_iter=7)
+    solution = solve_subspace_reweighted(problem, penalty, "l21", tol=1e-300, max_iter=7)
     assert solution.n_iter == len(solution.history) == 7
     assert not solution.converged
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from jointsparse import Moments, open_source
-from jointsparse.methods.from_source import moments_of_products
+from jointsparse.methods.reading.from_source import moments_of_products
 from jointsparse.solvers.picking import patterns as module
 from jointsparse.solvers.picking.noise_edge import sequential_edge
 from jointsparse.solvers.picking.patterns import patterns_of

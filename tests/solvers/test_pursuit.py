@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jointsparse.projections import shrink_singular_values
+from jointsparse.eigen import shrink as shrinking
+from jointsparse.numerics.projections import shrink_singular_values
 from jointsparse.solvers import pursuit
-from jointsparse.solvers.eigen import shrink as shrinking
 from jointsparse.solvers.pursuit import solve_pursuit
 
 

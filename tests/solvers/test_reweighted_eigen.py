@@ -5,11 +5,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jointsparse.eigen.block_krylov import largest_pairs, widened
+from jointsparse.eigen.ties import shares
 from jointsparse.graphs.laplacian import affinity, laplacian, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.eigen.block_krylov import largest_pairs, widened
-from jointsparse.solvers.eigen.ties import shares
 from jointsparse.solvers.graph import adaptive as adaptive_graph
 from jointsparse.solvers.graph import neighbourhood, quadratic_forms
 from jointsparse.solvers.graph.adaptive import component_indicators, solve_adaptive_graph
@@ -27,7 +27,7 @@ from jointsparse.solvers.graph.reweighted_eigen import (
     _Extrapolation,
     reweighted_passes,
     scores_of,
-    solve_reweighted,
+    solve_reweighted_eigen,
 )
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
 from jointsparse.solvers.products.gram import SampleGram
@@ -60,8 +60,8 @@ def test_wide_forms_give_what_the_matrix_gives(power, seed, relative):
     ):
         g = penalty(A, 4, power, relative)
         parameters = {"penalty": g, "power": power, "tol": 1e-7, "max_iter": 60}
-        one = solve_reweighted(form, 4, **parameters)
-        other = solve_reweighted(DenseForm(A), 4, **parameters)
+        one = solve_reweighted_eigen(form, 4, **parameters)
+        other = solve_reweighted_eigen(DenseForm(A), 4, **parameters)
         np.testing.assert_allclose(one.state, other.state, atol=1e-6)
         assert one.objective == pytest.approx(other.objective, rel=1e-8)
         assert one.state.sum() == pytest.approx(4)
@@ -74,8 +74,8 @@ def test_the_inverse_alone_suffices_where_a_matrix_would_be_too_large(monkeypatc
     A = X.T @ L.toarray() @ X
     for form, matrix in ((LaplacianForm(X, L), A), (ScatterForm(X), -X.T @ X)):
         g = penalty(matrix, 5, 1.0)
-        one = solve_reweighted(form, 5, penalty=g, max_iter=10, tol=1e-12)
-        other = solve_reweighted(DenseForm(matrix), 5, penalty=g, max_iter=10, tol=1e-12)
+        one = solve_reweighted_eigen(form, 5, penalty=g, max_iter=10, tol=1e-12)
+        other = solve_reweighted_eigen(DenseForm(matrix), 5, penalty=g, max_iter=10, tol=1e-12)
         np.testing.assert_allclose(one.state, other.state, atol=1e-7)
 
 
@@ -93,7 +93,7 @@ def test_passes_are_those_of_the_papers(seed, power):
     B = rng.standard_normal((9, 9))
     A = B @ B.T
     expected, _ = published.reweighted(A, 0.5, 3, power, 6, 1e-10)
-    found = solve_reweighted(DenseForm(A), 3, penalty=0.5, power=power, tol=0.0, max_iter=6)
+    found = solve_reweighted_eigen(DenseForm(A), 3, penalty=0.5, power=power, tol=0.0, max_iter=6)
     np.testing.assert_allclose(found.state, expected, atol=1e-7)
     assert np.all(np.diff(found.history) <= 1e-9 * np.abs(found.history[:-1]))
     assert found.n_iter == 6
@@ -104,7 +104,7 @@ def test_ties_share_the_space():
         shares(np.array([0.0, 1.0, 1.0, 1.0, 2.0]), 2, 1e-9), [1, 1 / 3, 1 / 3, 1 / 3, 0]
     )
     # three equal features: whichever way they are combined, they have the same leverage
-    found = solve_reweighted(DenseForm(np.diag([1.0, 1.0, 1.0, 3.0])), 1, penalty=0.0)
+    found = solve_reweighted_eigen(DenseForm(np.diag([1.0, 1.0, 1.0, 3.0])), 1, penalty=0.0)
     np.testing.assert_allclose(found.state, [1 / 3, 1 / 3, 1 / 3, 0], atol=1e-12)
     assert found.converged
     assert found.n_iter == 1
@@ -115,7 +115,7 @@ def test_equal_features_stay_equal():
     X = np.column_stack([X, X[:, 0], X[:, 0]])
     A = -X.T @ X
     twins = np.array([0, 1, 2, 3, 4, 5, 0, 0])
-    found = solve_reweighted(
+    found = solve_reweighted_eigen(
         DenseForm(A), 2, penalty=penalty(A, 2, 0.5, 3.0), power=0.5, twins=twins, tol=1e-9
     )
     assert found.state[0] == found.state[6] == found.state[7]
@@ -253,7 +253,7 @@ def test_newton_steps_are_cut_and_refused_where_they_say_nothing():
 
 def test_a_bad_newton_step_is_taken_back(monkeypatch):
     A = np.cov(np.random.default_rng(2).standard_normal((50, 8)), rowvar=False)
-    sure = solve_reweighted(DenseForm(A), 2, penalty=0.3, tol=1e-9, max_iter=500)
+    sure = solve_reweighted_eigen(DenseForm(A), 2, penalty=0.3, tol=1e-9, max_iter=500)
     taken_back = []
     monkeypatch.setattr(NewtonSteps, "went_too_far", lambda self: taken_back.append(self))
     monkeypatch.setattr(NewtonSteps, "point", lambda self, before, after, w: np.full(8, 0.25))
@@ -357,7 +357,7 @@ def test_rows_of_features_that_are_out_are_as_small_as_they_are():
     g = penalty(-X.T @ X, 2, 0.5, 1.0)
     products = SparseScatterForm(SampleGram(SparseSamples(sp.csr_array(X), np.zeros(30))))
     for form in (ScatterForm(X), DenseForm(-X.T @ X), products):
-        found = solve_reweighted(form, 2, penalty=g, power=0.5, tol=1e-6)
+        found = solve_reweighted_eigen(form, 2, penalty=g, power=0.5, tol=1e-6)
         lengths = np.linalg.norm(found.loadings, axis=1)
         assert lengths[6:].max() < 1e-19
         energy = -np.sum((X @ found.loadings) ** 2)
@@ -370,7 +370,7 @@ def test_a_penalty_that_outweighs_the_data_leaves_loadings_as_they_are():
     X = wide(2, n=10, p=20)
     for form in (ScatterForm(X), DenseForm(-X.T @ X)):
         for g in (1e3, 1e9, 1e15):
-            found = solve_reweighted(form, 3, penalty=g * np.sum(X**2), tol=1e-6)
+            found = solve_reweighted_eigen(form, 3, penalty=g * np.sum(X**2), tol=1e-6)
             W = np.asarray(found.loadings)
             np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-8)
             assert np.isfinite(found.objective)

@@ -20,7 +20,7 @@ from jointsparse.solvers.sparse_component.gershgorin import eliminate
 from jointsparse.solvers.sparse_component.many_features import ManyFeatures
 from jointsparse.solvers.sparse_component.nonnegative import bound_on_faces
 from jointsparse.solvers.sparse_component.part import proved_needed, proved_useless
-from jointsparse.solvers.sparse_component.primal import best_on, good_component
+from jointsparse.solvers.sparse_component.primal import best_on, good_component, largest
 from jointsparse.solvers.sparse_component.search import Search
 from jointsparse.solvers.sparse_component.solve import prove_matrix, prove_samples
 
@@ -460,3 +460,11 @@ def test_ten_thousand_features_without_their_scatter_matrix():
     assert proof.best.features.tolist() == list(range(8))
     assert proof.bound <= proof.problem.goal(proof.best.value)
     assert proof.kept.size == 8
+
+
+def test_the_largest_entries_are_by_size_or_from_above():
+    x, free = np.array([0.5, -3.0, 2.0, 1.0]), np.zeros(4, dtype=bool)
+    assert largest(x, 2, free, nonnegative=False).tolist() == [1, 2]
+    assert largest(x, 2, free, nonnegative=True).tolist() == [2, 3]
+    held = np.array([True, False, False, False])
+    assert largest(x, 2, held, nonnegative=False).tolist() == [0, 1]

@@ -6,16 +6,16 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from jointsparse import SPCAFS
+from jointsparse.eigen import inverse_root
+from jointsparse.eigen import ritz as ritz_basis
+from jointsparse.eigen.block_krylov import widened
+from jointsparse.eigen.inverse_root import inverse_root_times
 from jointsparse.io import budget
 from jointsparse.methods import spcafs
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.operators.views import Reweighted
 from jointsparse.solvers.components.dictionary_root import Root
-from jointsparse.solvers.eigen import inverse_root
-from jointsparse.solvers.eigen import ritz as ritz_basis
-from jointsparse.solvers.eigen.block_krylov import widened
-from jointsparse.solvers.eigen.inverse_root import inverse_root_times
 from jointsparse.solvers.graph import sparse_form
 from jointsparse.solvers.graph.quadratic_forms import DenseForm, ScatterForm
 from jointsparse.solvers.graph.smoothness import solve_smoothness

@@ -7,12 +7,12 @@ import pytest
 from oracles import planted_problem
 
 from jointsparse import linalg
+from jointsparse.eigen.orthonormal import orthonormalised, outside
 from jointsparse.linalg import Spectrum
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.solvers.convex import loop as splitting
 from jointsparse.solvers.convex.low_rank_basis import Basis
 from jointsparse.solvers.convex.splitting import solve_splitting
-from jointsparse.solvers.eigen.orthonormal import orthonormalised, outside
 from jointsparse.solvers.wide.scatter_access import (
     LANCZOS_SHORTFALL,
     DataScatter,

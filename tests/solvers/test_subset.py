@@ -25,6 +25,7 @@ from jointsparse.solvers.subset.exchange import (
     exchange,
     good_set,
     greedy_set,
+    in_order,
     spread_sets,
 )
 from jointsparse.solvers.subset.nodes import CompressedNodes, GramNodes, Table, TruncatedNode
@@ -423,7 +424,8 @@ def test_picks_of_the_greedy_rule_are_exchanged_on_its_own_target(kind, wide):
     candidates = np.ones(X.shape[1], dtype=bool)
     candidates[[0, 5]] = False
     candidates[picks] = True
-    found = exchange_picks(columns, picks, target=target, candidates=candidates)
+    rules = Rules(X.shape[1], (), candidates)
+    found = exchange_picks(columns, picks, target=target, rules=rules)
     centred = X - X.mean(axis=0)
     referee = Referee(centred, centred if target is None else centred @ A)
     assert found.features.size == 4
@@ -454,3 +456,28 @@ def test_what_rounding_hides_is_bounded_with_its_node_for_ever():
     assert search.finished
     assert search.bound >= referee.best(3, rules)[0]
     assert not search.proved
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sets_that_explain_everything_are_not_exchanged(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((9, 5)) @ rng.standard_normal((5, 52))
+    problem = problem_of_columns(X - X.mean(axis=0))
+    picks = greedy_set(problem, 26)  # five, which determine all others
+    assert picks.value == pytest.approx(1.0, abs=1e-12)
+    found = exchange(problem, picks.features)
+    assert found.features.tolist() == picks.features.tolist()
+
+
+def test_features_that_others_determine_come_last_and_add_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 4))
+    X = np.column_stack([X, X[:, 0] + X[:, 1], 2 * X[:, 2]])
+    problem = problem_of_columns(X - X.mean(axis=0))
+    order, values, more = in_order(problem, [0, 1, 4, 2, 5])
+    assert len(order) == len(values) == 5
+    assert sorted(order.tolist()) == [0, 1, 2, 4, 5]
+    assert values[2] == values[3] == values[4]  # three of them span all five
+    assert np.all(np.diff(values[:3]) > 0)
+    assert np.flatnonzero(more).tolist() == [3]
+    assert values[4] + more[3] == pytest.approx(set_value(problem, [0, 1, 2, 3]))

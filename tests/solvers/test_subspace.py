@@ -14,7 +14,7 @@ from jointsparse.solvers.regression.subspace import (
 )
 from jointsparse.solvers.regression.subspace_equality import solve_equality
 from jointsparse.solvers.regression.subspace_norms import NORMS, norm_of
-from jointsparse.solvers.regression.subspace_reweighted import _pass, solve_reweighted
+from jointsparse.solvers.regression.subspace_reweighted import _pass, solve_subspace_reweighted
 
 WIDE = {"n": 12, "p": 40}
 TALL = {"n": 40, "p": 10}
@@ -91,7 +91,7 @@ def test_the_gap_is_small_and_true(seed, share, norm):
     lam = share * emptying(subspace, norm)
     fit = solve_subspace(subspace, lam, norm)
     assert fit.gap <= 1e-6
-    rival = solve_reweighted(subspace, lam, norm, tol=1e-7, max_iter=500)
+    rival = solve_subspace_reweighted(subspace, lam, norm, tol=1e-7, max_iter=500)
     value = objective(X, Y, rival.loadings, lam, norm)
     assert rival.objective == pytest.approx(value, rel=1e-9)
     # No point is below the optimum by more than the gap allows.
@@ -141,7 +141,7 @@ def test_reweighting_falls_to_the_exact_solution(norm, shape):
     _, _, subspace = problem(9, **shape)
     lam = 0.1 * emptying(subspace, norm)
     exact = solve_subspace(subspace, lam, norm)
-    source = solve_reweighted(subspace, lam, norm, tol=1e-9, max_iter=5000)
+    source = solve_subspace_reweighted(subspace, lam, norm, tol=1e-9, max_iter=5000)
     assert np.all(np.diff(source.history) <= 1e-12)
     assert source.objective == pytest.approx(exact.objective, rel=1e-6)
     largest = np.abs(exact.loadings).max()
@@ -152,7 +152,7 @@ def test_reweighting_falls_to_the_exact_solution(norm, shape):
 def test_reweighting_falls_to_the_exact_solution_of_the_constraint(norm):
     X, Y, subspace = problem(10)
     exact = solve_equality(subspace, norm, tol=1e-9)
-    source = solve_reweighted(subspace, None, norm, tol=1e-9, max_iter=5000)
+    source = solve_subspace_reweighted(subspace, None, norm, tol=1e-9, max_iter=5000)
     assert np.all(np.diff(source.history) <= 1e-9)
     assert source.objective == pytest.approx(exact.objective, rel=1e-5)
     np.testing.assert_allclose(X @ source.loadings, Y, atol=1e-7)
@@ -217,7 +217,7 @@ def test_targets_that_nothing_explains_end_reweighting_at_once():
     _, _, subspace = problem(6)
     none = SubspaceProblem(subspace.gram, np.zeros((40, 3)), np.zeros((12, 3)))
     for penalty in (None, 0.1):
-        found = solve_reweighted(none, penalty, "l21", tol=1e-8, max_iter=50)
+        found = solve_subspace_reweighted(none, penalty, "l21", tol=1e-8, max_iter=50)
         assert found.converged
         assert found.n_iter == 1
         assert not found.loadings.any()

@@ -23,8 +23,9 @@ import scipy.sparse.linalg
 
 import jointsparse as js
 from jointsparse import solvers
-from jointsparse.methods import choosing, greedy_selector
-from jointsparse.noise import AboveNoise
+from jointsparse.methods import greedy_selector
+from jointsparse.methods.bases import choosing
+from jointsparse.selection.noise import AboveNoise
 
 SAME = 0.02
 DECOMPOSITIONS = ("eigh", "eigvalsh", "svd", "solve", "cholesky", "qr", "lstsq", "inv", "pinv")
@@ -97,8 +98,8 @@ CASES = {
     "CSPCA, free, wide": (rough(js.CSPCA, psd=False), WIDE, 16, 16, 31),
     "CSPCA, free, published": (rough(js.CSPCA, psd=False, solver="published"), OUTLIERS, 9, 9, 1),
     "CSPCA, sparse": (rough(js.CSPCA), SPARSE, 23, 9, 44),
-    "AWSPCA, cone, outliers": (rough(js.AWSPCA, psd=True), OUTLIERS, 13, 13, 26),
-    "AWSPCA, cone, wide": (rough(js.AWSPCA, psd=True), WIDE, 25, 10, 50),
+    "AWSPCA, cone, outliers": (rough(js.AWSPCA, psd=True), OUTLIERS, 6, 6, 13),
+    "AWSPCA, cone, wide": (rough(js.AWSPCA, psd=True), WIDE, 20, 20, 42),
     "AWSPCA, cone, published": (
         rough(js.AWSPCA, psd=True, solver="published"),
         OUTLIERS,
@@ -115,7 +116,7 @@ CASES = {
         10,
         2,
     ),
-    "AWSPCA, sparse": (rough(js.AWSPCA), SPARSE, 21, 8, 42),
+    "AWSPCA, sparse": (rough(js.AWSPCA), SPARSE, 7, 7, 16),
     "SPCA, narrow, ridge auto": (js.SPCA(alpha=0.1, ridge="auto"), NARROW, 8, 8, 37),
     "SPCA, narrow, ridge auto, counts": (js.SPCA(n_nonzero=5, ridge="auto"), NARROW, 5, 5, 21),
     "SPCA, narrow, ridge 1e-2": (js.SPCA(alpha=0.1, ridge=1e-2), NARROW, 8, 8, 36),

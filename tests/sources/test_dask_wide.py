@@ -11,7 +11,7 @@ from jointsparse import SPCAPSD
 from jointsparse.operators.blocks import on_centred
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.sources import as_source
-from jointsparse.sources.dask_samples import DaskSamples
+from jointsparse.sources.dask.samples import DaskSamples
 
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from jointsparse import CSPCA, JSPCA, SPCA, SPCAPSD, GreedySelector, open_source
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.sources import base
-from jointsparse.sources.file_samples import FileSamples
+from jointsparse.sources.files.samples import FileSamples
 
 N, P = 60, 1200
 

@@ -9,7 +9,7 @@ import pytest
 from jointsparse import CSPCA, SPCAPSD
 from jointsparse.solvers.samples.source import SourceSamples
 from jointsparse.sources import as_source
-from jointsparse.sources.dask_graph import ClusterError
+from jointsparse.sources.dask.graph import ClusterError
 
 da = pytest.importorskip("dask.array", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")

@@ -6,10 +6,10 @@ from ways_in import WAYS_IN, ways_in
 
 from fuzz.containers import NAME
 from jointsparse import CSPCA, SPCAPSD, Moments
-from jointsparse.methods.from_source import moments_of_products, samples_at_hand
+from jointsparse.methods.reading.from_source import moments_of_products, samples_at_hand
 from jointsparse.sources import as_source
-from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.sums import NotFiniteError
+from jointsparse.sources.views.filling import filled_with_means
 
 ROWS, COLUMNS = 53, 6
 RNG = np.random.default_rng(0)

@@ -14,11 +14,11 @@ from jointsparse import Moments, open_source
 from jointsparse.io import TableError, read_table
 from jointsparse.io.budget import available_memory, size_in_words
 from jointsparse.sources import as_source, is_streamed, parse_size
-from jointsparse.sources.columnwise import standardised
-from jointsparse.sources.filling import filled_with_means
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.read_ahead import read_ahead
 from jointsparse.sources.sums import add_halves, fold_halves, half_of
+from jointsparse.sources.views.columnwise import standardised
+from jointsparse.sources.views.filling import filled_with_means
 
 X = np.random.default_rng(0).standard_normal((53, 6)) + 2
 
@@ -312,7 +312,7 @@ def text_in_numbers(tmp_path):
     ],
 )
 def test_what_cannot_be_opened(make, message, tmp_path, monkeypatch):
-    monkeypatch.setattr("jointsparse.sources.arrow.ArrowSource._text_bytes", 1000)
+    monkeypatch.setattr("jointsparse.sources.files.arrow.ArrowSource._text_bytes", 1000)
     with pytest.raises(TableError, match=message):
         Moments.from_data(make(tmp_path))
 

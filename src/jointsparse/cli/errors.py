@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import typer
 
-from jointsparse.cli.console import print_error, print_warning
+from jointsparse.cli.display.console import print_error, print_warning
 from jointsparse.cli.helping import PlainGroup
 from jointsparse.cli.start import status_of, stopped
 

@@ -9,17 +9,17 @@ from typing import Annotated
 import typer
 
 from jointsparse import __version__
-from jointsparse.cli import compare as compare_command
-from jointsparse.cli import methods as methods_command
-from jointsparse.cli import path as path_command
-from jointsparse.cli import report as report_command
-from jointsparse.cli import reproduce as reproduce_command
-from jointsparse.cli import select as select_command
-from jointsparse.cli import transform as transform_command
-from jointsparse.cli.console import PROGRAM
+from jointsparse.cli.commands import compare as compare_command
+from jointsparse.cli.commands import methods as methods_command
+from jointsparse.cli.commands import path as path_command
+from jointsparse.cli.commands import report as report_command
+from jointsparse.cli.commands import reproduce as reproduce_command
+from jointsparse.cli.commands import select as select_command
+from jointsparse.cli.commands import transform as transform_command
+from jointsparse.cli.display.console import PROGRAM
 from jointsparse.cli.errors import OneSentenceGroup
 from jointsparse.cli.helping import PlainCommand
-from jointsparse.cli.options import as_command
+from jointsparse.cli.options.shared import as_command
 
 app = typer.Typer(
     name=PROGRAM,

@@ -9,7 +9,7 @@ from typing import Any
 
 from jointsparse.experiments.store import Finished
 from jointsparse.experiments.task import Failed, Task
-from jointsparse.sources.dask_graph import ClusterError
+from jointsparse.sources.dask.graph import ClusterError
 
 PACKAGE = "jointsparse"
 SECONDS_TO_CONNECT = 10.0

@@ -13,7 +13,8 @@ from typing import Any
 
 from jointsparse.experiments.catalogue import experiments
 from jointsparse.experiments.claims import VERDICTS, Outcome
-from jointsparse.experiments.store import versions
+from jointsparse.experiments.records import as_text, origin
+from jointsparse.experiments.store import Finished
 from jointsparse.io import atomic_path, atomic_set
 
 CLAIM_HEADER = ("claim", "published", "found", "verdict", "reason")
@@ -27,9 +28,14 @@ img { max-width: 100%; } .reproduced { color: #06683b; } .not-reproduced { color
 
 
 def write_pages(
-    folder: Path, name: str, title: str, outcome: Outcome, failures: Sequence[str] = ()
+    folder: Path,
+    name: str,
+    title: str,
+    outcome: Outcome,
+    failures: Sequence[str] = (),
+    done: Sequence[Finished] = (),
 ) -> list[Path]:
-    """Write NAME.md, NAME.html and the figures of one experiment; return the files.
+    """Write NAME.md, NAME.html, the figures and NAME.json of one experiment; return the files.
 
     Parameters
     ----------
@@ -41,45 +47,65 @@ def write_pages(
         What it found.
     failures : sequence of str
         Messages of tasks that failed.
+    done : sequence of Finished
+        The tasks behind it; NAME.json keeps them, and the page says what computed them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    notes = [*outcome.notes, *(f"Failed: {message}" for message in failures)]
+    notes = page_notes(outcome, failures, done)
     with atomic_set():  # a page with the figures of another run would be worse than none
         figures = [
             _write_figure(folder / f"{name}-{key}.png", draw)
             for key, draw in outcome.figures.items()
         ]
-        markdown = _markdown(title, outcome, figures, notes)
+        markdown = markdown_page(title, outcome, figures, notes)
         page = _html(title, outcome, figures, notes)
         return [
             _write(folder / f"{name}.md", markdown),
             _write(folder / f"{name}.html", page),
+            *([_write(folder / f"{name}.json", as_text(name, done))] if done else []),
             *figures,
         ]
 
 
-def write_summary(folder: Path, outcomes: dict[str, tuple[str, Outcome]]) -> list[Path]:
+def page_notes(outcome: Outcome, failures: Sequence[str], done: Sequence[Finished]) -> list[str]:
+    """Return what stands below the tables of a page."""
+    return [*outcome.notes, *(f"Failed: {message}" for message in failures), *origin(done)]
+
+
+def write_summary(
+    folder: Path,
+    outcomes: dict[str, tuple[str, Outcome]],
+    versions: Mapping[str, Sequence[str]] | None = None,
+) -> list[Path]:
     """Write summary.md, summary.html and summary.json, which count the claims of all experiments.
 
     Experiments of earlier runs that summary.json has stay in the tables: a run of a few brings
-    only those up to date.
+    only those up to date. The tables say with which versions each was computed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     known = _earlier(folder / "summary.json")
     for name, (title, outcome) in outcomes.items():
-        known[name] = {"title": title, "claims": outcome.counts()}
+        known[name] = {
+            "title": title,
+            "claims": outcome.counts(),
+            "versions": list((versions or {}).get(name, ())),
+        }
     place = {name: number for number, name in enumerate(experiments())}
     order = sorted(known, key=lambda name: place.get(name, len(place)))
     counts = {name: [known[name]["claims"][v] for v in VERDICTS] for name in order}
-    total = ("all", "", *(sum(column) for column in zip(*counts.values(), strict=True)))
-    header = ("experiment", "what", *VERDICTS)
-    rows = [(f"[{name}]({name}.md)", known[name]["title"], *counts[name]) for name in order]
+    total = ("all", "", *(sum(column) for column in zip(*counts.values(), strict=True)), "")
+    made = {name: ", ".join(known[name]["versions"]) for name in order}
+    header = ("experiment", "what", *VERDICTS, "version")
+    rows = [
+        (f"[{name}]({name}.md)", known[name]["title"], *counts[name], made[name]) for name in order
+    ]
     table = _markdown_table(header, [*rows, total])
     links = [
         (
             f'<a href="{html.escape(name)}.html">{html.escape(name)}</a>',
             html.escape(known[name]["title"]),
             *counts[name],
+            html.escape(made[name]),
         )
         for name in order
     ]
@@ -107,6 +133,7 @@ def _earlier(path: Path) -> dict[str, dict[str, Any]]:
             name: {
                 "title": str(one["title"]),
                 "claims": {v: int(one["claims"][v]) for v in VERDICTS},
+                "versions": [str(v) for v in one.get("versions", ())],
             }
             for name, one in known.items()
         }
@@ -144,8 +171,7 @@ def write_page(path: Path, outcomes: Mapping[str, tuple[str, Outcome, Sequence[s
 
 
 def _origin(command: str = "reproduce") -> str:
-    packages = ", ".join(f"{name} {number}" for name, number in json.loads(versions()).items())
-    return f"Made by jointsparse {command} on {datetime.now(UTC).date()} with {packages}."
+    return f"Made by jointsparse {command} on {datetime.now(UTC).date()}."
 
 
 def cell(value: Any) -> str:
@@ -155,7 +181,10 @@ def cell(value: Any) -> str:
     return str(value)
 
 
-def _markdown(title: str, outcome: Outcome, figures: list[Path], notes: list[str]) -> str:
+def markdown_page(
+    title: str, outcome: Outcome, figures: Sequence[Path], notes: Sequence[str]
+) -> str:
+    """Return the page of an experiment in Markdown; its figures lie beside it."""
     parts = [f"# {title}"]
     if outcome.claims:
         rows = [(c.statement, c.published, c.found, c.verdict, c.reason) for c in outcome.claims]

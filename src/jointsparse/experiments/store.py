@@ -157,6 +157,25 @@ class Store:
                 if wanted is None or key in wanted
             ]
 
+    def done(self, experiment: str, keys: Iterable[str] | None = None) -> list[Finished]:
+        """Return the finished tasks of an experiment with their rows; see :meth:`results`."""
+        query = (
+            'SELECT task.key, task."case", seconds, machine, versions, result."values" FROM task '
+            "LEFT JOIN result ON task.key = result.task WHERE task.experiment = ? "
+            'ORDER BY task."case", result.number'
+        )
+        wanted = None if keys is None else set(keys)
+        found: dict[str, Finished] = {}
+        with self._connection() as connection:
+            for key, case, *about, values in connection.execute(query, (experiment,)):
+                if wanted is not None and key not in wanted:
+                    continue
+                task = Task(experiment, json.loads(case))
+                one = found.setdefault(key, Finished(task, [], *about))
+                if values is not None:
+                    one.rows.append(json.loads(values))
+        return list(found.values())
+
     def seconds(self, experiment: str) -> dict[str, float]:
         """Return how long each finished task took, by key."""
         query = "SELECT key, seconds FROM task WHERE experiment = ?"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.projections import project_rows_to_simplex
+from jointsparse.numerics.projections import project_rows_to_simplex
 
 
 def initial_weights(distances: FloatArray, count: int) -> tuple[FloatArray, float]:

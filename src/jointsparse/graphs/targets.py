@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import like, on_accelerator, to_host
+from jointsparse.eigen.lanczos import leading_pairs
 from jointsparse.graphs.laplacian import degrees
 from jointsparse.graphs.sparse_samples import combined
 from jointsparse.linalg import array_namespace, eigh
@@ -179,18 +179,15 @@ def _leading(
         values, vectors = eigh(deflated - 3 * roots[:, None] * roots * joined)
         lead = to_host(vectors[:, n - count :])
         return to_host(values)[::-1][:count], lead[:, ::-1]
-    # No eigenvalue is below -1, so these go to the far end.
-    operator = LinearOperator(
-        (n, n),
-        matvec=lambda v: adjacency @ v - 3 * (constant @ (constant.T @ v)),
-        dtype=np.float64,
+    # Eigenvalues are between -1 and 1, those of the components 1: of A + 2I - 3CCᵀ they are between
+    # 1 and 3, and 0.
+    values, vectors = leading_pairs(
+        n,
+        lambda v: adjacency @ v + 2 * v - 3 * (constant @ (constant.T @ v)),
+        count,
+        room=4 * count + 40,
     )
-    start = np.random.default_rng(0).standard_normal(n)
-    values, vectors = eigsh(
-        operator, count, which="LA", v0=start, ncv=min(n, 4 * count + 40), maxiter=100 * n
-    )
-    order = np.argsort(-values, kind="stable")
-    return values[order], vectors[:, order]
+    return values - 2, vectors
 
 
 def _filled(matrix: sp.csr_array, data: Any) -> Any:

@@ -14,7 +14,7 @@ from jointsparse.incomplete.factor_em import factor_em
 from jointsparse.incomplete.gaussian_em import Fitted, gaussian_em, patterns_of
 from jointsparse.incomplete.pairwise import Pairs, pairwise
 from jointsparse.io.budget import default_budget, size_in_words
-from jointsparse.notices import warn_caller
+from jointsparse.running.notices import warn_caller
 from jointsparse.text import counted
 
 HOW = ("error", "mean", "pairwise", "em")

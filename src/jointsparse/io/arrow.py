@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from jointsparse.io.delimited import read_delimited, read_header
+from jointsparse.io.columns.layout import Layout
+from jointsparse.io.columns.onehot import indicators
+from jointsparse.io.columns.roles import Columns, assign_roles, is_number
 from jointsparse.io.errors import listed, reading
 from jointsparse.io.formats import DELIMITERS, formula_safe
-from jointsparse.io.layout import Layout
 from jointsparse.io.limits import CELL_BYTES, NAME_BYTES, check_memory
-from jointsparse.io.numerals import numbers_in
-from jointsparse.io.onehot import indicators
-from jointsparse.io.roles import Columns, assign_roles, is_number
+from jointsparse.io.plain_text.delimited import read_delimited, read_header
+from jointsparse.io.plain_text.numerals import numbers_in
+from jointsparse.io.plain_text.wide import WIDE, WideColumns, read_wide
 from jointsparse.io.table import Table, check_shape, distinct
-from jointsparse.io.wide_text import WIDE, WideColumns, read_wide
 from jointsparse.text import counted
 
 if TYPE_CHECKING:

@@ -14,6 +14,8 @@ from pathlib import Path
 from jointsparse.text import counted as counted  # what errors count, they find here
 
 StrPath = str | os.PathLike[str]
+# Suffixes of text, which may be in another encoding; elsewhere what cannot be decoded is damage.
+TEXT = (".csv", ".tsv", ".txt", ".mtx", ".gz")
 READ_FAILURES = {
     FileNotFoundError: "does not exist.",
     IsADirectoryError: "is a directory; name a file in it.",
@@ -87,4 +89,6 @@ def reading(path: Path, *also: type[Exception]) -> Iterator[None]:
         if "Object arrays" in str(error):
             sentence = "holds Python objects, which are never loaded; save numbers instead."
         plain = (text for kind, text in READ_FAILURES.items() if isinstance(error, kind))
+        if isinstance(error, UnicodeDecodeError) and path.suffix.lower() not in TEXT:
+            raise table_error(path, "is damaged: a text in it cannot be read.") from error
         raise table_error(path, next(plain, sentence)) from error

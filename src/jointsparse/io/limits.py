@@ -79,8 +79,8 @@ def check_text_width(path: Path, columns: int) -> None:
 class Beginning(io.RawIOBase):
     """The first bytes of a stream, where a header has to be."""
 
-    def __init__(self, stream: IO[bytes], size: int = HEADER_BYTES) -> None:
-        self._stream, self._left = stream, size
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._left = stream, HEADER_BYTES
 
     def readable(self) -> bool:
         """Say that it can be read."""

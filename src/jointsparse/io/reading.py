@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from jointsparse.io.annotated import read_annotated
 from jointsparse.io.arrow import read_arrow
 from jointsparse.io.budget import available_memory, parse_size
+from jointsparse.io.columns.layout import Layout, Names
+from jointsparse.io.columns.reshaping import looks_transposed, take_aside, transposed
 from jointsparse.io.errors import StrPath, TableError, reading, table_error
 from jointsparse.io.formats import kind_of
-from jointsparse.io.layout import Layout, Names
-from jointsparse.io.matrix import read_matrix
+from jointsparse.io.matrices.annotated import read_annotated
+from jointsparse.io.matrices.bare import read_matrix
+from jointsparse.io.matrices.tenx import is_market_folder, read_market_folder
 from jointsparse.io.notes import note
-from jointsparse.io.reshaping import looks_transposed, take_aside, transposed
 from jointsparse.io.table import Table, check_shape, complete
-from jointsparse.io.tenx import is_market_folder, read_market_folder
 from jointsparse.io.versions import Versions, check_plain
 
 

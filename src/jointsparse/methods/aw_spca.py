@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.device import to_host
-from jointsparse.methods.passes import median_of, samples_of, solve_by_passes
-from jointsparse.methods.sample_loss import SampleLossSelector
+from jointsparse.methods.bases.sample_loss import SampleLossSelector
+from jointsparse.methods.reading.passes import median_of, samples_of, solve_by_passes
 from jointsparse.moments import Moments
 from jointsparse.solvers.products.gram import double_where_held
 from jointsparse.solvers.samples.cone import solve_samples

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jointsparse.methods.passes import samples_of, solve_by_passes
-from jointsparse.methods.sample_loss import SampleLossSelector
+from jointsparse.methods.bases.sample_loss import SampleLossSelector
+from jointsparse.methods.reading.passes import samples_of, solve_by_passes
 from jointsparse.moments import Moments
 from jointsparse.solvers.products.gram import double_where_held
 from jointsparse.solvers.samples.cone import solve_samples

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from jointsparse.methods.components import ComponentsMethod
-from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
-from jointsparse.methods.selector import check_stopping
+from jointsparse.methods.bases.components import ComponentsMethod
+from jointsparse.methods.bases.penalty_scale import absolute_penalty, check_scale
+from jointsparse.methods.bases.selector import check_stopping
 from jointsparse.moments import Moments
 from jointsparse.solvers.components.dictionary import solve_dictionary
 from jointsparse.solvers.components.dictionary_root import Root
@@ -151,7 +151,8 @@ class DictionarySPCA(ComponentsMethod):
             rank = values.size
             varies = moments.variances > 0  # elsewhere eigenvectors are rounding
             scaled = gram.here(np.sqrt(values))[:, None] * vectors.T
-            root = Root(scaled * gram.here(varies.astype(np.float64)))
+            squares = np.where(varies, gram.diagonal, 0.0)
+            root = Root(scaled * gram.here(varies.astype(np.float64)), squares=squares)
         count = min(int(self.n_components), rank)
         if count < self.n_components:
             self._warn(f"the data have rank {count}: no more components are fitted")

@@ -12,21 +12,21 @@ from jointsparse.graphs.laplacian import WEIGHTS, affinity
 from jointsparse.graphs.sparse_samples import combined, times
 from jointsparse.graphs.targets import class_targets, neighbour_targets
 from jointsparse.linalg import double
-from jointsparse.methods.classes import class_labels
-from jointsparse.methods.components import ComponentsMethod, check_count
-from jointsparse.methods.graph_selector import check_count as check_whole
-from jointsparse.methods.needs import Needs, scatter_bytes
-from jointsparse.methods.preparing import rows_for
-from jointsparse.methods.selector import check_stopping, is_number
-from jointsparse.methods.wide_samples import samples_for_graph
+from jointsparse.methods.bases.components import ComponentsMethod, check_count
+from jointsparse.methods.bases.graph_selector import check_count as check_whole
+from jointsparse.methods.bases.selector import check_stopping, is_number
+from jointsparse.methods.reading.classes import class_labels
+from jointsparse.methods.reading.needs import Needs, scatter_bytes
+from jointsparse.methods.reading.preparing import preparation_rounding, rows_for
+from jointsparse.methods.reading.wide_samples import samples_for_graph
 from jointsparse.moments import Moments
+from jointsparse.running.workspace import Slot
 from jointsparse.solvers.products.gram import Gram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace
 from jointsparse.solvers.regression.subspace_equality import solve_equality
 from jointsparse.solvers.regression.subspace_norms import NORMS
-from jointsparse.solvers.regression.subspace_reweighted import solve_reweighted
+from jointsparse.solvers.regression.subspace_reweighted import solve_subspace_reweighted
 from jointsparse.solvers.solution import Rounding, Solution, proven
-from jointsparse.workspace import Slot
 
 Targeted = tuple[SubspaceProblem, float]  # data and targets of length 1, and their length
 TARGETS: Slot[tuple[Any, Targeted]] = Slot("targets")  # and their classes
@@ -316,7 +316,8 @@ class FSSL(ComponentsMethod):
         self.mu_ = multiple * self.mu_min_
         # Targets and data have length 1, and so has the objective of A = 0.
         terms = moments.n_samples * moments.n_features
-        rounding = Rounding(terms, 1.0, 1.0 if np.isinf(multiple) else multiple)
+        leverage = 1.0 if np.isinf(multiple) else multiple
+        rounding = Rounding(terms, 1.0, leverage, preparation_rounding(moments))
         solution = proven(
             lambda tol: self._solved(problem, largest / multiple, tol), self.tol, rounding
         )
@@ -417,7 +418,7 @@ class FSSL(ComponentsMethod):
         equality = self.constraint == "equality"
         if self.solver == "reweighted":
             weight = None if equality else penalty
-            return solve_reweighted(
+            return solve_subspace_reweighted(
                 problem, weight, self.norm, tol=self.tol, max_iter=self.max_iter
             )
         if equality:

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
-from jointsparse.methods.choosing import Model
-from jointsparse.methods.needs import Needs
-from jointsparse.methods.selector import Selector, check_stopping, is_number
+from jointsparse.methods.bases.choosing import Model
+from jointsparse.methods.bases.selector import Selector, check_stopping, is_number
+from jointsparse.methods.reading.needs import Needs
 from jointsparse.moments import Moments
-from jointsparse.noise import noise_of
-from jointsparse.selection import Choice
+from jointsparse.selection.choosing import Choice
+from jointsparse.selection.noise import noise_of
 from jointsparse.solvers.picking.greedy import DETERMINED, select_greedily
 from jointsparse.solvers.picking.row_targets import Target, row_axes
 from jointsparse.solvers.products.columns import feature_columns

@@ -10,11 +10,11 @@ import numpy as np
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import to_host
 from jointsparse.linalg import double
-from jointsparse.methods.components import ComponentsMethod, regression
-from jointsparse.methods.needs import Needs
-from jointsparse.methods.passes import samples_of
-from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
-from jointsparse.methods.selector import check_stopping, is_number
+from jointsparse.methods.bases.components import ComponentsMethod, regression
+from jointsparse.methods.bases.penalty_scale import absolute_penalty, check_scale
+from jointsparse.methods.bases.selector import check_stopping, is_number
+from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.passes import samples_of
 from jointsparse.moments import Moments
 from jointsparse.solvers.components.joint import (
     FeatureLoss,

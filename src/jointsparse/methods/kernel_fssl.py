@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import is_device_array, like, to_host
-from jointsparse.methods.all_or_nothing import all_or_nothing
-from jointsparse.methods.from_source import check_features, moments_to_fit
+from jointsparse.methods.bases.all_or_nothing import all_or_nothing
+from jointsparse.methods.bases.selector import is_number
 from jointsparse.methods.fssl import FSSL
-from jointsparse.methods.needs import Needs
-from jointsparse.methods.samples import valid_samples
-from jointsparse.methods.selector import is_number
+from jointsparse.methods.reading.from_source import check_features, moments_to_fit
+from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.samples import valid_samples
 from jointsparse.sources import as_source, is_streamed
 
 

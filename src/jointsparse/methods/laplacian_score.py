@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.methods.graph_selector import GraphSelector, neighbour_graph
-from jointsparse.methods.needs import Needs
+from jointsparse.methods.bases.graph_selector import GraphSelector, neighbour_graph
+from jointsparse.methods.reading.needs import Needs
 from jointsparse.moments import Moments
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.smoothness import solve_smoothness

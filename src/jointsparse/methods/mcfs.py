@@ -10,14 +10,14 @@ import numpy as np
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.sparse_samples import combined
 from jointsparse.graphs.targets import neighbour_targets
-from jointsparse.methods.graph_selector import (
+from jointsparse.methods.bases.graph_selector import (
     AUTO_CLUSTERS,
     GraphSelector,
     check_count,
     neighbour_graph,
 )
-from jointsparse.methods.needs import Needs
-from jointsparse.methods.selector import check_stopping, is_number
+from jointsparse.methods.bases.selector import check_stopping, is_number
+from jointsparse.methods.reading.needs import Needs
 from jointsparse.operators.dense import operator_of
 from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace

@@ -16,10 +16,10 @@ from jointsparse.graphs.discriminant import BLOCK_ENTRIES
 from jointsparse.graphs.neighbours import neighbour_sets
 from jointsparse.graphs.reconstruction import reconstructed, reconstruction_weights
 from jointsparse.graphs.sparse_samples import stored
-from jointsparse.methods.graph_selector import GraphSelector, check_count, embedded
-from jointsparse.methods.needs import Needs
-from jointsparse.methods.penalty_scale import check_scale, penalty_in_units
-from jointsparse.methods.selector import check_stopping, is_number
+from jointsparse.methods.bases.graph_selector import GraphSelector, check_count, embedded
+from jointsparse.methods.bases.penalty_scale import check_scale, penalty_in_units
+from jointsparse.methods.bases.selector import check_stopping, is_number
+from jointsparse.methods.reading.needs import Needs
 from jointsparse.moments import Moments
 from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.solution import Solution, closed_form

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from jointsparse.arrays import FloatArray
 from jointsparse.device import to_host
 from jointsparse.linalg import column_medians
-from jointsparse.methods.components import ComponentsMethod, check_count
-from jointsparse.methods.needs import Needs
-from jointsparse.methods.selector import check_stopping, is_number
+from jointsparse.methods.bases.components import ComponentsMethod, check_count
+from jointsparse.methods.bases.selector import check_stopping, is_number
+from jointsparse.methods.reading.needs import Needs
 from jointsparse.moments import Moments
 from jointsparse.solvers.products.gram import Gram, double_where_held
 from jointsparse.solvers.pursuit import earlier_steps, solve_pursuit

@@ -12,9 +12,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import FloatArray
-from jointsparse.methods.all_or_nothing import all_or_nothing
-from jointsparse.methods.from_source import check_features
-from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.bases.all_or_nothing import all_or_nothing
+from jointsparse.methods.reading.from_source import check_features
+from jointsparse.methods.reading.samples import valid_samples
 from jointsparse.robust.learning import Robust, apply_rule, learn, learn_from, scores_of
 from jointsparse.robust.rule import RobustRule
 from jointsparse.sources import as_source, is_streamed

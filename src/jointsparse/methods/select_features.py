@@ -6,33 +6,32 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import IntArray
 from jointsparse.device import is_device_array, to_host
-from jointsparse.methods.all_or_nothing import all_or_nothing
-from jointsparse.methods.choosing import ChoosesFeatures, Model
-from jointsparse.methods.estimator import MomentsEstimator
-from jointsparse.methods.needs import Needs
-from jointsparse.methods.online import Online
-from jointsparse.methods.preparing import note_preparation, rows_for
-from jointsparse.methods.ranking import Ranked
-from jointsparse.methods.robustness import (
+from jointsparse.methods.bases.all_or_nothing import all_or_nothing
+from jointsparse.methods.bases.choosing import ChoosesFeatures, Model
+from jointsparse.methods.bases.estimator import MomentsEstimator
+from jointsparse.methods.bases.online import Online
+from jointsparse.methods.bases.ranking import Ranked
+from jointsparse.methods.bases.robustness import (
     ROBUST_ATTRIBUTES,
     made_robust_for,
     moments_from,
     scale_of,
 )
-from jointsparse.methods.samples import ColumnSelector, takes_missing, valid_samples
-from jointsparse.methods.scaling import remark_on_scale, scaled_moments, scaled_source
+from jointsparse.methods.bases.selector import ColumnSelector
+from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.preparing import note_preparation, rows_for
+from jointsparse.methods.reading.samples import takes_missing, valid_samples
+from jointsparse.methods.reading.scaling import remark_on_scale, scaled_moments, scaled_source
 from jointsparse.moments import Moments, check_variance
 from jointsparse.preparation import prepared
 from jointsparse.robust.learning import refuse_with_robust
-from jointsparse.selection import projection_target
+from jointsparse.selection.choosing import projection_target
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.sources import Source, as_source, is_streamed
 from jointsparse.sources.frames import flat_frame, is_frame
@@ -293,10 +292,6 @@ class SelectFeatures(
                 f"{values.shape[1]}: there are no loadings of the original features"
             )
         return method, values
-
-    def _get_support_mask(self) -> NDArray[np.bool_]:
-        check_is_fitted(self)
-        return self.support_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

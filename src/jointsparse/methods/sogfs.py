@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.device import is_device_array
 from jointsparse.graphs.adaptive import initial_weights
-from jointsparse.graphs.laplacian import laplacian, rows_to_csr, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
-from jointsparse.linalg import array_namespace, column_norms
-from jointsparse.methods.graph_selector import (
+from jointsparse.linalg import column_norms
+from jointsparse.methods.bases.graph_selector import (
     AUTO_CLUSTERS,
     GraphSelector,
     check_count,
@@ -20,10 +18,9 @@ from jointsparse.methods.graph_selector import (
     row_penalty,
     twin_labels,
 )
-from jointsparse.methods.selector import check_stopping
+from jointsparse.methods.bases.selector import check_stopping
 from jointsparse.moments import Moments
 from jointsparse.solvers.graph.adaptive import solve_adaptive_graph
-from jointsparse.solvers.graph.device_form import device_product
 from jointsparse.solvers.graph.reweighted_eigen import scores_of
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
@@ -174,12 +171,10 @@ class SOGFS(GraphSelector):
         wanted = max(1, min(check_count("n_neighbors", self.n_neighbors), n - 2))
         candidates, distances = nearest_neighbours(data, wanted + 1)
         weights, self.graph_penalty_ = initial_weights(distances, wanted)
-        candidates = candidates[:, :wanted]
-        first = laplacian(symmetrised(rows_to_csr(candidates, weights), combine="mean"))
-        if is_device_array(data):
-            trace = float(array_namespace(data).linalg.trace(device_product(data, first)))
-        else:
-            trace = float(np.sum(data * (first @ data)))
+        candidates, distances = candidates[:, :wanted], distances[:, :wanted]
+        # tr(XᵀLX) as a sum of squares: exactly 0, not rounding of any sign, where neighbours are
+        # equal throughout.
+        trace = float(np.sum(weights * distances)) / 2
         self.alpha_ = row_penalty(
             self.alpha,
             scale=self.penalty_scale,

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
-from jointsparse.methods.components import ComponentsMethod
-from jointsparse.methods.needs import Needs, scatter_bytes
-from jointsparse.methods.penalty_scale import absolute_penalty, check_scale
-from jointsparse.methods.selector import check_stopping, is_number
+from jointsparse.methods.bases.components import ComponentsMethod
+from jointsparse.methods.bases.penalty_scale import absolute_penalty, check_scale
+from jointsparse.methods.bases.selector import check_stopping, is_number
+from jointsparse.methods.reading.needs import Needs, scatter_bytes
 from jointsparse.moments import Moments
 from jointsparse.solvers.components.procrustes import SparsePenalty, continued, solve_alternating
 from jointsparse.solvers.components.supports import towards_axes

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Spectrum
-from jointsparse.methods.convex import ConvexSelector
-from jointsparse.methods.needs import Needs
-from jointsparse.methods.wide_samples import (
+from jointsparse.methods.bases.convex import ConvexSelector
+from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.wide_samples import (
     advised_by_few,
     strongest,
     wide_data,

@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import array_namespace, submatrix
-from jointsparse.methods.graph_selector import (
+from jointsparse.methods.bases.graph_selector import (
     check_count,
     check_power,
     embedded,
     row_penalty,
     twin_labels,
 )
-from jointsparse.methods.selector import Selector, check_stopping
-from jointsparse.methods.wide_samples import sparse_samples
+from jointsparse.methods.bases.selector import Selector, check_stopping
+from jointsparse.methods.reading.wide_samples import sparse_samples
 from jointsparse.moments import Moments
-from jointsparse.selection import projection_target
+from jointsparse.selection.choosing import projection_target
 from jointsparse.solvers.graph.device_form import DeviceForm
 from jointsparse.solvers.graph.quadratic_forms import (
     DENSE_UP_TO,
@@ -31,7 +31,7 @@ from jointsparse.solvers.graph.quadratic_forms import (
     QuadraticForm,
     ScatterForm,
 )
-from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted
+from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted_eigen
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
 from jointsparse.solvers.picking.row_targets import Target
 from jointsparse.solvers.products.gram import SampleGram, centred_in_double
@@ -180,7 +180,7 @@ class SPCAFS(Selector):
             trace=total,
         )
         self.alpha_, self.n_components_ = penalty, count
-        solution = solve_reweighted(
+        solution = solve_reweighted_eigen(
             form,
             count,
             penalty=penalty / total,

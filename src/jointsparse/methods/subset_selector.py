@@ -13,20 +13,20 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.methods.choosing import Model
-from jointsparse.methods.needs import Needs
-from jointsparse.methods.preparing import rows_for
-from jointsparse.methods.selector import Selector, check_stopping
-from jointsparse.methods.set_certificate import SetCertificate, relative_gap, search_limits
-from jointsparse.methods.set_finder import SetFinder
-from jointsparse.methods.subset_problem import (
+from jointsparse.methods.bases.choosing import Model
+from jointsparse.methods.bases.selector import Selector, check_stopping
+from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.preparing import rows_for
+from jointsparse.methods.sets.set_certificate import SetCertificate, relative_gap, search_limits
+from jointsparse.methods.sets.set_finder import SetFinder
+from jointsparse.methods.sets.subset_problem import (
     OUTCOMES,
     centred_outcomes,
     subset_problem,
     target_words,
 )
 from jointsparse.moments import Moments, check_variance
-from jointsparse.selection import Choice, Wanted, by_score, tied_steps, wanted_features
+from jointsparse.selection.choosing import Choice, Wanted, by_score, tied_steps, wanted_features
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.exchange import FoundSet, explained_curve, in_order

@@ -7,18 +7,18 @@ from typing import Any
 from jointsparse.arrays import FloatArray
 from jointsparse.graphs.discriminant import discriminant_matrix
 from jointsparse.graphs.neighbours import nearest_neighbours
-from jointsparse.methods.graph_selector import (
+from jointsparse.methods.bases.graph_selector import (
     AUTO_CLUSTERS,
     GraphSelector,
     check_count,
     row_penalty,
     twin_labels,
 )
-from jointsparse.methods.penalty_scale import ROUNDING, check_scale
-from jointsparse.methods.selector import check_stopping, is_number
+from jointsparse.methods.bases.penalty_scale import ROUNDING, check_scale
+from jointsparse.methods.bases.selector import check_stopping, is_number
 from jointsparse.moments import Moments
 from jointsparse.solvers.graph.quadratic_forms import form_of
-from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted
+from jointsparse.solvers.graph.reweighted_eigen import scores_of, solve_reweighted_eigen
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 
@@ -174,7 +174,7 @@ class UDFS(GraphSelector):
             energy=trace * count / p,
             trace=trace,
         )
-        solution = solve_reweighted(
+        solution = solve_reweighted_eigen(
             form_of(data, matrix, count),
             count,
             penalty=self.alpha_,

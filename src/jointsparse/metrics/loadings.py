@@ -15,10 +15,13 @@ from sklearn.utils import check_array
 
 from jointsparse.arrays import FloatArray
 from jointsparse.moments import Moments, check_variance
-from jointsparse.solvers.products.gram import gram_of
+from jointsparse.solvers.products.gram import Gram, gram_of, root_of
 
 KINDS = ("reconstruction", "adjusted", "span")
 DEPENDENT = 1e-12  # share of its variance below which a score adds only rounding
+WORN = 1e-4  # share of the terms of a sum of squares below which its rounding may be 1e-12 of it
+
+Sequence = tuple[FloatArray, FloatArray, NDArray[np.int64]]  # of sequential_variance
 
 
 def explained_variance(X: Any, components: Any, *, kind: str = "reconstruction") -> FloatArray:
@@ -71,8 +74,7 @@ def explained_variance(X: Any, components: Any, *, kind: str = "reconstruction")
     if kind == "span":
         basis = _orthonormal(loadings)
         return np.asarray(np.sum(basis * gram.apply(basis), axis=0))
-    image = gram.apply(loadings)
-    adjusted, reconstruction, _ = sequential_variance(image, loadings.T @ image)
+    adjusted, reconstruction, _ = sequential_variance(gram, loadings, moments)
     return adjusted if kind == "adjusted" else reconstruction
 
 
@@ -117,16 +119,24 @@ def index_of_sparseness(X: Any, components: Any, *, kind: str = "reconstruction"
 
 
 def sequential_variance(
-    image: FloatArray, gram: FloatArray, *, greedy: bool = False
-) -> tuple[FloatArray, FloatArray, NDArray[np.int64]]:
-    """Orthogonalise scores one after the other, knowing only S B and BᵀS B.
+    gram: Gram, loadings: FloatArray, moments: Moments, *, greedy: bool = False
+) -> Sequence:
+    r"""Orthogonalise scores one after the other.
+
+    That takes SB and BᵀSB alone, and costs digits: what a score has left beside those before it is
+    a sum of terms that may cancel, and beside a far larger direction of S there are scores that
+    are nothing else. Where less than ``WORN`` of the terms is left, the scores Z = RB themselves,
+    RᵀR = S, are made orthogonal: with Z = QU and G = RᵀQ everything is a matter of the
+    k columns of U, and the shares of orthonormal scores add up to no more than 1.
 
     Parameters
     ----------
-    image : ndarray of shape (n_features, n_components)
-        S B with the trace of S equal to 1.
-    gram : ndarray of shape (n_components, n_components)
-        BᵀS B, the scatter of the scores.
+    gram : Gram
+        S, of trace 1.
+    loadings : ndarray of shape (n_features, n_components)
+        B.
+    moments : Moments
+        Those that S is of.
     greedy : bool
         Take next the component that adds most to the reconstruction, not the next one.
 
@@ -137,10 +147,24 @@ def sequential_variance(
     order : ndarray of shape (n_components,)
         That order.
     """
+    image = gram.apply(loadings)
+    sizes = np.sqrt(moments.variances / moments.total_variance)
+    terms = np.linalg.norm(loadings * sizes[:, None], axis=0)  # what each score is a sum of
+    found = _by_products(image, loadings.T @ image, terms, greedy=greedy)
+    if found is None:
+        found = _by_scores(root_of(gram, moments), loadings, terms, greedy=greedy)
+    return found
+
+
+def _by_products(
+    image: FloatArray, gram: FloatArray, terms: FloatArray, *, greedy: bool
+) -> Sequence | None:
+    """Return the same, knowing only SB and BᵀSB; None: that leaves too few digits."""
     image, gram = image.copy(), gram.copy()
     count = gram.shape[0]
     first = np.diagonal(gram).copy()
     adjusted, reconstruction = np.zeros(count), np.zeros(count)
+    combinations = np.eye(count)
     order: list[int] = []
     for step in range(count):
         pivots = np.diagonal(gram)
@@ -152,10 +176,39 @@ def sequential_variance(
         order.append(j)
         if not useful[j]:
             continue
+        if pivots[j] < WORN * (np.abs(combinations[:, j]) @ terms) ** 2:
+            return None
         adjusted[step], reconstruction[step] = pivots[j], gains[j]
         weights = gram[j] / pivots[j]
         image -= np.outer(image[:, j], weights)
+        combinations -= np.outer(combinations[:, j], weights)
         gram -= np.outer(gram[j], weights)
+    return adjusted, reconstruction, np.asarray(order, dtype=np.int64)
+
+
+def _by_scores(gram: Gram, loadings: FloatArray, terms: FloatArray, *, greedy: bool) -> Sequence:
+    """Return the same by an orthonormal basis of the scores."""
+    lengths = np.where(terms > 0, terms, 1.0)
+    basis, left = np.linalg.qr(gram.image(loadings / lengths))
+    image = gram.back(basis)
+    shares = image.T @ image
+    count = left.shape[1]
+    first = np.linalg.norm(left, axis=0)
+    adjusted, reconstruction = np.zeros(count), np.zeros(count)
+    order: list[int] = []
+    for step in range(count):
+        norms = np.linalg.norm(left, axis=0)
+        useful = norms > np.maximum(np.sqrt(DEPENDENT) * first, DEPENDENT)
+        units = left / np.where(useful, norms, np.inf)
+        gains = np.sum(units * (shares @ units), axis=0)
+        remaining = np.setdiff1d(np.arange(count), order)
+        j = int(remaining[np.argmax(gains[remaining])]) if greedy else step
+        order.append(j)
+        if not useful[j]:
+            continue
+        adjusted[step], reconstruction[step] = (norms[j] * lengths[j]) ** 2, gains[j]
+        for _ in range(2):  # the second time takes what rounding left of the first
+            left = left - np.outer(units[:, j], units[:, j] @ left)
     return adjusted, reconstruction, np.asarray(order, dtype=np.int64)
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from jointsparse.methods.constraining import rules_of
 from jointsparse.methods.select_features import SelectFeatures
-from jointsparse.methods.set_certificate import certify_set
-from jointsparse.methods.subset_problem import subset_problem
+from jointsparse.methods.sets.constraining import rules_of
+from jointsparse.methods.sets.set_certificate import certify_set
+from jointsparse.methods.sets.subset_problem import subset_problem
 from jointsparse.metrics import clustering_scores, selection_stability
 from jointsparse.model_selection.grid import as_moments, check_rows, fit_to
 from jointsparse.model_selection.stability import (
@@ -26,7 +26,7 @@ from jointsparse.model_selection.stability import (
     support_on,
 )
 from jointsparse.moments import Moments
-from jointsparse.selection import is_number
+from jointsparse.selection.choosing import is_number
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.picking.held_out import Fold, Judged, held_out_folds
 from jointsparse.solvers.subset.constraints import Constraints

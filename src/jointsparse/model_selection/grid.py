@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from jointsparse.device import is_device_array
-from jointsparse.methods.samples import valid_samples
+from jointsparse.methods.reading.samples import valid_samples
 from jointsparse.model_selection.criteria import effective_rank
 from jointsparse.moments import Moments
 from jointsparse.sources.in_memory import ArraySource

@@ -27,7 +27,7 @@ from jointsparse.model_selection.grid import (
 )
 from jointsparse.model_selection.nested import Score, held_out_scores
 from jointsparse.moments import Moments
-from jointsparse.selection import is_number
+from jointsparse.selection.choosing import is_number
 from jointsparse.steps import counting
 from jointsparse.trials import FEWEST_SAMPLES, N_FOLDS
 

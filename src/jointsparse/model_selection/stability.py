@@ -26,7 +26,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.metrics import selection_stability
 from jointsparse.model_selection.grid import as_moments, check_rows, check_selector, fit_to
 from jointsparse.moments import Moments
-from jointsparse.selection import is_number
+from jointsparse.selection.choosing import is_number
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.picking.stand_ins import found_again, groups_of_stand_ins
 from jointsparse.solvers.products.columns import feature_columns

@@ -7,8 +7,8 @@ behind them. One file for each home of the data defines them:
 * :mod:`~jointsparse.operators.dense`: arrays of any namespace, in memory or on a device;
 * :mod:`~jointsparse.operators.sparse`: matrices of SciPy, never made dense;
 * :mod:`~jointsparse.operators.blocks`: blocks of columns that are elsewhere, in a file
-  (:mod:`jointsparse.sources.file_samples`) or on a cluster
-  (:mod:`jointsparse.sources.dask_samples`).
+  (:mod:`jointsparse.sources.files.samples`) or on a cluster
+  (:mod:`jointsparse.sources.dask.samples`).
 
 Features in another unit (``scaled``), some of them (``columns``) and weighted samples about another
 centre (``reweighted``) are samples again. Results are float64 whatever the data are stored in.

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, largest_eigenvalue, symmetric_part
-from jointsparse.projections import from_eigenpairs, positive_eigenpairs, shrink_singular_values
+from jointsparse.numerics.projections import (
+    from_eigenpairs,
+    positive_eigenpairs,
+    shrink_singular_values,
+)
 
 ROUNDING = 1e-12  # of the largest entry: eigenvalues below zero by less than this are zeros
 

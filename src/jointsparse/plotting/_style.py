@@ -23,6 +23,13 @@ def clean_axes(ax: "Axes") -> None:
     ax.set_axisbelow(True)
 
 
+def new_axes(width: float, height: float) -> "Axes":
+    """Return the axes of a new figure of that size, in inches."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
 def plain_label(name: str, max_length: int) -> str:
     r"""Return a name that matplotlib draws as it is, on one line.
 

@@ -16,7 +16,7 @@ from jointsparse.plotting._components import (
 )
 from jointsparse.plotting._groups import draw_groups
 from jointsparse.plotting._labels import place_labels
-from jointsparse.plotting._style import FAINT, clean_axes
+from jointsparse.plotting._style import FAINT, clean_axes, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -201,10 +201,7 @@ class BiplotDisplay:
         """
         pair = self._pair(components)
         check_most("max_arrows", max_arrows, 0)
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(6.4, 5.6), layout="constrained")
+        ax = new_axes(6.4, 5.6) if ax is None else ax
         self.ax_, self.figure_ = ax, ax.figure
         rows = self._rows()
         points = self.scores[rows][:, pair]

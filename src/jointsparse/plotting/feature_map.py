@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from jointsparse.plotting._components import counted
 from jointsparse.plotting._fitted import fitted_with
-from jointsparse.plotting._style import ACCENT
+from jointsparse.plotting._style import ACCENT, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,10 +135,7 @@ class FeatureMapDisplay:
         """
         from matplotlib.colors import ListedColormap
 
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(3.6, 3.9), layout="constrained")
+        ax = new_axes(3.6, 3.9) if ax is None else ax
         self.ax_, self.figure_ = ax, ax.figure
         below = np.ones(self.support.size) if self.background is None else self.background
         limits = (0.0, 1.2) if self.background is None else (None, None)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jointsparse.plotting._fitted import fitted_with, names_seen
-from jointsparse.plotting._style import FAINT, QUIET_TEXT, STRONG, clean_axes, plain_label
+from jointsparse.plotting._style import FAINT, QUIET_TEXT, STRONG, clean_axes, new_axes, plain_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,11 +114,7 @@ class FeatureScoresDisplay:
             The display itself.
         """
         shown = self._best(n_features)
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            height = 1.4 + 0.26 * max(shown.size, 2)
-            _, ax = plt.subplots(figsize=(6.4, height), layout="constrained")
+        ax = new_axes(6.4, 1.4 + 0.26 * max(shown.size, 2)) if ax is None else ax
         positions = np.arange(shown.size)
         self.ax_, self.figure_ = ax, ax.figure
         self.bars_ = ax.barh(

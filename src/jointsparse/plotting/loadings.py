@@ -14,7 +14,7 @@ from jointsparse.plotting._components import (
     strongest,
     table_of,
 )
-from jointsparse.plotting._style import ACCENT, FAINT, QUIET_TEXT, STRONG
+from jointsparse.plotting._style import ACCENT, FAINT, QUIET_TEXT, STRONG, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,11 +156,8 @@ class LoadingsDisplay:
         self.shown_features_ = rows = _grouped(drawn, best)
         n_hidden = n_nonzero - rows.size
         if ax is None:
-            import matplotlib.pyplot as plt
-
             n_lines = max(rows.size, 2) + (n_hidden > 0)
-            size = (2.4 + 1.15 * max(len(numbers), 3), 1.5 + 0.24 * n_lines)
-            _, ax = plt.subplots(figsize=size, layout="constrained")
+            ax = new_axes(2.4 + 1.15 * max(len(numbers), 3), 1.5 + 0.24 * n_lines)
         self.ax_, self.figure_ = ax, ax.figure
         self._draw_grid(len(numbers), rows.size)
         unit = float(np.max(np.abs(drawn[:, rows]), initial=0.0)) or 1.0

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jointsparse.plotting._fitted import before_last, fitted_with
-from jointsparse.plotting._style import ACCENT, FAINT, QUIET_TEXT, STRONG, clean_axes
+from jointsparse.plotting._style import ACCENT, FAINT, QUIET_TEXT, STRONG, clean_axes, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -105,10 +105,7 @@ class SelectionCurveDisplay:
         SelectionCurveDisplay
             The display itself.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+        ax = new_axes(6.4, 3.6) if ax is None else ax
         self.ax_, self.figure_ = ax, ax.figure
         size = self.curve.size
         marker = "o" if size <= 30 else ""  # more markers than that are a thick line

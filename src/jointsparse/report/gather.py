@@ -35,7 +35,7 @@ from jointsparse.text import cut_middle, visible
 from jointsparse.trials import Cut
 
 if TYPE_CHECKING:
-    from jointsparse.methods.set_certificate import SetCertificate
+    from jointsparse.methods.sets.set_certificate import SetCertificate
 
 MOST_MEASURED = 3000  # kept features: the worth of more is not measured (their Gram is dense)
 RANDOM_CURVES = 5

@@ -100,9 +100,9 @@ class Chart:
         return [(y, f"{100 * float(t):.0f}\u202f%") for y, t in ticks] if self.percent else ticks
 
 
-def across(low: float, high: float, *, log: bool = False) -> Axis:
+def across(low: float, high: float) -> Axis:
     """Return a horizontal axis."""
-    return Axis(low, high, LEFT, WIDTH - RIGHT, log)
+    return Axis(low, high, LEFT, WIDTH - RIGHT)
 
 
 def upwards(low: float, high: float, *, log: bool = False, height: int = HEIGHT) -> Axis:

@@ -24,7 +24,7 @@ from jointsparse.sources.door import as_samples
 from jointsparse.text import visible
 
 if TYPE_CHECKING:
-    from jointsparse.methods.set_certificate import SetCertificate
+    from jointsparse.methods.sets.set_certificate import SetCertificate
     from jointsparse.model_selection import RegularizationPath
 
 _PACKAGES = ("jointsparse", "numpy", "scipy", "scikit-learn")

@@ -26,7 +26,7 @@ without noise.
 point is (X - E, E), which is feasible and has the exact zeros of the threshold; what is left of
 L + E = X at the end is in L.
 
-**Decompositions.** Singular values are lowered by :mod:`~jointsparse.solvers.eigen.shrink`, which
+**Decompositions.** Singular values are lowered by :mod:`~jointsparse.eigen.shrink`, which
 goes on from the singular vectors of the iteration before. It cannot spoil the certificate.
 """
 
@@ -36,9 +36,9 @@ import math
 from collections.abc import Callable
 
 from jointsparse.arrays import Array
+from jointsparse.eigen.shrink import Shrink
 from jointsparse.linalg import array_namespace, column_norms
 from jointsparse.solvers.convex.acceleration import Anderson
-from jointsparse.solvers.eigen.shrink import Shrink
 from jointsparse.solvers.solution import Solution, Trace
 
 CHECK_EVERY = 10  # iterations between two certificates, each as dear as one iteration or two

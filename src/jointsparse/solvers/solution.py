@@ -268,16 +268,20 @@ class Rounding:
         Objective of the empty model.
     leverage : float
         Largest penalty that matters (or the size of the data) over the penalty; at least 1.
+    data : float
+        Relative error of the data, where they are sums themselves.
     """
 
     terms: int
     size: float
     leverage: float = 1.0
+    data: float = 0.0
 
     def relative(self, objective: float) -> float:
         """Return the error as a share of the objective."""
         ratio = self.size / objective if objective > 0 else 1.0
-        return float(EPSILON * self.terms**0.5 * (max(ratio, 1.0) + max(self.leverage, 1.0)))
+        unit = EPSILON * self.terms**0.5 + self.data
+        return float(unit * (max(ratio, 1.0) + max(self.leverage, 1.0)))
 
 
 def closed_form(loadings: Array, objective: float, state: Other) -> Solution[Other]:

@@ -229,7 +229,7 @@ class Source:
 
     def operator(self) -> RemoteSamples | None:
         """Return the centred samples as kernels see them, where they are; None: not by columns."""
-        from jointsparse.sources.file_samples import FileSamples  # which builds on this
+        from jointsparse.sources.files.samples import FileSamples  # which builds on this
 
         if self.n_samples is None:
             return None
@@ -245,7 +245,9 @@ class Source:
 
         The file appears whole or not at all.
         """
-        from jointsparse.sources.writing import write_source  # which knows the kinds of sources
+        from jointsparse.sources.files.writing import (
+            write_source,  # which knows the kinds of sources
+        )
 
         write_source(path, self)
 

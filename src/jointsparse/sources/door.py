@@ -16,6 +16,7 @@ from sklearn import get_config
 from sklearn.utils import check_array
 
 from jointsparse.io.table import distinct
+from jointsparse.numerics.sparse import canonical
 from jointsparse.sources.frames import (
     arrow_values,
     bare_frame,
@@ -25,7 +26,6 @@ from jointsparse.sources.frames import (
     is_arrow_table,
     is_frame,
 )
-from jointsparse.sparse import canonical
 
 CURE = (
     "fill missing values, for example with sklearn.impute.SimpleImputer, or leave such rows or "

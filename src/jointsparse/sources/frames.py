@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.io.delimited import JOINED
 from jointsparse.io.errors import listed, shown
+from jointsparse.io.plain_text.delimited import JOINED
 from jointsparse.io.table import distinct
 
 _LONGEST = 40  # characters of the name of a type; some list what they hold

@@ -8,25 +8,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jointsparse.io.annotated import choose
 from jointsparse.io.budget import parse_size
+from jointsparse.io.columns.layout import Layout, Names
 from jointsparse.io.errors import StrPath, listed, table_error
 from jointsparse.io.formats import kind_of
-from jointsparse.io.layout import Layout, Names
+from jointsparse.io.matrices.annotated import choose
 from jointsparse.io.versions import Versions, check_plain
-from jointsparse.sources import hdf5, zarr_folder
-from jointsparse.sources.annotated import AnnotatedSource
-from jointsparse.sources.arrow import ArrowSource
 from jointsparse.sources.base import Source
-from jointsparse.sources.dask import DaskSource, is_dask
-from jointsparse.sources.dask_blocks import is_frame
+from jointsparse.sources.dask.blocks import is_frame
+from jointsparse.sources.dask.source import DaskSource, is_dask
 from jointsparse.sources.door import as_samples, is_annotated, is_labelled, labels_of
+from jointsparse.sources.files import hdf5, zarr_folder
+from jointsparse.sources.files.annotated import AnnotatedSource
+from jointsparse.sources.files.arrow import ArrowSource
+from jointsparse.sources.files.npy import NpyFile
+from jointsparse.sources.files.stored import ChunkedSource
+from jointsparse.sources.files.transposed import TransposedSource
 from jointsparse.sources.frames import column_names
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.lazy import LazySource, is_lazy
-from jointsparse.sources.npy import NpyFile
-from jointsparse.sources.stored import ChunkedSource
-from jointsparse.sources.transposed import TransposedSource
 
 # Packages whose arrays are read chunk by chunk, and what makes sources of them.
 _STORED = {"zarr": zarr_folder.source_of_array, "h5py": hdf5.source_of_dataset}

@@ -23,8 +23,8 @@ from scipy.linalg import eigh, qr
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.sources.base import Block, Source
 from jointsparse.sources.batch_sums import BatchSums, fold_batches
-from jointsparse.sources.columnwise import standardised
 from jointsparse.sources.sums import check_finite, check_sparse_finite, rounding
+from jointsparse.sources.views.columnwise import standardised
 from jointsparse.sources.weighting import batch_codes
 
 DIRECTIONS = 32  # as many patterns are told apart; a pass costs in proportion

@@ -26,12 +26,21 @@ class Root:
     codes : ndarray of shape (k, r) or None
         The first left singular vectors of R, in rows; None: R = diag(σ)Vᵀ with the largest σ first,
         of which they are the unit vectors.
+    squares : ndarray of shape (p,) or None
+        Squared lengths of the columns of the data, where R leaves out what is rounding beside its
+        largest direction: next to an objective that is small itself it is not. None: those of R.
     """
 
     def __init__(
-        self, data: Array | Samples, scale: float = 1.0, codes: FloatArray | None = None
+        self,
+        data: Array | Samples,
+        scale: float = 1.0,
+        codes: FloatArray | None = None,
+        squares: FloatArray | None = None,
     ) -> None:
         self.samples, self.scale, self._codes = operator_of(data), scale, codes
+        if squares is not None:
+            self.squares = squares
 
     @cached_property
     def squares(self) -> FloatArray:

@@ -35,8 +35,8 @@ from jointsparse.linalg import (
     positive_part,
     row_lengths,
 )
+from jointsparse.numerics.projections import polar
 from jointsparse.operators.dense import operator_of
-from jointsparse.projections import polar
 from jointsparse.solvers.products.equal_features import EqualFeatures, equal_features
 from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.group import (
@@ -54,6 +54,7 @@ COARSE = 0.03  # the same relative to how far Q and P are from optimal
 SMALLEST = 1e-9  # of the λ that empties Q: smaller ones are lost in the rounding of the gradient
 FLAT, CLOSER = 1e-14, 0.9  # of objective and violation: less is no progress …
 IDLE = 25  # … and so many alternations without any end the run
+IN_TURN = 250  # the same where the objective may rise, and only the violation tells
 FEW_DIGITS = 0.01  # of the square of a sample: below, that of its residual is not a difference
 RESIDUAL_ENTRIES = 2**22  # of residuals in memory at a time: 32 MB
 ROOM = 4  # times a copy in double precision must be free on a device for one to be made
@@ -289,7 +290,7 @@ def solve_joint(
         P, Q = _better_start(loss, P, before, penalty, equal)
     image = array_namespace(P).zeros_like(P) if warm is None else loss.gram.apply(Q)
     point = _Point(Q, P, image, loss.gram.apply(loss.scale * P), P / loss.scale)
-    progress = _Progress()
+    progress = _Progress(descends=loss.descends)
     for iteration in range(1, max_iter + 1):
         earlier, point = point, _alternated(loss, point, penalty, accuracy, equal)
         if loss.descends and point.value > earlier.value * (1 + RISE):
@@ -297,7 +298,7 @@ def solve_joint(
             progress.rises(accurate=accuracy == FINE)
             loss.reweigh(earlier.Q, earlier.P, earlier.image)
             point, accuracy = earlier, FINE
-        elif loss.descends:
+        else:
             progress.note(point)
         if trace.record(iteration, point.value, measure=point.violation) or (tol and progress.over):
             break
@@ -308,7 +309,8 @@ def solve_joint(
     solution = trace.solution(point.Q, point.value, None, diagnostics, point.recovery)
     if solution.converged or not progress.over:
         return solution
-    return replace(solution, reason=f"rounding prevents more: {trace.lacking}")
+    why = "rounding prevents more" if loss.descends else "weights that go in turn lead no further"
+    return replace(solution, reason=f"{why}: {trace.lacking}")
 
 
 @dataclass(frozen=True)
@@ -327,18 +329,27 @@ class _Point:
 
 
 class _Progress:
-    """Whether an alternation that cannot raise the objective still gets anywhere."""
+    """Whether an alternation still gets anywhere.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    descends : bool
+        Whether none can raise the objective; else it says nothing.
+    """
+
+    def __init__(self, *, descends: bool) -> None:
+        self.descends, self.most = descends, IDLE if descends else IN_TURN
         self.lowest, self.least, self.idle, self.over = np.inf, np.inf, 0, False
 
     def note(self, point: _Point) -> None:
         """Note an alternation; the run is over where many of them have led nowhere."""
-        falls = point.value < self.lowest * (1 - FLAT) or point.violation < CLOSER * self.least
-        self.idle = 0 if falls else self.idle + 1
+        lower = self.descends and point.value < self.lowest * (1 - FLAT)
+        closer = point.violation < CLOSER * self.least
+        self.idle = 0 if lower or closer else self.idle + 1
         self.lowest = min(point.value, self.lowest)
-        self.least = min(point.violation, self.least)
-        self.over = self.idle >= IDLE
+        # Of small steps in a row each would be too little, and all of them enough.
+        self.least = point.violation if closer else self.least
+        self.over = self.idle >= self.most
 
     def rises(self, *, accurate: bool) -> None:
         """Note that the objective has risen: the end, where the regression was accurate."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import FloatArray
-from jointsparse.projections import polar
+from jointsparse.numerics.projections import polar
 from jointsparse.solvers.components.joint import SMOOTHING, feature_residuals
 from jointsparse.solvers.products.gram import Gram
 from jointsparse.solvers.solution import Solution, Trace

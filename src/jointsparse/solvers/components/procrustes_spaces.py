@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import to_host
-from jointsparse.projections import polar
+from jointsparse.numerics.projections import polar
 from jointsparse.solvers.products.gram import Gram, SampleGram
 
 MOST = 0.25  # share of the features that may be copied, where the others stay zero

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
-from jointsparse.projections import polar
+from jointsparse.numerics.projections import polar
 from jointsparse.solvers.components.procrustes_spaces import Space
 from jointsparse.solvers.convex.acceleration import AndersonOfOne
 

@@ -46,7 +46,7 @@ from jointsparse.linalg import (
     positive_part,
     symmetric_part,
 )
-from jointsparse.projections import positive_eigenpairs
+from jointsparse.numerics.projections import positive_eigenpairs
 from jointsparse.solvers.convex.model import ConvexModel
 
 

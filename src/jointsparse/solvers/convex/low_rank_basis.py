@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jointsparse.arrays import Array
+from jointsparse.eigen.orthonormal import outside
 from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
@@ -47,7 +48,6 @@ from jointsparse.linalg import (
     symmetric_part,
 )
 from jointsparse.solvers.convex.model import ConvexModel
-from jointsparse.solvers.eigen.orthonormal import outside
 
 # Eigenvectors of Ĥ above this share of η are asked what W lacks: those of the optimum are at η.
 # With 1 one run in six takes a round more, with 0.9 bases are larger for nothing.

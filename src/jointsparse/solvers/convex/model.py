@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import Spectrum, array_namespace, positive_part
+from jointsparse.numerics.projections import positive_eigenpairs
 from jointsparse.penalties import L21
-from jointsparse.projections import positive_eigenpairs
 
 EMPTYING = 2.0  # times the trace of S, or Σ‖x_i‖: a λ or η of this size leaves nothing but Ω = 0
 

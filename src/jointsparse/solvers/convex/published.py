@@ -49,6 +49,8 @@ from jointsparse.solvers.solution import Solution, Trace
 
 Loss = Literal["squared", "samples", "samples+mean"]
 
+EIGENPAIRS = 2.0**-51  # times √p or p: what is rounding in an eigenvector, an eigenvalue
+
 
 @dataclass(frozen=True)
 class PublishedConstants:
@@ -176,9 +178,26 @@ def solve_published(
         if trace.record(iteration, objective, measure=measure):
             break
         quadratic = model.reweighted(omega, norms, offset)
-    loadings, basis = (omega.square_root,) * 2 if psd else (omega.loadings, omega.basis)
+    loadings, basis = (_square_root(omega),) * 2 if psd else (omega.loadings, omega.basis)
     diagnostics = {"rank": float(loadings.shape[1])}
     return trace.solution(loadings, objective, None, diagnostics, Reconstruction(basis, offset))
+
+
+def _square_root(omega: Omega) -> Array:
+    """Return U with Ω = UUᵀ, and nothing of it that is rounding of eigenvalues and eigenvectors.
+
+    Features that are constant, and columns that the iteration drives to zero, would end there as
+    1e-16 of the largest, or as 0 by chance; of eigenvalues of that size they would be 1e-8.
+    """
+    rows = omega.square_root
+    if rows.shape[1] == 0:
+        return rows
+    xp = array_namespace(rows)
+    squares = xp.sum(rows**2, axis=0)
+    rows = rows[:, squares > EIGENPAIRS * rows.shape[0] * xp.max(squares)]
+    lengths = xp.linalg.vector_norm(rows, axis=1)
+    level = EIGENPAIRS * math.sqrt(rows.shape[0]) * float(xp.max(lengths))
+    return xp.where((lengths > level)[:, None], rows, xp.zeros_like(rows))
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,29 @@ def rounding_of_sums(n_samples: int, n_features: int) -> float:
     return 2 * (n_samples + n_features) * DOUBLE_ROUNDING
 
 
+def rounded_limit(limit: float, whole: float, budget: float, shape: tuple[int, ...]) -> float:
+    """Return the largest c that keeps a dual point feasible whatever rounding did to its matrix.
+
+    The matrix that has to stay below η is a difference of products of the weighted samples, each
+    rounded by ε√(np) of their total. That much on its diagonal costs what any excess over η does
+    (see :mod:`~jointsparse.solvers.convex.certificate`); huge weights make it more than the
+    penalties.
+
+    Parameters
+    ----------
+    limit : float
+        The largest c without rounding.
+    whole : float
+        Σ w_i ‖x_i‖².
+    budget : float
+        λ + η.
+    shape : tuple of int
+        Numbers n of samples and p of features.
+    """
+    excess = 2 * DOUBLE_ROUNDING * math.sqrt(math.prod(shape)) * whole
+    return limit * budget / (budget + excess)
+
+
 def mixed(mixture: list[float], parts: list[Any]) -> Any:
     """Return the sum of parts with these coefficients."""
     total: Any = 0.0

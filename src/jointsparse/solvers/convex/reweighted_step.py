@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jointsparse.arrays import Array
+from jointsparse.eigen.davidson import PositivePairs, davidson
 from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
@@ -31,8 +32,7 @@ from jointsparse.linalg import (
     symmetric_part,
     unless_singular,
 )
-from jointsparse.projections import positive_eigenpairs
-from jointsparse.solvers.eigen.davidson import PositivePairs, davidson
+from jointsparse.numerics.projections import positive_eigenpairs
 
 logger = logging.getLogger(__name__)
 

@@ -40,9 +40,9 @@ import math
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, double, eigh, positive_part
+from jointsparse.numerics.projections import positive_eigenpairs
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
-from jointsparse.projections import positive_eigenpairs
 from jointsparse.solvers.convex.model import capped_penalty
 
 LARGEST_NUMBER_OF_PASSES = 100

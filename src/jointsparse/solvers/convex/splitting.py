@@ -29,7 +29,7 @@ from jointsparse.linalg import (
     symmetric_part,
     unit_columns,
 )
-from jointsparse.projections import from_eigenpairs, positive_eigenpairs
+from jointsparse.numerics.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.convex.acceleration import Arrays
 from jointsparse.solvers.convex.certificate import (
     MatrixDual,

@@ -23,11 +23,11 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.eigen.block_krylov import largest_pairs, widened
 from jointsparse.graphs.adaptive import adapted_weights
 from jointsparse.graphs.laplacian import degrees, laplacian, rows_to_csr, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.graphs.sparse_samples import times
-from jointsparse.solvers.eigen.block_krylov import largest_pairs, widened
 from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, form_of
 from jointsparse.solvers.graph.reweighted_eigen import (
     NEGLIGIBLE,

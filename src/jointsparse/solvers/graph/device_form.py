@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import like, to_host
+from jointsparse.eigen.ties import TIE, later_tie, shares
 from jointsparse.linalg import add_to_diagonal, array_namespace, eigh, symmetric_part
-from jointsparse.solvers.eigen.ties import TIE, later_tie, shares
 from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, block_of, subspace_of
 
 DENSE_ENTRIES = 2**24  # of the graph made dense at a time: 128 MB

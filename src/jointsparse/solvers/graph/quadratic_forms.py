@@ -26,6 +26,9 @@ from scipy.sparse.csgraph import connected_components
 
 from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
+from jointsparse.eigen.block_krylov import Pairs, widened
+from jointsparse.eigen.shifted_davidson import lowest_pairs
+from jointsparse.eigen.ties import TIE, later_tie, shares
 from jointsparse.graphs.laplacian import class_means
 from jointsparse.linalg import (
     add_to_diagonal,
@@ -34,9 +37,6 @@ from jointsparse.linalg import (
     lowest_eigenpairs,
     symmetric_part,
 )
-from jointsparse.solvers.eigen.block_krylov import Pairs, widened
-from jointsparse.solvers.eigen.shifted_davidson import lowest_pairs
-from jointsparse.solvers.eigen.ties import TIE, later_tie, shares
 from jointsparse.solvers.graph.light_features import LightFeatures
 
 logger = logging.getLogger(__name__)

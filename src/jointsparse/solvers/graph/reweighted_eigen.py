@@ -31,7 +31,7 @@ OUT = 10.0  # times the size of A and of the eigenvalues: features with a larger
 NEGLIGIBLE = 1e-8  # ‖w_j‖² that smoothing leaves of a row that is zero
 
 
-def solve_reweighted(
+def solve_reweighted_eigen(
     form: QuadraticForm,
     count: int,
     *,
@@ -72,9 +72,9 @@ def solve_reweighted(
     --------
     >>> import numpy as np
     >>> from jointsparse.solvers.graph.quadratic_forms import DenseForm
-    >>> from jointsparse.solvers.graph.reweighted_eigen import solve_reweighted
+    >>> from jointsparse.solvers.graph.reweighted_eigen import solve_reweighted_eigen
     >>> form = DenseForm(np.diag([1.0, 2.0, 3.0]))
-    >>> solve_reweighted(form, 2, penalty=0.1).state.round(6).tolist()
+    >>> solve_reweighted_eigen(form, 2, penalty=0.1).state.round(6).tolist()
     [1.0, 1.0, 0.0]
     """
     trace = Trace(tol, max_iter, "change of a score, or violation of the conditions of optimality,")

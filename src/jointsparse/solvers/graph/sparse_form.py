@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.solvers.eigen.block_krylov import widened
-from jointsparse.solvers.eigen.ritz import RitzBasis
-from jointsparse.solvers.eigen.ties import TIE, later_tie, shares
+from jointsparse.eigen.block_krylov import widened
+from jointsparse.eigen.ritz import RitzBasis
+from jointsparse.eigen.ties import TIE, later_tie, shares
 from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, subspace_of
 from jointsparse.solvers.products.gram import SampleGram
 

@@ -29,8 +29,8 @@ from scipy.special import betainc
 
 from jointsparse.arrays import FloatArray
 from jointsparse.linalg import RANK, blocks
+from jointsparse.running.threads import in_parts
 from jointsparse.solvers.picking.patterns import Patterns
-from jointsparse.threads import in_parts
 
 ROUNDS = 50  # of the repetition, which takes about five
 SETTLED = 1e-6  # change of T, a share, at which it ends

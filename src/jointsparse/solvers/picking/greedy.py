@@ -17,7 +17,7 @@ and score = f/g. No p × p matrix, no h × p matrix: O(h(mp + m² + hm)) after K
 
 Late in a run what is left of a feature is mostly noise, and dividing by its length g rewards
 exactly the features of which nothing else is left. With :math:`\tau_j` the squares of each feature
-that say nothing about new samples (:mod:`jointsparse.noise`) the score is
+that say nothing about new samples (:mod:`jointsparse.selection.noise`) the score is
 :math:`f_j/(g_j + \tau_j)`.
 
 Under constraints (:class:`Rules`) only what may still join is asked. A whole group counts with the

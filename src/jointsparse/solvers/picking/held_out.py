@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, like, to_host
+from jointsparse.eigen.lanczos import leading_pairs
 from jointsparse.linalg import array_namespace, blocks, eigh, positive_part, submatrix
 from jointsparse.moments import Moments
-from jointsparse.solvers.eigen.lanczos import leading_pairs
 from jointsparse.solvers.products.columns import Columns, feature_columns
 
 MANY_ROWS, FEW = 1000, 10  # of so many eigenvectors, a tenth is found sooner than all

@@ -23,12 +23,12 @@ import scipy.sparse as sp
 
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import is_device_array, like, to_host
+from jointsparse.eigen.lanczos import LARGEST_GRAM, leading_pairs
 from jointsparse.linalg import RANK, Spectrum, array_namespace, eigh
 from jointsparse.moments import Moments
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
 
 FIRST_PAIRS, MOST_PAIRS = 32, 512  # leading eigenpairs of a matrix too large to decompose
 NOTHING = 1e-10  # of a squared length: what is left of it is rounding

@@ -11,14 +11,14 @@ from scipy.linalg.lapack import dpstrf
 
 from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, like
+from jointsparse.eigen.lanczos import LARGEST_GRAM, leading_pairs
 from jointsparse.linalg import array_namespace, correlation_spectrum, eigh
 from jointsparse.moments import Moments
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
+from jointsparse.running.workspace import Slot
 from jointsparse.solvers.products.gram import centred_where_held
-from jointsparse.workspace import Slot
 
 
 class Columns:

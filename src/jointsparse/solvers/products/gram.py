@@ -21,6 +21,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import is_device_array, like, to_host
+from jointsparse.eigen.lanczos import LARGEST_GRAM, leading_pairs
 from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
@@ -34,8 +35,7 @@ from jointsparse.moments import Moments
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import live_columns
-from jointsparse.solvers.eigen.lanczos import LARGEST_GRAM, leading_pairs
-from jointsparse.workspace import Slot
+from jointsparse.running.workspace import Slot
 
 MANY = 8  # times so many eigenvectors is more than all: then all are computed
 SMALL = 2**15  # entries of samples that are converted to double precision at no cost
@@ -98,6 +98,17 @@ class Gram:
         """Return S @ one and S @ other, in one pass over S."""
         images = self.apply(array_namespace(one).concat([one, other], axis=1))
         return images[:, : one.shape[1]], images[:, one.shape[1] :]
+
+    def image(self, matrix: Array) -> Array:
+        """Return R matrix, with RᵀR = S but for eigenvalues that are rounding."""
+        values, vectors = self._spectrum
+        roots = self.here(np.sqrt(values))[:, None]
+        return self.in_kind(roots * (vectors.T @ self.here(matrix)), matrix)
+
+    def back(self, rows: Array) -> Array:
+        """Return Rᵀ rows."""
+        values, vectors = self._spectrum
+        return self.in_kind((vectors * self.here(np.sqrt(values))) @ self.here(rows), rows)
 
     def columns(self, features: Array) -> Array:
         """Return S[:, features]."""
@@ -422,6 +433,16 @@ def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
         return SampleGram(double_where_held(moments) if in_double else moments.native.centred_data)
 
     return moments.workspace.kept(GRAM, make, (sparse, in_double))
+
+
+def root_of(gram: Gram, moments: Moments) -> Gram:
+    """Return S through the samples, where they are here: S itself has lost digits of its root."""
+    if gram.through_samples is not None or not moments.has_samples or moments.elsewhere:
+        return gram
+    if sp.issparse(moments.data):
+        data = moments.data.astype(np.float64)
+        return SampleGram(live_columns(data, moments.mean, moments.variances))
+    return SampleGram(double_where_held(moments))
 
 
 def centred_in_double(moments: Moments) -> FloatArray:

@@ -24,7 +24,7 @@ from jointsparse.solvers.solution import Solution, Trace
 DEPENDENT = 1e-14  # of the largest eigenvalue of XG⁻¹Xᵀ: below, the pseudo-inverse leaves it out
 
 
-def solve_reweighted(
+def solve_subspace_reweighted(
     problem: SubspaceProblem,
     penalty: float | None,
     norm: str,

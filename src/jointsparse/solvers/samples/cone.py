@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import Spectrum, array_namespace, column_norms, symmetric_part, unit_columns
+from jointsparse.numerics.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.penalties import L21
-from jointsparse.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.convex.acceleration import Arrays
 from jointsparse.solvers.convex.certificate import dual_value_samples_cone, relative_gap
 from jointsparse.solvers.convex.loop import Copies, run_splitting

@@ -5,15 +5,16 @@ Measured at η = 10 % and λ = 20 % of what empties the model, to a gap of 1e-4:
 * η > 0: reweighting (:mod:`~jointsparse.solvers.convex.reweighted`) takes 1/7 to 1/19 of the time
   of splitting with p × p matrices (:mod:`~jointsparse.solvers.samples.cone`) on four datasets of
   256 to 617 features, and for more features than samples never forms such a matrix.
-* η = 0: the optimum has nearly full rank, and reweighting pays only where p × p matrices would be
-  large, for very many features to a sample (10 s against minutes on 62 × 1 000), or for very many
-  samples to a feature: a weighted model is one pass over them, where splitting keeps a dozen copies
-  (0.6 to 0.85 of the time on five tables of 20 to 400 samples to a feature; after three models of
-  9 298 × 256 the objective is 7e-5 above the optimum, and the proof takes the rest).
+* η = 0: the optimum has nearly full rank, and the cone takes care of itself. Samples and features
+  weighted at once (:mod:`~jointsparse.solvers.samples.both_weights`) take 1/5 to 1/15 of the time
+  of splitting on 165 × 1 024, 1 560 × 617 and 9 298 × 256, and of the samples reweighted alone on
+  the last one and on 62 × 600 and 62 × 1 000 (1/2 to 1/13). They take p × p matrices: for very many
+  features to a sample, the samples are reweighted alone.
 
 Where features differ by many orders of magnitude, or one sample outweighs all others, splitting can
 stand still: no common step size suits residuals of 1e-6 and of 1. Weights are as different as the
-residuals are, and reweighting takes over, from its own start (38 × 49, columns of 1e-12 to 1e12:
+residuals are, and reweighting takes over, from its own start, as splitting does where both weights
+are lost (38 × 49, columns of 1e-12 to 1e12:
 1000 iterations of splitting end at a gap of 8e-4; with reweighting after 100 without progress it is
 6e-5).
 
@@ -39,6 +40,7 @@ from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.model import Reconstruction
 from jointsparse.solvers.convex.reweighted import solve_reweighted
+from jointsparse.solvers.samples.both_weights import solve_both_weights
 from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.streamed import StreamedModel
 from jointsparse.solvers.samples.weighted_pass import RowPasses
@@ -46,24 +48,25 @@ from jointsparse.solvers.samples.wide import WideModel
 from jointsparse.solvers.solution import Solution, continued
 
 SMALL = 2**15  # entries of the data, below which splitting takes no time
-# For η = 0: features, features to a sample, and samples to a feature beyond which not to split
-FEW_FEATURES, MANY_TO_A_SAMPLE = 500, 10
+# For η = 0: features, and features to a sample, beyond which not to form p × p matrices
 MANY_FEATURES, SOME_TO_A_SAMPLE = 1500, 4
-MANY_SAMPLES = 20
+MANY_SAMPLES = 20  # to a feature: splitting, which keeps a dozen copies of them, comes last
+FEW_FEATURES = 500  # p × p matrices, which lose no digits of residuals, cost little
 # Iterations of splitting in which the gap has to fall by a third: of 36 ordinary problems (six
 # tables, three penalties, both methods) all converged, and none stood still for more than 51.
 PATIENCE = 100
+# The same for both weights: ordinary problems need 6 to 20 iterations in all for a gap of 1e-4, and
+# up to 35 for 1e-7.
+PATIENCE_OF_BOTH = 30
 RESIDUAL_ROUNDING = 1e-8  # of the distances: what differences of squares leave of residuals
 FEW_ELSEWHERE = 128  # features of a small table that is read whole: matrices of 128 kB
 
 
 def reweighting_pays(n_samples: int, n_features: int, eta: float) -> bool:
-    """Whether to reweight rather than to split."""
-    if eta > 0 or n_samples >= MANY_SAMPLES * n_features:
+    """Whether to reweight the samples alone, rather than to split or to weight features, too."""
+    if eta > 0:
         return n_samples * n_features > SMALL
-    if n_features > MANY_FEATURES:
-        return n_features > SOME_TO_A_SAMPLE * n_samples
-    return n_features > max(FEW_FEATURES, MANY_TO_A_SAMPLE * n_samples)
+    return n_features > max(MANY_FEATURES, SOME_TO_A_SAMPLE * n_samples)
 
 
 def solve_samples_on_cone(
@@ -112,9 +115,15 @@ def solve_samples_on_cone(
             samples, spectrum(), lam, eta, max_iter=iterations, patience=PATIENCE, **options
         )
 
+    def weight_both(iterations: int) -> Solution[Reconstruction]:
+        samples = double(operator_of(data).dense())
+        return solve_both_weights(
+            samples, lam, max_iter=iterations, patience=PATIENCE_OF_BOTH, **options
+        )
+
     def reweight(iterations: int) -> Solution[Reconstruction]:
         by_squares = p > n
-        if by_squares and kernels[0] is split and p <= FEW_FEATURES:
+        if by_squares and kernels[0] is not reweight and p <= FEW_FEATURES:
             squares = operator_of(data).row_squares()
             distances = float(array_namespace(squares).sum(squares**0.5))
             by_squares = tol * (lam + eta) * p > RESIDUAL_ROUNDING * distances
@@ -128,11 +137,15 @@ def solve_samples_on_cone(
         kernels = [split, reweight]
     elif spectrum is not None and n >= MANY_SAMPLES * p:
         kernels = [reweight, split]
+    if eta == 0 and len(kernels) == 2:
+        kernels = [weight_both, *(kernels if n < MANY_SAMPLES * p else [reweight, split])]
     solution = kernels[0](max_iter)
-    left = max_iter - solution.n_iter
-    if solution.converged or left == 0 or len(kernels) == 1:
-        return solution
-    return continued(solution, kernels[1](left), tol)
+    for kernel in kernels[1:]:
+        left = max_iter - solution.n_iter
+        if solution.converged or left == 0:
+            break
+        solution = continued(solution, kernel(left), tol)
+    return solution
 
 
 def _streamed(data: Array | Samples, lam: float, eta: float, *, free_mean: bool) -> StreamedModel:

@@ -22,13 +22,13 @@ import math
 from dataclasses import dataclass
 
 from jointsparse.arrays import Array
+from jointsparse.eigen.shrink import Shrink
 from jointsparse.linalg import EPSILON, array_namespace, positive_part, unit_columns
 from jointsparse.penalties import L21
 from jointsparse.solvers.convex.acceleration import Arrays
 from jointsparse.solvers.convex.certificate import dual_value_samples_free, relative_gap
 from jointsparse.solvers.convex.loop import Copies, run_splitting
 from jointsparse.solvers.convex.model import Reconstruction, capped_penalty
-from jointsparse.solvers.eigen.shrink import Shrink
 from jointsparse.solvers.samples.geometric_median import (
     row_norms,
 )
@@ -43,9 +43,14 @@ class FreeModel(SampleModel):
     """The model in the range of the data; Ω̂ is given by its rows in the basis, for all features."""
 
     def objective(self, matrix: Array, *, slack: float = 0.0) -> float:
-        """Return the objective at Ω̂; or more than it, by at most that share of it."""
+        """Return the objective at Ω̂; or more than it, by at most that share of it.
+
+        Columns of zeros, which are most of them as a rule, have no part in it.
+        """
         xp = array_namespace(matrix)
-        residuals, _ = self.residuals(matrix @ self.basis)
+        kept = xp.any(matrix != 0, axis=0)
+        matrix = matrix[:, kept]
+        residuals, _ = self.residuals(matrix @ self.basis[kept, :])
         value = float(xp.sum(row_norms(residuals))) + L21(self.lam).value(matrix)
         if self.eta == 0:
             return value
@@ -172,7 +177,8 @@ def solve_samples_free(
     gap = relative_gap(objective, result.lower_bound)
     _, offset = model.residuals(matrix @ model.basis)
     state = Reconstruction(model.basis, (model.basis @ offset) * scale)
-    rank = int(xp.linalg.matrix_rank(matrix, rtol=1e-10)) if bool(xp.any(matrix != 0)) else 0
+    kept = matrix[:, xp.any(matrix != 0, axis=0)]
+    rank = int(xp.linalg.matrix_rank(kept, rtol=1e-10)) if kept.shape[1] else 0
     diagnostics = {"rank": float(rank), **step_sizes(result.copies)}
     return trace.solution(matrix.T, objective * scale, gap, diagnostics, state)
 
@@ -185,7 +191,7 @@ def nuclear_norm_bound(matrix: Array) -> tuple[float, float]:
     """
     xp = array_namespace(matrix)
     rows, columns = matrix.shape
-    squares = xp.linalg.eigvalsh(matrix @ matrix.T)
+    squares = xp.linalg.eigvalsh(matrix.T @ matrix if rows > columns else matrix @ matrix.T)
     error = EPSILON * (rows + columns) * float(xp.sum(positive_part(squares)))
     above = float(xp.sum(xp.sqrt(positive_part(squares) + error)))
     return above, above - float(xp.sum(xp.sqrt(positive_part(squares - error))))

@@ -21,6 +21,7 @@ from jointsparse.solvers.convex.reweighted import (
     SMOOTHING,
     Step,
     mixed,
+    rounded_limit,
     rounding_of_sums,
     sample_bound,
 )
@@ -80,7 +81,9 @@ class StreamedModel:
         value = whole - float(xp.sum((dual.basis.T @ scatter @ dual.basis) * dual.rotated))
         # Where the samples are reproduced, weights are huge, and little is left of the whole.
         value -= rounding_of_sums(weights.shape[0], scatter.shape[0]) * whole
-        bound = sample_bound(dual.limit, value, float(xp.max(weights * new.second_norms)))
+        shape = (weights.shape[0], scatter.shape[0])
+        limit = rounded_limit(dual.limit, whole, self.lam + self.eta, shape)
+        bound = sample_bound(limit, value, float(xp.max(weights * new.second_norms)))
         objective = self._loss(new.norms) + self.eta * float(xp.sum(factor**2))
         objective += self.lam * float(xp.sum(factor_scores(factor)))
         offset = None if mean is None else mean - factor @ (factor.T @ mean)

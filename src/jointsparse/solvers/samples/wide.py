@@ -1,8 +1,8 @@
 r"""Weighted models for more features than samples: nothing of size p × p, no copy of the data.
 
 The rows :math:`\sqrt{w_i/2}\,(x_i-m)` are samples again
-(:meth:`~jointsparse.operators.samples.Samples.reweighted`). Residuals are never formed: with Y = XU
-and G = UᵀU (k × k), for Ω = UUᵀ
+(:meth:`~jointsparse.operators.samples.Samples.reweighted`). Residuals are formed only of
+samples that are reproduced almost exactly: with Y = XU and G = UᵀU (k × k), for Ω = UUᵀ
 
 .. math:: \|x_i - \Omega x_i\|^2 = \|x_i\|^2 - 2\|y_i\|^2 + y_i^\top G\,y_i ,
 
@@ -19,6 +19,7 @@ from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.reweighted import (
     SMOOTHING,
     Step,
+    rounded_limit,
     rounding_of_sums,
     sample_bound,
 )
@@ -26,6 +27,8 @@ from jointsparse.solvers.wide.convex import WideState, solve_wide
 from jointsparse.solvers.wide.scatter_access import LARGEST_GRAM
 
 ROUNDING = 1e-14  # of a squared norm
+FEW_DIGITS = 1e-4  # of the square of a sample: below, that of its residual is not a difference
+RESIDUAL_ENTRIES = 2**22  # of residuals in memory at a time: 32 MB
 LEAST_TOLERANCE = 1e-7  # of a weighted model whose iterates are float32
 ACCEPTED = 100.0  # times the tolerance: the next weighted model goes on from there
 
@@ -90,12 +93,14 @@ class WideModel:
             # the rounding of the sum above must not make a norm too small
             left = xp.sqrt(left + ROUNDING * squares)
             value = 2 * float(xp.sum(squares - dual.linear))
-            value -= 2 * rounding_of_sums(*rows.shape) * float(xp.sum(squares))
+            whole = 2 * float(xp.sum(squares))
+            value -= rounding_of_sums(*rows.shape) * whole
             longest = float(xp.max(xp.sqrt(2 * weights) * left))
-            bound = max(bound, sample_bound(dual.limit, value, longest))
+            limit = rounded_limit(dual.limit, whole, self.lam + self.eta, rows.shape)
+            bound = max(bound, sample_bound(limit, value, longest))
         factor = solution.loadings
         image, gram = rows.times(factor), long_product(factor.T, factor)
-        left = positive_part(squares + xp.sum((image @ gram - 2 * image) * image, axis=1))
+        left = _squared_residuals(rows, squares, factor, image, gram)
         norms = xp.sqrt(left * (2 / weights))
         objective = float(xp.sum(norms)) + self.eta * float(xp.linalg.trace(gram))
         objective += self.lam * _sum_of_scores(factor, gram)
@@ -108,6 +113,28 @@ class WideModel:
 
     def _smoothed(self, squares: Array) -> Array:
         return array_namespace(squares).sqrt(squares + self.smoothing**2)
+
+
+def _squared_residuals(
+    rows: Samples, squares: Array, factor: Array, image: Array, gram: Array
+) -> Array:
+    """Return ‖x_i - UUᵀx_i‖², given ‖x_i‖², U, XU and UᵀU.
+
+    Of samples that are reproduced, next to nothing is left of the sums: their residuals are formed
+    after all, some at a time. A norm of √ε‖x_i‖ would count as 0 otherwise, which is less than the
+    objective is. Of samples that are elsewhere the rounding is added instead.
+    """
+    xp = array_namespace(squares)
+    left = positive_part(squares + xp.sum((image @ gram - 2 * image) * image, axis=1))
+    small = left < FEW_DIGITS * squares
+    if rows.is_elsewhere:
+        return xp.where(small, left + ROUNDING * squares, left)
+    few, wide = xp.nonzero(small)[0], double(factor)
+    step = max(1, RESIDUAL_ENTRIES // rows.shape[1])
+    for first in range(0, few.shape[0], step):
+        part = few[first : first + step]
+        left[part] = xp.sum((rows.rows(part) - image[part] @ wide.T) ** 2, axis=1)
+    return left
 
 
 def _sum_of_scores(factor: Array, gram: Array) -> float:

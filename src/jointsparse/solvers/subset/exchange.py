@@ -195,7 +195,8 @@ def exchange(
             break
     chosen[live] = swaps.chosen
     value = set_value(problem, chosen)
-    return FoundSet(chosen, value, swaps.made) if value > start.value else start
+    # What exchanges add is more than rounding: of two sets that are worth the same, the one given.
+    return FoundSet(chosen, value, swaps.made) if value > start.value + GAIN / 2 else start
 
 
 class _Swaps:
@@ -247,7 +248,11 @@ class _Swaps:
         return feature, place
 
     def _changes(self, inverse: FloatArray, target: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return what every exchange would add: p × k."""
+        """Return what every exchange would add, at least: p × k.
+
+        A gain is a quotient of two differences, each of them known to rounding. What the others
+        leave next to nothing of could seem to add anything: it counts less what that may be.
+        """
         shares = self.inner @ inverse
         explained = shares @ target
         left = 1 - np.einsum("ij,ij->i", shares, self.inner)
@@ -260,7 +265,8 @@ class _Swaps:
         above = target_left[:, None] + back * (2 * across / np.sqrt(weights) + back * own)
         below = left[:, None] + back**2
         free = below > DETERMINED
-        return np.where(free, above / np.where(free, below, 1.0) - own, -np.inf)
+        gains = (above - self.problem.rounding) / np.where(free, below, 1.0) - own
+        return np.where(free, gains, -np.inf)
 
     def _allowed(self) -> NDArray[np.bool_]:
         if self.rules.coupled:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jointsparse.arrays import IntArray
 from jointsparse.device import to_host
@@ -38,7 +37,6 @@ def exchange_picks(
     picks: Sequence[int] | IntArray,
     *,
     target: Target | None = None,
-    candidates: NDArray[np.bool_] | None = None,
     rules: Rules | None = None,
 ) -> FoundSet:
     """Exchange picks of the greedy rule for other features while more of the target is explained.
@@ -51,10 +49,8 @@ def exchange_picks(
         Features that were picked.
     target : callable, ndarray or None
         What they shall explain, as for :func:`select_greedily`.
-    candidates : ndarray of bool of shape (n_features,) or None
-        Features that may take part.
     rules : Rules or None
-        Constraints, which go before ``candidates``.
+        Constraints.
 
     Returns
     -------
@@ -62,8 +58,4 @@ def exchange_picks(
         As many features, never worth less.
     """
     problem = problem_of_picks(columns, target)
-    if rules is None:
-        rules = Rules.none(problem.n_features)
-        if candidates is not None:
-            rules = Rules(problem.n_features, (), np.asarray(candidates, dtype=bool))
-    return exchange(problem, picks, rules)
+    return exchange(problem, picks, rules or Rules.none(problem.n_features))

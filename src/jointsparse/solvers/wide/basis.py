@@ -16,6 +16,7 @@ import math
 from dataclasses import dataclass
 
 from jointsparse.arrays import Array
+from jointsparse.eigen.orthonormal import orthonormalised, outside
 from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
@@ -33,7 +34,6 @@ from jointsparse.solvers.convex.certificate import dual_value_of_cone
 from jointsparse.solvers.convex.loop import Copies, run_splitting
 from jointsparse.solvers.convex.splitting import INITIAL_STEP, SquaredLoss
 from jointsparse.solvers.convex.stationarity import Stationarity
-from jointsparse.solvers.eigen.orthonormal import orthonormalised, outside
 from jointsparse.solvers.solution import Trace
 
 DENSE_SHARE = 0.6  # a basis of more columns than this share of the features is no saving

@@ -43,7 +43,7 @@ from jointsparse.linalg import (
     positive_part,
     symmetric_part,
 )
-from jointsparse.projections import from_eigenpairs, positive_eigenpairs
+from jointsparse.numerics.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.solvers.convex.screening import excess_form, quadratic_forms
 
 RAISE = 1e-3  # added to eigenvalues of S before a division by them, in units of η + λ

@@ -26,6 +26,7 @@ import numpy as np
 
 from jointsparse.arrays import Array
 from jointsparse.device import errors_raised
+from jointsparse.eigen.orthonormal import orthonormalised, outside
 from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
@@ -37,7 +38,6 @@ from jointsparse.linalg import (
 )
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.convex.low_rank_basis import Basis, Scatter
-from jointsparse.solvers.eigen.orthonormal import orthonormalised, outside
 
 # Measured at η from 2 % to 10 % and λ from 0 to 2 % of tr S on three datasets (p = 256 to 784):
 # values up to a third away from these hardly change the number of rounds and iterations.
@@ -102,12 +102,15 @@ class DataScatter:
         X, centred.
     total : float
         What S = XᵀX is divided by.
+
+    Attributes
+    ----------
     noise : bool
         Whether eigenvalues below η may be taken for noise where there are many.
     """
 
-    def __init__(self, data: Samples, total: float, *, noise: bool = True) -> None:
-        self.data, self.total, self.empty, self.noise = data, total, data.empty, noise
+    def __init__(self, data: Samples, total: float) -> None:
+        self.data, self.total, self.empty, self.noise = data, total, data.empty, True
 
     def times(self, columns: Array) -> Array:
         """Return S times a thin array."""

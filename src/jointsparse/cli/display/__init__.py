@@ -1,0 +1,1 @@
+"""What is shown: the answer as text and as JSON, the next command, progress."""

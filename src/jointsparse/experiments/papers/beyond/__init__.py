@@ -1,0 +1,1 @@
+"""Beyond the sources: questions that they leave open, a module each."""

@@ -1,0 +1,1 @@
+"""What the columns of a table are: how they are laid out, which are features, what they become."""

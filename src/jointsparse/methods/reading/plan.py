@@ -1,0 +1,232 @@
+"""How samples that are not in memory are read for a method: the only place that decides.
+
+``fit`` and every command ask :func:`plan`, so that both read a file in the same way, or refuse it
+for the same reason. A method says what it needs; the numbers of bytes stand here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Any
+
+from jointsparse.io.budget import default_budget, enough, size_in_words
+from jointsparse.io.errors import TableError, table_error
+from jointsparse.io.limits import UNCOUNTED
+from jointsparse.methods import registry
+from jointsparse.methods.reading.needs import Needs
+from jointsparse.sources import Source
+from jointsparse.sources.refusals import check_reading
+from jointsparse.sources.sums import mean_of
+
+# Arrays as large as the scatter matrix that exist at the same time: those of all samples and of two
+# halves, what the solver makes of them, and the regressions of the report. Measured over all
+# methods that need no more than the scatter matrix: 13 at most.
+SCATTER_COPIES = 13
+INDEX_BYTES = 4  # of the column of a stored entry
+# Arrays as large as a table that is read as a whole, and fitted, that exist at the same time.
+TABLE_COPIES = 4
+ENTRY_BYTES = 120  # of a stored entry of sparse samples that are read as a whole, and fitted
+NAME_BYTES = 200  # of the name of a sample, in the file's form, as text and in arrays: measured 200
+FEATURE_BYTES = 1850  # of a feature beside its numbers: names, scores, ranks; measured 1650 to 1750
+BLOCK_COPIES = 7  # of a block in float64, while the next one is read: measured 5 to 7
+# Bytes of samples that are read whole, although sums of them would do, where a set of features is
+# judged: sums do not tell how noisy each sample is, and a file should give the answer of its array.
+# Beyond, a pass that keeps sums alone is worth more.
+SMALL = 2**28
+
+
+class Reading(Enum):
+    """How samples are read."""
+
+    MOMENTS = auto()  # once, in blocks of rows, of which only sums are kept
+    PASSES = auto()  # once in every iteration, in blocks of rows
+    PRODUCTS = auto()  # for every product, in blocks of columns
+    WHOLE = auto()  # into memory
+
+
+class DoesNotFitError(TableError):
+    """Samples need more memory than may be used."""
+
+
+def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
+    """Decide how samples are read.
+
+    Where the scatter matrix is all that a method looks at, the samples are read once and not kept,
+    unless they are few and a set of features is judged by them.
+    Methods that need a pass over the samples in every iteration get that where the samples are on a
+    cluster or do not fit. What else looks at the samples themselves, and data with more features
+    than samples, are read into memory, if they fit; methods that make do with products read the
+    latter in blocks of columns if they do not.
+
+    Parameters
+    ----------
+    source : Source
+        Samples. Read, to count its rows, only where nothing else tells how many there are and the
+        scatter matrix does not do.
+    needs : Needs
+        What the method needs.
+    method : str
+        What messages call it.
+
+    Raises
+    ------
+    DoesNotFitError
+        Where there is no way within the memory of the source.
+    """
+    check_reading(source)
+    budget, n_features = source.budget, source.n_features
+    scatter_fits = bytes_in_blocks(source) <= budget
+    n_samples = source.n_samples
+    small, most = min(SMALL, budget), source.most_samples
+    whole = most is not None and bytes_of_samples(source, most) <= small
+    whole = whole and bytes_at_once(source, most or 0, needs) <= budget
+    if n_samples is None and needs.judged and whole:
+        return Reading.WHOLE
+    if n_samples is None and scatter_fits and not needs.samples:
+        return Reading.MOMENTS
+    if n_samples is None:
+        n_samples = mean_of(source)[0]
+    wide = n_samples < n_features
+    needed = bytes_of_samples(source, n_samples)
+    if not wide and not needs.samples:
+        few = needs.judged and not source.remote and needed <= small
+        if few and bytes_at_once(source, n_samples, needs) <= budget:
+            return Reading.WHOLE
+        if scatter_fits:
+            return Reading.MOMENTS
+        raise _too_many_features(source)
+    passes = scatter_fits and not wide and needs.passes
+    if passes and source.remote:
+        return Reading.PASSES
+    if needed <= budget:
+        return Reading.WHOLE
+    if passes:
+        return Reading.PASSES
+    if wide and needs.products and source.n_samples is not None:
+        return Reading.PRODUCTS
+    raise too_many_samples(source, n_samples, method)
+
+
+def bytes_in_blocks(source: Source) -> int:
+    """Return the memory of a fit that reads the samples in blocks of rows."""
+    blocks = BLOCK_COPIES * 8 * source.block_entries()
+    return bytes_of_scatter(source.n_features) + blocks + source.reading_bytes
+
+
+def bytes_of_scatter(n_features: int) -> int:
+    """Return the memory of a fit that works on the scatter matrix."""
+    return SCATTER_COPIES * 8 * n_features**2
+
+
+def bytes_of_samples(source: Source, n_samples: int) -> int:
+    """Return the memory of the samples, and of a centred copy in float64.
+
+    Sparse samples stay sparse: what counts is what is stored, with the columns it is in.
+    """
+    if source.entries is not None:
+        return source.entries * (source.dtype.itemsize + 8 + 2 * INDEX_BYTES)
+    return n_samples * source.n_features * (source.dtype.itemsize + 8)
+
+
+def bytes_at_once(source: Source, n_samples: int, needs: Needs, *, named: bool = False) -> int:
+    """Return the memory of samples that are read as a whole, and of a fit to them.
+
+    Parameters
+    ----------
+    source : Source
+        Samples.
+    n_samples : int
+        How many there are.
+    needs : Needs
+        What the method needs of them.
+    named : bool
+        Whether the columns that go along with them are read, too.
+    """
+    n_features = source.n_features
+    needed = TABLE_COPIES * 8 * n_samples * n_features
+    if source.entries is not None:
+        needed = ENTRY_BYTES * source.entries  # sparse samples stay sparse
+    if named:
+        needed += NAME_BYTES * n_samples * len({*source.ids, *source.labels})
+    if n_samples >= n_features and not needs.samples:
+        needed += bytes_of_scatter(n_features)
+    return needed + max(FEATURE_BYTES * n_features - UNCOUNTED, 0)
+
+
+def _too_many_features(source: Source) -> DoesNotFitError:
+    needed = bytes_in_blocks(source)
+    # Blocks take a third of what is allowed, or one row, and text a tenth: this is enough for all.
+    allowed = 2 * (bytes_of_scatter(source.n_features) + source.reading_bytes)
+    allowed += BLOCK_COPIES * 8 * source.n_features
+    return _refused(
+        source,
+        f"has {source.n_features} columns, whose scatter matrices need {size_in_words(needed)}, "
+        f"more than the {size_in_words(source.budget)} that may be used: read fewer columns, or "
+        f"{_more_memory(source, allowed)}.",
+    )
+
+
+def too_many_samples(source: Source, n_samples: int, method: str) -> DoesNotFitError:
+    """Return the error of samples that a method needs in memory, where they do not fit."""
+    needed = bytes_of_samples(source, n_samples)
+    wide = n_samples < source.n_features
+    why = "goes over them many times" if wide else "needs them all at once"
+    ways = [_more_memory(source, needed), "read fewer columns"]
+    if wide:
+        text = ", from a file that is not text" if source.n_samples is None else ""
+        names = ", ".join(_wide_methods())
+        ways.append(f"use a method that reads wide tables in blocks of columns{text}: {names}")
+    elif bytes_in_blocks(source) <= source.budget:
+        ways.append(f"use a method that reads them in blocks: {', '.join(_methods_in_blocks())}")
+    *most, last = ways
+    return _refused(
+        source,
+        f"does not fit in memory: its {n_samples} × {source.n_features} samples need "
+        f"{size_in_words(needed)}, more than the {size_in_words(source.budget)} that may be used, "
+        f"and {method} {why}; {', '.join(most)}, or {last}.",
+    )
+
+
+def _refused(source: Source, sentence: str) -> DoesNotFitError:
+    return DoesNotFitError(*table_error(source.name, sentence).args)
+
+
+def _more_memory(source: Source, needed: int) -> str:
+    if source.remote:  # a collection has no such parameter
+        return "work where more memory is free"
+    return f'allow more with memory="{enough(needed)}"'
+
+
+def _wide_methods() -> list[str]:
+    return [name for name, method in registry.methods().items() if method.make()._needs().products]
+
+
+def _methods_in_blocks() -> list[str]:
+    """Return the methods that read samples in blocks of rows."""
+    return [
+        name
+        for name, method in registry.methods().items()
+        if method.scatter_only or Needs.of(method.make()).passes
+    ]
+
+
+def check_dense(estimator: Any, n_samples: int, n_features: int) -> None:
+    """Refuse sparse samples of which a method would make dense arrays that do not fit in memory."""
+    needed, budget = estimator._needs().dense_bytes(n_samples, n_features), default_budget()
+    if needed > budget:
+        raise ValueError(
+            f"{type(estimator).__name__} works on dense arrays, which for these {n_samples} × "
+            f"{n_features} sparse samples need about {size_in_words(needed)} of memory, more than "
+            f"the {size_in_words(budget)} that may be used (half of what is free); use fewer "
+            "features, or a method that leaves samples sparse: "
+            f"{', '.join(_sparse_methods(n_samples, n_features))}"
+        )
+
+
+def _sparse_methods(n_samples: int, n_features: int) -> list[str]:
+    budget = default_budget()
+    return [
+        name
+        for name, method in registry.methods().items()
+        if method.make()._needs().dense_bytes(n_samples, n_features) <= budget
+    ]

@@ -1,0 +1,1 @@
+"""Sets of k features: which are allowed, which is best, and the proof of how good one is."""

@@ -1,0 +1,1 @@
+"""What a computation needs as it runs: warnings at the caller's line, threads, workspaces."""

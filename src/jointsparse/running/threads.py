@@ -1,0 +1,40 @@
+"""Work on long arrays, part by part, on all cores: for functions that NumPy and SciPy run alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+PART = 2**15  # entries: long enough that threads do not wait for Python
+
+
+def in_parts(function: Callable[[slice], Any], size: int) -> list[Any]:
+    """Return ``function(part)`` for parts of ``range(size)``, in their order.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a slice; may write to its own part of an array.
+    size : int
+        Number of entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.running.threads import in_parts
+    >>> values = np.arange(5.0)
+    >>> in_parts(lambda part: float(values[part].sum()), 5)
+    [10.0]
+    """
+    parts = [slice(first, min(first + PART, size)) for first in range(0, size, PART)]
+    workers = min(len(parts), len(os.sched_getaffinity(0)) if _knows_cores() else 1)
+    if workers < 2:
+        return [function(part) for part in parts]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(function, parts))
+
+
+def _knows_cores() -> bool:
+    return hasattr(os, "sched_getaffinity")

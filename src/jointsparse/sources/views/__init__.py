@@ -1,0 +1,1 @@
+"""Samples whose values are changed when they are read: filled, centred, scaled, logarithms."""
