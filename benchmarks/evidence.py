@@ -1,9 +1,9 @@
 """What a selection is worth, beside other tools: ``python -m benchmarks.evidence [SECTION ...]``.
 
-Sections: worth, exchange, swaps, extremes, others, noise, planted, auto, clusters; "page" writes
-docs/evidence.md from what they stored. Every piece is stored as soon as it is measured, one JSON
-file for each section in benchmarks/results, and a run that was stopped goes on where it was. With
-``--ours`` our own methods are measured again, and what is stored of the other tools stays.
+Sections: worth, words, exchange, swaps, extremes, others, noise, planted, auto, clusters; "page"
+writes docs/evidence.md from what they stored. Every piece is stored as soon as it is measured, one
+JSON file for each section in benchmarks/results, and a run that was stopped goes on where it was.
+With ``--ours`` our own methods are measured again, and what is stored of other tools stays.
 
 The datasets are read from the folder that JOINTSPARSE_DATA names. The other tools run in
 environments of their own (``--environments``). Where JOINTSPARSE_BEFORE names a checkout of an
@@ -37,6 +37,7 @@ SLOW = "css"  # the environment of the one tool that takes minutes: measured siz
 CUTS = (0, 1)
 JUDGES = ("ridge", "least squares")
 UNITS = ("training half", "all samples")
+AS_THEY_ARE = "as they are"  # units of columns that nobody scales
 # Least squares on nearly as many features as samples explodes, whatever the features are.
 MOST_REGRESSORS = 0.45
 MORE_CUTS = tuple(range(2, 12))  # for the default now and before, whose difference is small
@@ -73,20 +74,21 @@ def halves(problem):
     return halves_of(capped(problem.dataset)[0], problem.params.get("cuts", CUTS))
 
 
-def halves_of(whole, cuts=CUTS):
+def halves_of(whole, cuts=CUTS, all_units=UNITS):
     """Every cut's two halves of the samples, in their own units, and the judge of each.
 
     Features that are constant in one of the halves have no unit there and are left out.
     """
-    data = {"_folds": {units: {} for units in UNITS}}
+    own = (lambda X: X) if AS_THEY_ARE in all_units else standardised
+    data = {"_folds": {units: {} for units in all_units}}
     for cut in cuts:
         order = np.random.default_rng(cut).permutation(len(whole))
         one, other = np.sort(order[: len(whole) // 2]), np.sort(order[len(whole) // 2 :])
         X = whole[:, (whole[one].std(axis=0) > 0) & (whole[other].std(axis=0) > 0)]
         for half, train, test in ((1, one, other), (2, other, one)):
             name = f"{cut}{half}"
-            data[f"X{name}"], data[f"raw_X{name}"] = standardised(X[train]), X[train]
-            for units in UNITS:
+            data[f"X{name}"], data[f"raw_X{name}"] = own(X[train]), X[train]
+            for units in all_units:
                 data["_folds"][units][name] = judge_of(X, train, test, units)
     return data
 
@@ -96,13 +98,14 @@ def judge_of(X, train, test, units):
 
     The units in which errors are added up are the standard deviations of the training half or,
     where every feature is to count alike, of all samples: a pixel that hardly varies in one half
-    can have nine tenths of the squares of the other.
+    can have nine tenths of the squares of the other. Or they stay what they are.
     """
     from jointsparse import Moments
     from jointsparse.solvers.picking.held_out import held_out_folds
 
     rows = np.concatenate([train, test])
-    scale = X[train].std(axis=0) if units == "training half" else X.std(axis=0)
+    rows_of = {"training half": train, "all samples": slice(None)}
+    scale = 1.0 if units == AS_THEY_ARE else X[rows_of[units]].std(axis=0)
     both = (X[rows] - X[train].mean(axis=0)) / scale
     parts = np.arange(train.size), np.arange(train.size, rows.size)
     return held_out_folds(Moments.from_data(both), *parts)[0]
@@ -123,18 +126,46 @@ def worth(data, params, result):
     return quality
 
 
-def share_in_new_samples(fold, result, half, h, *, ridge):
-    """Return R² of one half's set (mean over draws); None where there is none of that size."""
+def share_in_new_samples(fold, result, half, h, *, ridge, of_all=False):
+    """Return R² of one half's set (mean over draws); None where there is none of that size.
+
+    Of the dropped features; with ``of_all`` of all features, of which the kept ones are known.
+    """
     found = result.get(f"order{half}_{h}", result.get(f"order{half}"))
     if found is None or (not ridge and h >= MOST_REGRESSORS * fold.n_train):
         return None
     sets = [features[:h] for features in np.atleast_2d(found)]
     if any(np.unique(features).size < h for features in sets):
         return None
-    return float(np.mean([fold.judge(features, ridge=ridge).r2 for features in sets]))
+    judged = [fold.judge(features, ridge=ridge) for features in sets]
+    return float(np.mean([1 - one.missed / fold.total if of_all else one.r2 for one in judged]))
 
 
 WORTH = Task("evidence", "worth", "R² of the dropped features", lambda quick: [], halves, worth)
+
+
+def halves_of_words(problem):
+    """Return the halves of a table of word counts, which stay as they are."""
+    from benchmarks.word_counts import word_counts
+
+    counts = with_few_features(word_counts(problem.params["documents"])[0])
+    return halves_of(counts, CUTS, (AS_THEY_ARE,))
+
+
+def worth_of_words(data, params, result):
+    """R² of the dropped words, and of all: what is left without "the" is another sum of squares."""
+    quality = worth(data, params, result)
+    for h in params["sizes"]:
+        shares = [
+            share_in_new_samples(fold, result, half, h, ridge=True, of_all=True)
+            for half, fold in data["_folds"][AS_THEY_ARE].items()
+        ]
+        if None not in shares:
+            quality[f"of all words: ridge {h}"] = float(np.mean(shares))
+    return quality
+
+
+WORDS = Task("evidence", "worth", "R² of words", lambda quick: [], halves_of_words, worth_of_words)
 
 
 def whole(problem):
@@ -178,6 +209,13 @@ def worth_pieces(environments, *, ours=False):
     limits = {"limit": 180, "only": OURS if ours else None}
     for name in NAMES:
         yield name, lambda name=name: by_tools(WORTH, name, params, environments, **limits)
+
+
+def words_pieces(environments, *, ours=False):
+    """Word counts that nobody scales: few words have most of the squares."""
+    params = {"h": max(SIZES), "sizes": list(SIZES), "documents": MOST_SAMPLES}
+    limits = {"limit": 180, "only": OURS if ours else None}
+    yield "word counts", lambda: by_tools(WORDS, "word counts", params, environments, **limits)
 
 
 def cuts_pieces(environments):
@@ -528,6 +566,7 @@ def auto_pieces(_):
 
 SECTIONS = {
     "worth": worth_pieces,
+    "words": words_pieces,
     "cuts": cuts_pieces,
     "exchange": exchange_pieces,
     "swaps": swaps_pieces,
@@ -540,7 +579,7 @@ SECTIONS = {
     "auto": auto_pieces,
     "clusters": clusters_pieces,
 }
-WITH_OTHERS = ("worth", "clusters")
+WITH_OTHERS = ("worth", "words", "clusters")
 
 
 def stored(section, folder=RESULTS):

@@ -6,7 +6,7 @@ from multiprocessing.pool import ThreadPool
 import numpy as np
 import pytest
 
-from benchmarks import evidence, evidence_page, keeping, other_tables
+from benchmarks import evidence, evidence_page, keeping, other_tables, word_counts
 from benchmarks.competitors import all_solvers
 from jointsparse import SPCAPSD, GreedySelector, Moments
 
@@ -266,3 +266,37 @@ def test_nothing_is_lost_where_several_add_to_one_file(tmp_path):
     keeping.add(path, "3", {"m": 1}, to=dict.__or__)
     assert keeping.known(path)["3"] == {"n": 3, "m": 1}
     assert [file.name for file in path.parent.iterdir()] == ["found.json"]
+
+
+def test_word_counts_are_those_of_the_documents(monkeypatch):
+    texts = ["the array of the ranks " * 20, "an array, an axis; " * 30, "too short", "the " * 70]
+    monkeypatch.setattr(word_counts, "documents", lambda: texts)
+    monkeypatch.setattr(word_counts, "IN_DOCUMENTS", 2)
+    X, words = word_counts.word_counts(10)
+    assert words == ["array", "the"]  # the others are in one document only
+    assert X.tolist() == [[20, 40], [30, 0], [0, 70]]
+
+
+def test_words_stay_as_they_are_and_both_shares_are_those_of_plain_regressions(monkeypatch):
+    X = np.exp(two_halves(9)[0] / 2).round()
+    monkeypatch.setattr(word_counts, "word_counts", lambda count: (X[:count], None))
+    problem = evidence.Problem("evidence", "worth", "words", "words", {"documents": 80})
+    data = evidence.halves_of_words(problem)
+    order = np.random.default_rng(0).permutation(80)
+    train, test = np.sort(order[:40]), np.sort(order[40:])
+    whole = X[:, (X[train].std(axis=0) > 0) & (X[test].std(axis=0) > 0)]
+    assert np.array_equal(data["X01"], whole[train])
+    kept = np.array([3, 17, 40])
+    orders = {key.replace("X", "order"): kept for key in data if key.startswith("X")}
+    data["_folds"][evidence.AS_THEY_ARE] = {"01": data["_folds"][evidence.AS_THEY_ARE]["01"]}
+    found = evidence.worth_of_words(data, {"sizes": [3]}, orders)
+    Z = whole - whole[train].mean(axis=0)
+    dropped = np.setdiff1d(np.arange(whole.shape[1]), kept)
+    weights = np.linalg.lstsq(Z[train][:, kept], Z[train][:, dropped], rcond=None)[0]
+    missed = ((Z[test][:, dropped] - Z[test][:, kept] @ weights) ** 2).sum()
+    plain = 1 - missed / (Z[test][:, dropped] ** 2).sum()
+    assert found["as they are: least squares 3"] == pytest.approx(plain, abs=1e-9)
+    # The ridge misses as much of all words as of the dropped ones: the kept are known.
+    of_dropped = (1 - found["as they are: ridge 3"]) * (Z[test][:, dropped] ** 2).sum()
+    of_all = (1 - found["of all words: ridge 3"]) * (Z[test] ** 2).sum()
+    assert of_all == pytest.approx(of_dropped, rel=1e-9)
