@@ -37,7 +37,8 @@ Four questions, the next one only where the one before is answered by no:
    as those of one of them, by a regression made for the purpose. What the changed twins agree on,
    the container has to agree on too. Where neither fit converged and nothing is proved, both were
    cut off on their way, and rounding decides how far they came: then the twin with other limits
-   on its iterations (``STOPS``) is one of the changed twins, too. Some published algorithms
+   on its iterations (``STOPS``) is one of the changed twins, too, and two features may change
+   places whose scores are no further apart than scores move among these. Some published algorithms
    diverge: where neither fit converged and rounding changes the scores of the twin by ``NO_DIGIT``
    of their size, there is nothing to agree on.
 4. *Do both say that they are not there?* Of tables without enough digits both fits may end above
@@ -424,16 +425,20 @@ def _like_one_of(
         return False
     middle = fitted[0]
     rounding = SINGLE_ROUNDING if single else ROUNDING
+    cut_off = not (found.converged or middle.converged)
+    equal = rounding
     for name, distance in distances(found, middle).items():
         among = max((distances(other, middle)[name] for other in fitted[1:]), default=0.0)
-        if name == "scores" and among > NO_DIGIT and not (found.converged or middle.converged):
-            return True
+        if name == "scores" and cut_off:
+            if among > NO_DIGIT:
+                return True
+            equal += 2 * among  # either of two may have moved so far, towards the other
         if not distance <= rounding + SAMPLED * among:
             return False
     ranks = np.array([other.ranking for other in fitted])
     first, last = ranks.min(axis=0), ranks.max(axis=0)
     elsewhere = np.abs(found.ranking - (first + last) / 2) > 1.5 * (last - first)
-    if np.any(elsewhere & _out_of_order(found, middle, rounding)):
+    if np.any(elsewhere & _out_of_order(found, middle, equal)):
         return False
     if any(np.array_equal(found.support, other.support) for other in fitted):
         return True
@@ -443,12 +448,12 @@ def _like_one_of(
     return undecided and bool(explained(values, found.support) >= min(worth) - slack)
 
 
-def _out_of_order(found: Answer, expected: Answer, rounding: float) -> np.ndarray:
-    """Return which features changed places with one whose score is not the same to rounding."""
+def _out_of_order(found: Answer, expected: Answer, equal: float) -> np.ndarray:
+    """Return which features changed places with one whose score is not equal to theirs."""
     places = np.sign(found.ranking[:, None] - found.ranking)
     changed = places != np.sign(expected.ranking[:, None] - expected.ranking)
     scores = expected.scores
-    alike = np.abs(scores[:, None] - scores) <= rounding * np.max(scores, initial=0.0)
+    alike = np.abs(scores[:, None] - scores) <= equal * np.max(scores, initial=0.0)
     return np.any(changed & ~alike, axis=1)
 
 

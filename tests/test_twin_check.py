@@ -128,6 +128,31 @@ def test_there_is_nothing_to_agree_on_where_a_solver_diverges():
     assert "scores differ" in verdict(ChaoticButSure(), lambda one: wrong(one, other), X)
 
 
+class CutOff(Largest):
+    """A solver that is cut off on its way: scores of the first two features depend on when."""
+
+    def __init__(self, max_iter=100):
+        self.max_iter = max_iter
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.feature_scores_[:2] = [1.0, 1.1 - 0.001 * self.max_iter]
+        self.feature_scores_[2:] = [0.5, 0.2, 0.1, 0.05]
+        self.ranking_ = np.arange(1, 7)  # the same, wherever it is cut off
+        self.converged_ = False
+        return self
+
+
+def test_features_change_places_only_where_their_scores_move_as_far():
+    X = table()
+    near = changed(ranking=swapped)
+    assert verdict(CutOff(), lambda one: near(one, X), X) == TIED
+    far = changed(ranking=lambda ranking: ranking[[0, 1, 2, 5, 4, 3]])
+    assert verdict(CutOff(), lambda one: far(one, X), X) == TIED  # 0.2 and 0.05: near enough
+    too_far = changed(ranking=lambda ranking: ranking[[5, 1, 2, 3, 4, 0]])
+    assert "ranking" in verdict(CutOff(), lambda one: too_far(one, X), X)
+
+
 class Unfinished(Largest):
     """A solver that says that it is within 20 % of an optimum, and no nearer."""
 
