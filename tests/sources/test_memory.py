@@ -45,6 +45,23 @@ def test_the_peak_stays_within_the_memory(tmp_path, kind, times):
 
 
 @pytest.mark.slow
+def test_the_peak_of_an_arrow_file_that_is_one_batch(tmp_path):
+    # Columns of 12 MB, each of which is unpacked as a whole; those of 16 MB are too large.
+    for name, rows in (("little", 200), ("big", 1_500_000), ("larger", 2_000_000)):
+        one_batch(tmp_path / f"{name}.arrow", table(rows))
+    little, big, larger = (tmp_path / f"{name}.arrow" for name in ("little", "big", "larger"))
+    status, peak, kept = measured(tmp_path, little, big, "60MB")
+    assert (status, kept) == (0, 3)
+    assert peak <= 60
+    status, peak, _ = measured(tmp_path, little, larger, "60MB")
+    assert status == 2
+    assert peak <= 8  # nothing of the columns was read
+    said = refused(larger, "--memory", "60MB")
+    assert "its columns of a batch, of which each is read as a whole, take 60.9 MB" in said
+    assert "allow more with --memory 130MB" in said
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_the_peak_stays_within_the_memory_on_many_cores(tmp_path, kind):
     # Arrow's allocator holds memory for each thread; it takes their number from this variable.
@@ -58,7 +75,8 @@ def test_the_page_has_the_peaks_that_were_stored():
     assert page(text) == text, "python -m benchmarks.beyond_memory page mends it"
     assert lines() in text
     for one in keeping.known(STORED).values():
-        assert max(one["peaks"].values()) <= one["allowed"]
+        # With room: what allocators keep is another amount on every machine.
+        assert max(one["peaks"].values()) <= 5 / 6 * one["allowed"]
 
 
 @pytest.mark.slow

@@ -12,14 +12,26 @@ from jointsparse.sources.sums import NotFiniteError
 
 def check_reading(source: Source) -> None:
     """Refuse, before anything is read, what cannot be read within the memory at all."""
-    needed, budget = source.reading_bytes, source.budget
+    inner = source
+    while isinstance(getattr(inner, "source", None), Source):
+        inner = inner.source  # type: ignore[attr-defined]
+    check_at_once(source.name, inner.read_at_once, source.reading_bytes, source.budget)
+
+
+def check_at_once(name: str, what: str, needed: int, budget: int) -> None:
+    """Refuse what has to be read as a whole and takes more than the memory.
+
+    Parameters
+    ----------
+    name, what : str
+        What messages call the samples, and what is read as a whole.
+    needed, budget : int
+        Bytes that it takes, and that may be taken.
+    """
     if needed > budget:
-        inner = source
-        while isinstance(getattr(inner, "source", None), Source):
-            inner = inner.source  # type: ignore[attr-defined]
         raise table_error(
-            source.name,
-            f"cannot be read within {size_in_words(budget)}: its {inner.read_at_once}, of which "
+            name,
+            f"cannot be read within {size_in_words(budget)}: its {what}, of which "
             f"each is read as a whole, take {size_in_words(needed)}; allow more with ",
             f'memory="{enough(2 * needed)}".',
             f"--memory {enough(2 * needed)}.",

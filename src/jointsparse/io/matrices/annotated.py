@@ -6,6 +6,7 @@ followed: links to other files are not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,10 @@ from jointsparse.io.versions import Versions
 BARCODES, CELLS = "barcode", "cell"  # what the names of the samples are called
 _SCANNED = 1 << 22  # entries of a matrix stored by columns that are looked at at a time
 ENTRY_BYTES = 36  # of a stored entry as it is read, as float64, and in order
+# Bytes of unpacked chunks that HDF5 keeps of every dataset. Rows are read in order, so that only
+# the last chunk of a block is needed again; HDF5 2.0 would keep eight times as much.
+CACHE_BYTES = 1 << 20
+_BEGINNINGS = 1 << 16  # rows whose beginnings are looked at at a time
 
 
 class Stored(Protocol):
@@ -39,7 +44,7 @@ class Stored(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes that stay in memory: where rows or columns begin."""
+        """Bytes that stay in memory: unpacked chunks, and where columns begin."""
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows."""
@@ -64,8 +69,8 @@ class DenseRows:
 
     @property
     def held_bytes(self) -> int:
-        """0: nothing stays in memory."""
-        return 0
+        """Bytes of unpacked chunks."""
+        return _cached_bytes(self.dataset)
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows."""
@@ -79,7 +84,7 @@ class _Sparse:
     ----------
     data, indices : datasets
         Values of the entries, and their columns or rows.
-    indptr : ndarray
+    indptr : dataset
         Where each row, or column, begins.
     shape : tuple of int
         Number of rows and of columns.
@@ -87,15 +92,20 @@ class _Sparse:
 
     _along = 0  # the axis that it is stored along
 
-    def __init__(self, data: Any, indices: Any, indptr: np.ndarray, shape: tuple[int, int]) -> None:
-        self._data, self._indices, self._indptr = data, indices, indptr
+    def __init__(self, data: Any, indices: Any, indptr: Any, shape: tuple[int, int]) -> None:
+        self._data, self._indices, self._indptr = data, indices, self._at_hand(indptr)
         self.shape, self.dtype = shape, data.dtype
-        _check_parts(data, indices, indptr, shape[self._along])
+        _check_parts(data, indices, self._indptr, shape[self._along])
+        self._stored = int(self._indptr[-1])
+
+    def _at_hand(self, indptr: Any) -> Any:
+        """Return where rows or columns begin, as it is looked at many times."""
+        return indptr[()]
 
     @property
     def entries(self) -> int | None:
         """How many entries are stored."""
-        return int(self._indptr[-1])
+        return self._stored
 
     @property
     def chunk_bytes(self) -> int:
@@ -104,12 +114,21 @@ class _Sparse:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of where rows or columns begin."""
-        return int(self._indptr.nbytes)
+        """Bytes of unpacked chunks, and of where rows or columns begin."""
+        begin = self._indptr
+        held = int(begin.nbytes) if isinstance(begin, np.ndarray) else _cached_bytes(begin)
+        return held + _cached_bytes(self._data) + _cached_bytes(self._indices)
 
 
 class SparseRows(_Sparse):
-    """A sparse matrix that is stored row by row."""
+    """A sparse matrix that is stored row by row.
+
+    Where its rows begin is read some rows at a time: there may be many millions.
+    """
+
+    def _at_hand(self, indptr: Any) -> Any:
+        # A chunk that is not kept would be unpacked again for every block.
+        return indptr if _chunk_bytes(indptr) <= CACHE_BYTES else indptr[()]
 
     def rows(self, start: int, stop: int) -> Any:
         """Return some consecutive rows as a CSR matrix."""
@@ -124,9 +143,13 @@ class SparseRows(_Sparse):
 
     def ends(self, most: int) -> list[int]:
         """Return where blocks of rows end that hold about as many entries each."""
-        marks = np.arange(most, self._indptr[-1], most)
-        ends = np.searchsorted(self._indptr, marks, side="right") - 1
-        return sorted({*map(int, ends[ends > 0]), self.shape[0]})
+        marks = np.arange(most, self._stored, most)
+        ends = {self.shape[0]}
+        for first, begin in _beginnings(self._indptr):
+            here = slice(*np.searchsorted(marks, (int(begin[0]), int(begin[-1]))))
+            found = first + np.searchsorted(begin, marks[here], side="right") - 1
+            ends.update(map(int, found[found > 0]))
+        return sorted(ends)
 
 
 class SparseColumns(_Sparse):
@@ -181,7 +204,7 @@ class AnnotatedFile:
         self.notes: list[str] = []
         self._about: Any = None  # the group of what is known about the samples
         with reading(path):
-            self._file = h5py.File(path, "r")
+            self._file = h5py.File(path, "r", rdcc_nbytes=CACHE_BYTES)
             if "obs" in self._file and "var" in self._file:
                 self._open_anndata(layout.dataset)
             elif _is_tenx(self._file):
@@ -218,7 +241,7 @@ class AnnotatedFile:
         """Open a matrix of 10x Genomics: features by cells, one cell after another."""
         features, cells = (int(count) for count in self._inside(group, "shape")[()])
         data, indices = self._inside(group, "data"), self._inside(group, "indices")
-        indptr = self._inside(group, "indptr")[()]
+        indptr = self._inside(group, "indptr")
         self.matrix = SparseRows(data, indices, indptr, (cells, features))
         self.names = _texts(self._inside(self._inside(group, "features"), "name")).tolist()
         self._ids = {BARCODES: self._inside(group, "barcodes")}
@@ -248,7 +271,7 @@ class AnnotatedFile:
         if kind[:3] not in ("csr", "csc") or shape is None:
             raise table_error(self.path, f"holds X in the form {shown(kind)}, not a matrix.")
         parts = self._inside(stored, "data"), self._inside(stored, "indices")
-        indptr = self._inside(stored, "indptr")[()]
+        indptr = self._inside(stored, "indptr")
         rows, columns = (int(count) for count in shape)
         make = SparseRows if kind.startswith("csr") else SparseColumns
         return make(*parts, indptr, (rows, columns))
@@ -388,18 +411,29 @@ def _chunk_bytes(dataset: Any) -> int:
     return int(np.prod([min(pair) for pair in bounds])) * int(dataset.dtype.itemsize)
 
 
+def _cached_bytes(dataset: Any) -> int:
+    """Return the bytes of chunks of a dataset that HDF5 keeps, those it has room for."""
+    return CACHE_BYTES if 0 < _chunk_bytes(dataset) <= CACHE_BYTES else 0
+
+
+def _beginnings(indptr: Any) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield where rows begin, some at a time; the last of them is the first of the next."""
+    for first in range(0, indptr.shape[0] - 1, _BEGINNINGS):
+        yield first, np.asarray(indptr[first : first + _BEGINNINGS + 1])
+
+
 def _is_tenx(file: Any) -> bool:
     group = file.get("matrix")
     return hasattr(group, "keys") and {"barcodes", "features", "indptr", "shape"} <= set(group)
 
 
-def _check_parts(data: Any, indices: Any, indptr: np.ndarray, length: int) -> None:
+def _check_parts(data: Any, indices: Any, indptr: Any, length: int) -> None:
     """Refuse a sparse matrix whose parts do not belong together."""
     if (
         indptr.shape != (length + 1,)
         or indptr.dtype.kind not in "iu"
         or int(indptr[0]) != 0
-        or np.any(indptr[1:] < indptr[:-1])
+        or any(np.any(begin[1:] < begin[:-1]) for _, begin in _beginnings(indptr))
         or data.shape != indices.shape
         or int(indptr[-1]) != data.shape[0]
         or data.dtype.kind not in "biuf"

@@ -114,7 +114,7 @@ class AnnotatedSource(Source):
 
     @property
     def reading_bytes(self) -> int:
-        """Bytes of chunks, packed and unpacked, and of where rows begin."""
+        """Bytes of chunks, packed and unpacked, and of what stays in memory."""
         matrix = self._opened.matrix
         return max(2 * matrix.chunk_bytes + matrix.held_bytes - UNCOUNTED, 0)
 

@@ -18,6 +18,7 @@ from jointsparse.io.columns.layout import Layout
 from jointsparse.io.columns.roles import assign_roles, find_column, is_number
 from jointsparse.io.errors import TableError, listed, reading, shown, table_error
 from jointsparse.io.formats import DELIMITERS
+from jointsparse.io.ipc_footer import rows_of_batches
 from jointsparse.io.limits import UNCOUNTED, check_memory, check_possible
 from jointsparse.io.parquet_pages import check_description, description_bytes, open_pages
 from jointsparse.io.plain_text.delimited import Header, read_header
@@ -26,7 +27,8 @@ from jointsparse.io.plain_text.pieces import bad_cell, parsed, pieces
 from jointsparse.io.table import distinct
 from jointsparse.io.versions import Versions
 from jointsparse.sources.base import Block, Source
-from jointsparse.sources.files.ipc import ipc_batches, ipc_bytes, ipc_lengths
+from jointsparse.sources.files.ipc import ipc_batches, ipc_bytes
+from jointsparse.sources.refusals import check_at_once
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
@@ -100,6 +102,8 @@ class ArrowSource(Source):
         else:
             free, layout = list(schema.names), self.layout
         free = self._without_empty(free)
+        if kind == "arrow":  # of which the first rows take as much as all
+            check_at_once(name, self.read_at_once, self._batch_bytes(free), self.budget)
         sample, whole = self._sample(free)
         self._numerals = {
             name for name in free if is_number(sample[name]) and _is_text(schema.field(name).type)
@@ -224,7 +228,7 @@ class ArrowSource(Source):
         found = {}
         for file in self.files:
             with reading(file, pa.ArrowException):
-                found[file] = ipc_lengths(file)
+                found[file] = rows_of_batches(file)
         return found
 
     @property
@@ -268,14 +272,16 @@ class ArrowSource(Source):
         rows = max(1, (entries or self.block_entries()) // self.n_features)
         block, filled, seen = self._empty(rows), 0, 0
         for batch in self.batches(self.feature_names.tolist(), rows):
-            done, seen = 0, seen + batch.num_rows
-            while done < batch.num_rows:
-                part = batch.slice(done, rows - filled)
-                block = _fill(block, filled, part)
-                filled, done = filled + part.num_rows, done + part.num_rows
+            done, count = 0, batch.num_rows
+            while done < count:
+                more = min(rows - filled, count - done)
+                block = _fill(block, filled, batch.slice(done, more))
+                filled, done = filled + more, done + more
                 if filled == rows:
                     yield block
                     block, filled = self._empty(rows), 0
+            seen += count
+            del batch  # which would stay in memory while the next one is read
         if filled:
             yield block[:filled]
         if self.n_samples not in (None, seen):
@@ -304,8 +310,11 @@ class ArrowSource(Source):
                     raise
                 if batch is None:
                     break
-                yield self._numbers(file, batch.select(list(names)), seen)
-                seen += batch.num_rows
+                count = batch.num_rows
+                batch = self._numbers(file, batch.select(list(names)), seen)
+                yield batch
+                seen += count
+                del batch  # which would stay in memory while the next one is read
             self._versions.check(file)
 
     def _batches_of(self, file: Path, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
@@ -372,15 +381,19 @@ class ArrowSource(Source):
             most = max(most, pages + 2 * description_bytes(file))
         return most
 
+    def _batch_bytes(self, names: list[str]) -> int:
+        """Return the bytes that reading some columns of Arrow files takes."""
+        longest = max(max(rows, default=0) for rows in self._batch_rows.values())
+        taken = ipc_bytes(self._schema, names, longest, self.budget // BATCH_SHARE)
+        return max(taken - UNCOUNTED, 0)
+
     @property
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the blocks."""
         if self.kind == "arrow":
             assert self.feature_names is not None
-            longest = max(max(rows, default=0) for rows in self._batch_rows.values())
-            names, most = self.feature_names.tolist(), self.budget // BATCH_SHARE
-            taken = ipc_bytes(self._schema, names, longest, most)
-        elif self.kind == "parquet":
+            return self._batch_bytes(self.feature_names.tolist())
+        if self.kind == "parquet":
             taken = self._page_bytes
         else:
             taken = TEXT_COPIES * self._text_bytes + TEXT_COLUMN * len(self._schema.names)

@@ -70,17 +70,6 @@ def ipc_bytes(schema: Any, names: list[str], length: int, most: int) -> int:
     return POOL_COPIES * max(most // 2, *sizes) + 2 * most
 
 
-def ipc_lengths(file: Path) -> list[int]:
-    """Return how many rows the batches of an Arrow file have, at the price of its first column."""
-    import pyarrow as pa
-
-    with pa.OSFile(str(file)) as stream:
-        first = pa.ipc.open_file(stream).schema.names[:1]
-        stored = _reader(stream, first)
-        numbers = range(stored.num_record_batches)
-        return [checked_batch(stored, number, first).num_rows for number in numbers]
-
-
 def _reader(stream: Any, names: list[str]) -> Any:
     """Return what reads some columns of a file, and nothing of the others."""
     import pyarrow as pa
