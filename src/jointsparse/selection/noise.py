@@ -97,12 +97,11 @@ def _above(moments: Moments) -> AboveNoise:
         shrunk = np.clip(1 - edge.edge / total / relative, 0.0, None)
         target: Target = axes * (values**0.5 * feature_columns(moments).here(shrunk))
     else:
-        spectrum = moments.native.spectrum
-        values = to_host(spectrum.values)[::-1][:count].astype(np.float64) * spectrum.trace
+        pairs, trace = moments.native.eigenpairs()
+        values = to_host(pairs.values)[::-1][:count].astype(np.float64) * trace
         relative = values / total
         shrunk = np.clip(1 - edge.edge / values, 0.0, None)
-        vectors = spectrum.vectors[:, -count:]
-        target = Projection(vectors * feature_columns(moments).here(shrunk[::-1].copy()))
+        target = Projection(pairs.leading(0, count) * feature_columns(moments).here(shrunk))
     return AboveNoise(count, float(edge.edge / total / relative[0]), squares, hanging, target)
 
 
