@@ -98,6 +98,11 @@ class Patterns:
         left = self.squares - sum(part.sum(axis=1) for part in self._parts(count))
         return np.where(left > NOTHING * self.squares, left, 0.0)
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether samples are at hand."""
+        return self._view.rows is not None
+
     def residual_rows(self, count: int) -> FloatArray | None:
         """Return what they leave of each sample's squared length; None without samples."""
         rows = self._view.rows
@@ -111,7 +116,7 @@ class Patterns:
             images = images + self._view.row_images(axes, self.values[known:count])
         self._row_images = (count, images)
         left = rows - images
-        return np.where(left > NOTHING * float(rows.mean()), left, 0.0)
+        return np.where(left > NOTHING * (float(rows.sum()) / rows.size), left, 0.0)
 
 
 class _View:
