@@ -270,9 +270,10 @@ class Moments:
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
         if dense.dtype == np.float32 and not single_is_safe(self.total_variance / dense.size):
             dense = dense.astype(np.float64)
-        centred: NDArray[Any] = DenseSamples(dense, self.mean).dense()
+        in_double = dense.dtype == np.float64
+        centred = dense - self.mean if in_double else DenseSamples(dense, self.mean).dense()
         centred[:, self.variances == 0] = 0.0
-        return centred
+        return np.asarray(centred)
 
     @classmethod
     def from_data(

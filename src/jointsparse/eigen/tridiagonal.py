@@ -22,7 +22,10 @@ logger = logging.getLogger(__name__)
 
 LEAST = 24  # rows below which all vectors at once take no longer than all values and a few vectors
 
-FAST, PLAIN = "by relatively robust representations", "by QR iteration"
+MANY = (
+    6  # of a matrix, more than one vector in so many come sooner all at once, if more are to come
+)
+AHEAD = 2  # one in so many more than are asked for: who asks twice often asks again
 BLOCK = 64  # columns that LAPACK turns at once …
 TRIANGLE = 65 * 64  # … and the room for the triangle of such a block
 
@@ -54,6 +57,7 @@ class Tridiagonal:
             matrix.T, lower=1, lwork=_room(self.size), overwrite_a=1
         )
         self._known = np.empty((self.size, 0))
+        self._all: NDArray[Any] | None = None
 
     @cached_property
     def values(self) -> NDArray[Any]:
@@ -65,29 +69,39 @@ class Tridiagonal:
         """Return eigenvectors first … last - 1, counted from the largest eigenvalue, as columns."""
         known = self._known.shape[1]
         if last > known:
-            self._known = np.hstack([self._known, self._found(known, last)])
+            wanted = min(last + last // AHEAD, self.size)
+            below = slice(self.size - wanted, self.size - known)
+            found = self._turned(self._of_tridiagonal(below)[:, ::-1])
+            self._known = np.hstack([self._known, found]) if known else found
         return self._known[:, first:last]
 
-    def _found(self, first: int, last: int) -> NDArray[Any]:
-        count = last - first
-        beside = np.append(self._beside, 0.0)  # one more entry, for LAPACK to work in
-        found, _, vectors, failed = lapack.dstemr(
-            self._diagonal, beside, 2, 0.0, 0.0, self.size - last + 1, self.size - first
-        )
-        if failed or found != count:
-            logger.info("%d of %d eigenvectors: not %s", count, self.size, FAST)
-            _, vectors, failed = lapack.dstev(self._diagonal, self._beside)
-            self._checked(vectors, failed)
-            return self._turned(vectors[:, self.size - last : self.size - first][:, ::-1])
-        return self._turned(vectors[:, :count][:, ::-1])
+    def _of_tridiagonal(self, part: slice) -> NDArray[Any]:
+        """Return some eigenvectors of T: few by inverse iteration, of many all at once."""
+        if self._all is None and MANY * (self.size - part.start) <= self.size:
+            whole = np.ones(self.size, dtype=np.int32)  # T is taken as one block …
+            ends = np.full(self.size, self.size, dtype=np.int32)  # … that ends in its last row
+            vectors, failed = lapack.dstein(
+                self._diagonal, self._beside, self.values[part], whole, ends
+            )
+            if not failed:
+                return np.asarray(vectors)
+            logger.info("%d of %d eigenvectors: now all of them", vectors.shape[1], self.size)
+        if self._all is None:
+            self._all = self._all_of_tridiagonal()[1]
+        return self._all[:, part]
 
     def everything(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return all eigenvalues, ascending, and all eigenvectors, by divide and conquer."""
+        """Return all eigenvalues, ascending, and all eigenvectors."""
+        values, vectors = self._all_of_tridiagonal()
+        return values, self._turned(vectors)
+
+    def _all_of_tridiagonal(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Divide and conquer; the plain QR iteration where that does not converge."""
         values, vectors, failed = lapack.dstevd(self._diagonal, self._beside)
         if failed:
-            logger.info("all of %d eigenvectors: again %s", self.size, PLAIN)
+            logger.info("all of %d eigenvectors: again by QR iteration", self.size)
             values, vectors, failed = lapack.dstev(self._diagonal, self._beside)
-        return self._checked(values, failed), self._turned(vectors)
+        return self._checked(values, failed), vectors
 
     def _turned(self, vectors: NDArray[Any]) -> NDArray[Any]:
         """Return Q times vectors."""

@@ -90,6 +90,9 @@ class _Series:
         self.total = weight * float(coefficients.sum())
         self.centre = weight * float(coefficients @ coefficients) / self.total
         self.equal = not self.gaps.any()
+        # Coefficients over (gap + δ)⁰, ¹ and ²: one product makes of them all the sums.
+        self._over = np.empty((3, coefficients.size))
+        self._over[0] = coefficients
 
     def elasticity(self, delta: float) -> tuple[float, float]:
         """Return the value and the elasticity E = d log / d log y."""
@@ -106,10 +109,10 @@ class _Series:
             elastic = delta / place
             return math.log(self.total / delta), elastic, -1.0, elastic * (1 - elastic)
         inverse = 1 / (self.gaps + delta)
-        terms = self.coefficients * inverse
-        first = float(self.coefficients @ inverse)
-        second = float(terms @ inverse)
-        third = float((terms * inverse) @ inverse)
+        over = self._over
+        np.multiply(over[0], inverse, out=over[1])
+        np.multiply(over[1], inverse, out=over[2])
+        first, second, third = (over @ inverse).tolist()
         elastic = first / (place * second)
         slope = (2 * elastic * third / second - (1 + elastic) / place) * delta
         return math.log(self.weight * first), elastic, -second / first * delta, slope

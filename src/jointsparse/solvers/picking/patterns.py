@@ -31,9 +31,11 @@ from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.running.workspace import Slot
+from jointsparse.solvers.products.gram import centred_in_double
 
 FIRST_PAIRS, MOST_PAIRS = 32, 512  # leading eigenpairs of a matrix too large to decompose
 NOTHING = 1e-10  # of a squared length: what is left of it is rounding
+HELD = 2**21  # entries of a table of which centred and standardised copies are made: 16 MB each
 EQUAL = 1e-9  # relative difference of lengths below which features are equally long already
 
 
@@ -138,17 +140,47 @@ class _View:
         self.moments_scatter = None if self.by_rows else moments.native
         self.rows: FloatArray | None = None
         self.fourth = np.zeros(p)  # Σ_i (f_jx_ij)⁴ for every feature
-        self.samples: Any = None if samples is None else samples.scaled(self.factors)
-        if self.samples is not None:
-            self.rows, self.fourth = _powers(moments, self.samples, factors)
-        if samples is not None and weights is not None and mean is not None:
-            centre = mean * factors
-            assert self.samples is not None
-            cross = self.samples.times(like(centre, home)[:, None])[:, 0]
-            around = self.rows - 2 * to_host(cross) + float(centre @ centre)
-            self.rows = np.maximum(weights * around, 0.0)
-            weighted = samples.reweighted(like(weights, home), like(mean, home))
-            self.samples = weighted.scaled(self.factors)
+        self.samples: Any = None
+        if samples is not None:
+            held = isinstance(samples, DenseSamples) and samples.is_held
+            place = self._hold if held else self._look
+            place(moments, samples, weights, mean)
+
+    def _hold(
+        self,
+        moments: Moments,
+        samples: DenseSamples,
+        weights: FloatArray | None,
+        mean: FloatArray | None,
+    ) -> None:
+        """Make Y an array: of a small table it costs less than looking through X at every step."""
+        centred = samples.array if mean is None else samples.array - mean
+        Y = centred * self.host_factors
+        if weights is not None:
+            Y *= np.sqrt(weights)[:, None]
+        self.samples = DenseSamples(Y)
+        rows, self.fourth = _powers(moments, self.samples, self.host_factors, weights is not None)
+        self.rows = rows
+
+    def _look(
+        self,
+        moments: Moments,
+        samples: Samples,
+        weights: FloatArray | None,
+        mean: FloatArray | None,
+    ) -> None:
+        """Look at Y through X."""
+        factors, home = self.host_factors, samples.empty
+        self.samples = samples.scaled(self.factors)
+        self.rows, self.fourth = _powers(moments, self.samples, factors)
+        if weights is None or mean is None:
+            return
+        centre = mean * factors
+        cross = self.samples.times(like(centre, home)[:, None])[:, 0]
+        around = self.rows - 2 * to_host(cross) + float(centre @ centre)
+        self.rows = np.maximum(weights * around, 0.0)
+        weighted = samples.reweighted(like(weights, home), like(mean, home))
+        self.samples = weighted.scaled(self.factors)
 
     def row_variance(self, squares: FloatArray, total: float) -> float:
         """Return the relative variance of Σ_j y_ij² for independent entries of equal level."""
@@ -262,6 +294,10 @@ SAMPLES: Slot[Samples] = Slot("centred samples")
 POWERS: Slot[tuple[FloatArray, FloatArray]] = Slot("powers of standardised samples")
 
 
+# Eigenpairs of XXᵀ divided by a number, and the number, where there are more features than samples.
+ROW_PAIRS: Slot[tuple[Eigenpairs, float]] = Slot("eigenpairs of rows")
+
+
 def _samples(moments: Moments) -> Samples | None:
     """Return the centred samples where they are; None where only their sums are known."""
     if not moments.has_samples:
@@ -275,20 +311,21 @@ def _operator(moments: Moments) -> Samples:
         return elsewhere
     if sp.issparse(moments.data):
         return SparseSamples(moments.data, moments.mean)
+    if not is_device_array(moments.data) and moments.data.size <= HELD:
+        return DenseSamples(centred_in_double(moments))
     return DenseSamples(moments.native.data, moments.native.mean)
 
 
 def _powers(
-    moments: Moments, samples: Samples, factors: FloatArray
+    moments: Moments, samples: Samples, factors: FloatArray, weighted: bool = False
 ) -> tuple[FloatArray, FloatArray]:
-    """Return Σ_j y_ij² of every sample and Σ_i y_ij⁴ of every feature, by these factors.
+    """Return Σ_j y_ij² of every sample and Σ_i (f_jx_ij)⁴ of every feature, by these factors.
 
     Fourth powers are summed once, of standardised features, which are of one size: in any other
     unit they follow.
     """
     usual = _standardising(moments.variances, moments.n_samples)
-
-    same = np.array_equal(factors, usual)
+    same = not weighted and np.array_equal(factors, usual)
 
     def both() -> tuple[FloatArray, FloatArray]:
         standard = samples if same else _operator(moments).scaled(like(usual, samples.empty))
@@ -328,9 +365,14 @@ def _eigenpairs(
         values, axes = leading_pairs(size, view.product, pairs)
         return values, KnownPairs(values[::-1], axes[:, ::-1]), False
     found: Eigenpairs
-    scale = None if view.by_rows or view.weighted else _common(view.host_factors)
+    scale = None if view.weighted else _common(view.host_factors)
     unit = total
-    if scale is not None:  # the spectrum that solvers ask for, too
+    if scale is not None and view.by_rows:
+        found, trace = moments.workspace.kept(
+            ROW_PAIRS, lambda: (eigenpairs(view.matrix(total)), total / scale**2)
+        )
+        unit = trace * scale**2
+    elif scale is not None:  # the spectrum that solvers ask for, too
         found, trace = moments.native.eigenpairs()
         unit = trace * scale**2
     elif is_device_array(moments.data) and not (view.by_rows or view.weighted):
