@@ -24,10 +24,13 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import Array
 
+# Types of arrays and numbers that are known to be of no device.
+ON_HOST = frozenset({np.ndarray, np.float64, np.float32, float, int})
+
 
 def is_device_array(array: Any) -> bool:
     """Whether something is a PyTorch tensor or a CuPy array, on whatever device."""
-    if type(array) is np.ndarray:  # at once: small fits ask hundreds of times in a few milliseconds
+    if type(array) in ON_HOST:  # at once: small fits ask hundreds of times in a few milliseconds
         return False
     return bool(is_torch_array(array) or is_cupy_array(array))
 
@@ -64,7 +67,7 @@ def numbers(*values: Any) -> list[float]:
     Each question to a device waits for all that it has to do: several at once cost as much as one.
     """
     if not any(map(is_device_array, values)):
-        return [float(value) for value in values]
+        return list(map(float, values))
     xp = array_namespace(*filter(is_device_array, values))
     if len({value.dtype for value in values}) > 1:
         values = tuple(xp.astype(value, xp.float64, copy=False) for value in values)

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
 from jointsparse.device import checked_samples, is_device_array, kept_type, to_host
+from jointsparse.eigen.tridiagonal import Eigenpairs, KnownPairs, eigenpairs
 from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
-from jointsparse.linalg import Spectrum
+from jointsparse.linalg import Spectrum, positive_part
 from jointsparse.numerics.semidefinite import Checked, checked_scatter
-from jointsparse.numerics.variance import LARGEST_VARIANCE
 from jointsparse.numerics.variance import check_variance as check_variance
+from jointsparse.numerics.variance import mean_is_small, mean_seems_small
 from jointsparse.operators.dense import DenseSamples, scaled_columns
 from jointsparse.operators.device_moments import DeviceMoments, single_is_safe
 from jointsparse.operators.samples import Samples
@@ -49,8 +50,9 @@ from jointsparse.sources.sums import (
 )
 from jointsparse.sources.weighting import Batches
 
-SOME = 64  # samples looked at before all are
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
+# Properties that are kept, and forgotten when samples are added.
+DERIVED = ["variances", "_pairs", "spectrum", "thin_spectrum", "centred_data", "_mean_seems_small"]
 NEAR_ONE: Slot[Moments] = Slot("near one")
 
 
@@ -167,7 +169,7 @@ class Moments:
             self._scatter = to_host(self._device.scatter)
         if self._scatter is None and self._mean_seems_small:
             raw = self._data.T @ self._data  # half the work, as it is symmetric
-            if self._mean_is_small(np.diagonal(raw)):
+            if mean_is_small(self.mean, np.diagonal(raw), self.n_samples):
                 mean = self.n_samples**0.5 * self.mean  # so that it stays symmetric to the digit
                 raw -= np.outer(mean, mean)
                 self._scatter = raw
@@ -179,23 +181,7 @@ class Moments:
 
     @cached_property
     def _mean_seems_small(self) -> bool:
-        """Whether the mean can be taken off after squares were summed, as far as a few samples say.
-
-        It can where it is smaller than the spread: no digit cancels then, and no centred copy of
-        the samples is made. Only for samples that are in memory in double precision.
-        """
-        if type(self._data) is not np.ndarray or self._data.dtype != np.float64:
-            return False
-        some = self._data[:SOME]
-        with np.errstate(over="ignore"):
-            squares = np.einsum("ij,ij->j", some, some)
-            return bool(np.all(1.5 * len(some) * self.mean**2 <= squares))
-
-    def _mean_is_small(self, squares: FloatArray) -> bool:
-        """Whether it is, knowing Σ_i x_ij²."""
-        with np.errstate(over="ignore"):
-            small = 2 * self.n_samples * self.mean**2 <= squares
-        return bool(np.all(small & (squares <= LARGEST_VARIANCE)))
+        return mean_seems_small(self._data, self.mean)
 
     @property
     def total_variance(self) -> float:
@@ -211,7 +197,7 @@ class Moments:
             return to_host(self._device.variances)
         if self._mean_seems_small:
             squares = np.einsum("ij,ij->j", self._data, self._data)
-            if self._mean_is_small(squares):
+            if mean_is_small(self.mean, squares, self.n_samples):
                 return np.asarray(squares - self.n_samples * self.mean**2)
         return squares_around(ArraySource(self._data), self.mean)
 
@@ -240,7 +226,21 @@ class Moments:
         """Eigendecomposition of the scatter matrix, all p vectors."""
         if self._device is not None:
             return self._device.spectrum.on_host()
-        return Spectrum.of(self.scatter)
+        pairs, trace = self.eigenpairs()
+        values, vectors = pairs.everything()
+        self.__dict__.pop("_pairs", None)  # as large as the vectors, which have it all
+        return Spectrum(positive_part(values), vectors, trace)
+
+    def eigenpairs(self) -> tuple[Eigenpairs, float]:
+        """Return the eigenpairs of the scatter matrix over its trace, as asked for; the trace."""
+        if "spectrum" in self.__dict__:
+            return KnownPairs(self.spectrum.values, self.spectrum.vectors), self.spectrum.trace
+        return self._pairs
+
+    @cached_property
+    def _pairs(self) -> tuple[Eigenpairs, float]:
+        trace = float(np.trace(self.scatter))
+        return eigenpairs(self.scatter / trace), trace
 
     @cached_property
     def thin_spectrum(self) -> Spectrum:
@@ -270,9 +270,10 @@ class Moments:
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
         if dense.dtype == np.float32 and not single_is_safe(self.total_variance / dense.size):
             dense = dense.astype(np.float64)
-        centred: NDArray[Any] = DenseSamples(dense, self.mean).dense()
+        in_double = dense.dtype == np.float64
+        centred = dense - self.mean if in_double else DenseSamples(dense, self.mean).dense()
         centred[:, self.variances == 0] = 0.0
-        return centred
+        return np.asarray(centred)
 
     @classmethod
     def from_data(
@@ -449,7 +450,7 @@ class Moments:
         self.missing = self.batches = self.scale = None
         self.workspace = Workspace()  # not emptied: moments with other labels share it
         self.robust, self.labels = how, None
-        for kept in ("variances", "spectrum", "thin_spectrum", "centred_data", "_mean_seems_small"):
+        for kept in DERIVED:
             self.__dict__.pop(kept, None)
         return self
 

@@ -29,7 +29,7 @@ from jointsparse.selection.noise import AboveNoise
 
 SAME = 0.02
 DECOMPOSITIONS = ("eigh", "eigvalsh", "svd", "solve", "cholesky", "qr", "lstsq", "inv", "pinv")
-DECOMPOSITIONS += ("cho_factor", "lu_factor", "eigsh", "dpotrf", "dposv", "dpstrf")
+DECOMPOSITIONS += ("cho_factor", "lu_factor", "eigsh", "dpotrf", "dposv", "dpstrf", "dsytrd")
 
 
 def data(n, p, seed=0):

@@ -10,6 +10,28 @@ from jointsparse.arrays import FloatArray
 
 # Total variance beyond which sums of squares lose digits, or overflow, in double precision.
 SMALLEST_VARIANCE, LARGEST_VARIANCE = 1e-300, 1e300
+SOME = 64  # samples looked at before all are
+
+
+def mean_seems_small(data: Any, mean: FloatArray) -> bool:
+    """Whether the mean can be taken off after squares were summed, as far as a few samples say.
+
+    It can where it is smaller than the spread: no digit cancels then, and no centred copy of
+    the samples is made. Only for samples that are in memory in double precision.
+    """
+    if type(data) is not np.ndarray or data.dtype != np.float64:
+        return False
+    some = data[:SOME]
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->j", some, some)
+        return bool(np.all(1.5 * len(some) * mean**2 <= squares))
+
+
+def mean_is_small(mean: FloatArray, squares: FloatArray, n_samples: int) -> bool:
+    """Whether it is, knowing Σ_i x_ij²."""
+    with np.errstate(over="ignore"):
+        small = 2 * n_samples * mean**2 <= squares
+    return bool(np.all(small & (squares <= LARGEST_VARIANCE)))
 
 
 def check_variance(moments: Any) -> None:

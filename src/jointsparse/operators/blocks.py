@@ -268,8 +268,10 @@ def _size(block: Array) -> float:
 
 
 def _powers(block: Array) -> tuple[Array, Array]:
-    xp = array_namespace(block)
     squares = block * block
+    if type(block) is np.ndarray:
+        return np.einsum("ij->i", squares), np.einsum("ij,ij->j", squares, squares)
+    xp = array_namespace(block)
     return xp.sum(squares, axis=1), xp.sum(squares * squares, axis=0)
 
 

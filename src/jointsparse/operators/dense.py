@@ -64,6 +64,11 @@ class DenseSamples(ColumnBlocks):
         """Whether it is, in float64."""
         return self._in_double and self._as_it_is
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it is, in an array of NumPy."""
+        return type(self.array) is np.ndarray and self._direct
+
     def _block(self, features: Any) -> Array:
         """Return some columns of X, given by a slice or by their numbers in an array."""
         block = centred_block(self._stored(features), self._at(self.mean, features))
@@ -122,6 +127,8 @@ class DenseSamples(ColumnBlocks):
         return self._squares
 
     def _gram(self) -> Array:
+        if self.is_held:
+            return self.array @ self.array.T
         if self._plain is None:
             return super()._gram()
         about_mean = self._offset is not None

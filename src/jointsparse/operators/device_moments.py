@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from jointsparse.arrays import Array
+from jointsparse.eigen.tridiagonal import KnownPairs
 from jointsparse.linalg import Spectrum, array_namespace, correlation_spectrum, double
 
 BLOCK_ENTRIES = 2**24  # 128 MB of float64: enough to keep a GPU busy
@@ -79,6 +80,10 @@ class DeviceMoments:
     def spectrum(self) -> Spectrum:
         """Eigendecomposition of the scatter matrix, all p vectors."""
         return Spectrum.of(self.scatter)
+
+    def eigenpairs(self) -> tuple[KnownPairs, float]:
+        """Return the eigenpairs of the scatter matrix over its trace; the trace."""
+        return KnownPairs(self.spectrum.values, self.spectrum.vectors), self.spectrum.trace
 
     @cached_property
     def correlation_spectrum(self) -> tuple[Array, Array, Array]:

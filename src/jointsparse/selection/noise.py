@@ -22,11 +22,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointsparse.arrays import FloatArray
+from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import to_host
 from jointsparse.moments import Moments
 from jointsparse.running.workspace import Slot
 from jointsparse.significance import leverages, noise_edge
+from jointsparse.solvers.picking.patterns import ROW_PAIRS
 from jointsparse.solvers.picking.row_targets import Projection, Target, row_axes
 from jointsparse.solvers.products.columns import feature_columns
 
@@ -91,19 +92,28 @@ def _above(moments: Moments) -> AboveNoise:
     if count == 0:
         return AboveNoise(0, 0.0, squares, hanging, None)
     if moments.is_wide:
-        values, axes = row_axes(feature_columns(moments), 0.0, count)
-        values, axes = values[:count], axes[:, :count]
-        relative = to_host(values)
+        relative, axes = _row_axes(moments, count)
         shrunk = np.clip(1 - edge.edge / total / relative, 0.0, None)
-        target: Target = axes * (values**0.5 * feature_columns(moments).here(shrunk))
+        target: Target = axes * feature_columns(moments).here(relative**0.5 * shrunk)
     else:
-        spectrum = moments.native.spectrum
-        values = to_host(spectrum.values)[::-1][:count].astype(np.float64) * spectrum.trace
+        pairs, trace = moments.native.eigenpairs()
+        values = to_host(pairs.values)[::-1][:count].astype(np.float64) * trace
         relative = values / total
         shrunk = np.clip(1 - edge.edge / values, 0.0, None)
-        vectors = spectrum.vectors[:, -count:]
-        target = Projection(vectors * feature_columns(moments).here(shrunk[::-1].copy()))
+        target = Projection(pairs.leading(0, count) * feature_columns(moments).here(shrunk))
     return AboveNoise(count, float(edge.edge / total / relative[0]), squares, hanging, target)
+
+
+def _row_axes(moments: Moments, count: int) -> tuple[FloatArray, Array]:
+    """Return leading eigenvalues of XXᵀ as shares of the total variance, and eigenvectors."""
+    base = moments.near_one
+    known = base.workspace.found(ROW_PAIRS)  # from when patterns were told from noise
+    if known is not None:
+        pairs, unit = known
+        values = to_host(pairs.values)[::-1][:count] * (unit / base.total_variance)
+        return values, pairs.leading(0, count)
+    values, axes = row_axes(feature_columns(moments), 0.0, count)
+    return to_host(values[:count]), axes[:, :count]
 
 
 def pattern_loadings(moments: Moments) -> FloatArray:

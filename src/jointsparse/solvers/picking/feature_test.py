@@ -14,7 +14,8 @@ feature each. What they hold is what the patterns leave,
 .. math:: \sigma_j^2 = \frac{S_{jj} - \sum_i c_{ij}^2}{n-1-r},\qquad
           T_j = \sum_{i\le r} c_{ij}^2/S_{jj},
 
-two equations that are solved by repetition. If feature j is independent of the rest, then T_j has
+two equations in one unknown, T_j, which Newton's steps solve; where these end nowhere, repetition
+does. If feature j is independent of the rest, then T_j has
 the law Beta(r/2, (n-1-r)/2), from which come the p value and the share of the feature's variance
 that it has in common with the others, adjusted so that it is 0 on average for noise:
 
@@ -28,13 +29,15 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 
 from jointsparse.arrays import FloatArray
-from jointsparse.linalg import RANK, blocks
+from jointsparse.linalg import RANK
 from jointsparse.running.threads import in_parts
 from jointsparse.solvers.picking.patterns import Patterns
 
-ROUNDS = 50  # of the repetition, which takes about five
-SETTLED = 1e-6  # change of T, a share, at which it ends
+STEPS = 8  # of Newton's, which takes three, before the equations are repeated instead
+ROUNDS = 50  # of the repetition, which takes from ten to thirty
+SETTLED = 1e-6  # change of T, a share, at which it ends; of Newton's last step the square is left
 LEAST = 0.05  # of the denominator: below, a feature makes up the whole direction by itself
+ENTRIES = 2**16  # of features by patterns at a time: a dozen such arrays stay near the processor
 
 
 def shares_and_pvalues(patterns: Patterns, count: int) -> tuple[FloatArray, FloatArray]:
@@ -77,31 +80,92 @@ def leave_one_out(patterns: Patterns, count: int) -> FloatArray:
     empty = max(patterns.n_directions - patterns.values.size - others, 0)
     first += empty / lead
     second += empty / lead**2
-    freedom = patterns.n_directions - count
     images, squares = patterns.images(count), patterns.squares
     found = np.zeros(squares.size)
+    step = max(ENTRIES // count, 1)
 
-    def solve(part: slice) -> None:
-        length = np.where(squares[part] > 0, squares[part], 1.0)
-        inside = images[part] / length[:, None]  # a² as a share of the feature
-        share = np.full(length.size, count / patterns.n_directions)
+    def solve(several: slice) -> None:
+        for start in range(several.start, several.stop, step):
+            part = slice(start, min(start + step, several.stop))
+            equations = _Equations(images[part], squares[part], first, second, patterns, count)
+            found[part] = equations.solved()
+
+    in_parts(solve, squares.size)
+    return found
+
+
+class _Equations:
+    r"""T of some features as a function of what the patterns leave of them, 1 - T.
+
+    With the shares :math:`b_i = a_i^2/S` of a feature, of which each other direction holds
+    :math:`\sigma^2 = (1-T)S/(n-1-r)`,
+
+    .. math:: T = \sum_i b_i\,\frac{(1-(1-T)\alpha_i)_+^2}{1-(1-T)\beta_i},\qquad
+              \alpha_i = \frac{Sm_i}{n-1-r},\quad \beta_i = \frac{b_iS^2m_i'}{n-1-r} .
+    """
+
+    def __init__(
+        self,
+        images: FloatArray,
+        squares: FloatArray,
+        first: FloatArray,
+        second: FloatArray,
+        patterns: Patterns,
+        count: int,
+    ) -> None:
+        freedom = patterns.n_directions - count
+        length = np.where(squares > 0, squares, 1.0)[:, None]
+        self.inside = images / length
+        self.alpha = (length / freedom) * first
+        self.beta = images * ((length / freedom) * second)
+        self.first = np.full(len(images), count / patterns.n_directions)
+
+    def terms(self, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return (1 - (1-T)α)₊, the denominators, and b times the one over the other."""
+        left = (1 - share)[:, None]
+        kept = 1 - left * self.alpha
+        np.maximum(kept, 0.0, out=kept)
+        below = 1 - left * self.beta
+        np.maximum(below, LEAST, out=below)
+        return kept, below, self.inside * kept / below
+
+    def again(self, share: FloatArray) -> FloatArray:
+        """Return what the right side is, at most 1."""
+        kept, _, both = self.terms(share)
+        return np.minimum(np.vecdot(both, kept), 1.0)
+
+    def solved(self) -> FloatArray:
+        """Return T: by Newton's steps from the first repetition."""
+        share = self.again(self.first)
+        for _ in range(STEPS):
+            kept, below, both = self.terms(share)
+            found = np.vecdot(both, kept)
+            # The slope of the right side in T; a denominator at its limit has none.
+            falling = kept * self.beta
+            falling /= below
+            if below.min() <= LEAST:
+                falling[below <= LEAST] = 0.0
+            slope = np.vecdot(both, 2 * self.alpha - falling)
+            slope[found >= 1] = 0.0
+            new = share + (np.minimum(found, 1.0) - share) / (1 - slope)
+            steepest, change = float(np.abs(slope).max()), float(np.abs(new - share).max())
+            share = new
+            if not steepest < 1:  # not where repetition would end
+                break
+            if change <= SETTLED:
+                return np.clip(share, 0.0, 1.0)
+        return self.repeated()
+
+    def repeated(self) -> FloatArray:
+        """Return T, as far as repetition comes."""
+        share = self.first
         for _ in range(ROUNDS):
-            noise = ((1 - share) * length / freedom)[:, None]
-            kept = np.maximum(1 - noise * first, 0.0) ** 2
-            below = np.maximum(1 - inside * length[:, None] * noise * second, LEAST)
-            new = np.minimum(np.sum(inside * kept / below, axis=1), 1.0)
-            change = float(np.max(np.abs(new - share)))
+            new = self.again(share)
+            change = float(np.abs(new - share).max())
             share = new
             if change <= SETTLED:
                 break
-        found[part] = share
-
-    def solve_all(several: slice) -> None:
-        for part in blocks(several.stop - several.start):
-            solve(slice(several.start + part.start, several.start + part.stop))
-
-    in_parts(solve_all, squares.size)
-    return found
+        return share
 
 
 def discoveries(pvalues: FloatArray, fdr: float) -> NDArray[np.bool_]:

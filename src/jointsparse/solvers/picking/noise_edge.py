@@ -49,6 +49,8 @@ PRECISION = 1e-13  # of the condition for the minimum, a number between -1 and 1
 STEPS = 200  # of an iteration that takes about ten, should rounding keep it from ending
 NEWTON_STEPS = 12  # of Newton's iteration, which takes about four, before a bracket is looked for
 LONGEST = 2.0  # a step of it, in logarithms
+LAST = 1e-8  # one whose square, which is what such a step leaves of the way, is rounding
+LEAST_START = 0.3  # of δ as it is for equal coefficients: where unequal ones let it start
 FACTOR = 16.0  # by which the bracket of the minimum is widened
 
 
@@ -83,13 +85,14 @@ class _Series:
         self.largest = float(coefficients.max())
         self.coefficients = coefficients
         self.gaps = self.largest - coefficients
+        self.count = weight * coefficients.size
         self.weight = weight
         self.total = weight * float(coefficients.sum())
         self.centre = weight * float(coefficients @ coefficients) / self.total
-
-    def argument(self, delta: float) -> float:
-        """Return y."""
-        return 1 / (self.largest + delta)
+        self.equal = not self.gaps.any()
+        # Coefficients over (gap + δ)⁰, ¹ and ²: one product makes of them all the sums.
+        self._over = np.empty((3, coefficients.size))
+        self._over[0] = coefficients
 
     def elasticity(self, delta: float) -> tuple[float, float]:
         """Return the value and the elasticity E = d log / d log y."""
@@ -101,24 +104,23 @@ class _Series:
 
     def with_slopes(self, delta: float) -> tuple[float, float, float, float]:
         """Return the logarithm of the function and 1/E, and the slopes of both in log δ."""
-        inverse = 1 / (self.gaps + delta)
-        terms = self.coefficients * inverse
-        first = float(self.coefficients @ inverse)
-        second = float(terms @ inverse)
-        third = float((terms * inverse) @ inverse)
         place = self.largest + delta
+        if self.equal:
+            elastic = delta / place
+            return math.log(self.total / delta), elastic, -1.0, elastic * (1 - elastic)
+        inverse = 1 / (self.gaps + delta)
+        over = self._over
+        np.multiply(over[0], inverse, out=over[1])
+        np.multiply(over[1], inverse, out=over[2])
+        first, second, third = (over @ inverse).tolist()
         elastic = first / (place * second)
         slope = (2 * elastic * third / second - (1 + elastic) / place) * delta
         return math.log(self.weight * first), elastic, -second / first * delta, slope
 
-    def curvature(self, delta: float) -> float:
-        """Return the second derivative of log y in the logarithm of the function, negated."""
-        place, inverse = self.largest + delta, 1 / (self.gaps + delta)
-        terms = self.coefficients * inverse
-        value = float(self.coefficients @ inverse)
-        first = place * float(terms @ inverse) / value
-        second = place * float((terms * (place + self.coefficients)) @ (inverse * inverse))
-        return max(second / value - first**2, 0.0) / first**3
+    def start(self, delta: float) -> float:
+        """Return where δ may be that it is for equal coefficients of size 1, as a logarithm."""
+        usual = self.centre * (1 + delta) - self.largest
+        return math.log(max(usual, LEAST_START * self.largest * delta))
 
     def delta_at(self, value: float) -> float:
         """Return the δ at which the function has a value.
@@ -175,37 +177,35 @@ def separable_edge(
     live = variances[variances > 0] / unit
     features = _Series(live, n_columns / variances.size)
     samples = _Series(levels, n_rows / levels.size)
-
-    delta, other = _by_newton(features, samples) or _by_bracket(features, samples)
-    value = features.elasticity(delta)[0]
-    product = features.argument(delta) * samples.argument(other)
-    bulk = value / product
-    second = bulk * (features.curvature(delta) + samples.curvature(other))
+    bulk, curvature, product = _by_newton(features, samples) or _by_bracket(features, samples)
+    second = bulk * curvature
     return Edge(unit * bulk, unit * (second / (2 * product**2)) ** (1 / 3))
 
 
-def _by_newton(features: _Series, samples: _Series) -> tuple[float, float] | None:
-    """Return δ of φ and of ψ at the minimum; None where the steps do not come to an end."""
-    counts = [series.weight * series.coefficients.size for series in (features, samples)]
-    delta = math.sqrt(counts[0] / counts[1])  # where it is for equal variances and levels
-    x, y = math.log(delta), math.log(samples.delta_at(features.elasticity(delta)[0]))
+def _by_newton(features: _Series, samples: _Series) -> tuple[float, float, float] | None:
+    """Return z, (log z)'' and uh at the minimum; None where the steps do not come to an end."""
+    delta = math.sqrt(features.count / samples.count)
+    x, y = features.start(delta), samples.start(1 / delta)
     for _ in range(NEWTON_STEPS):
         value, elastic, value_x, elastic_x = features.with_slopes(math.exp(x))
         others, other_elastic, value_y, elastic_y = samples.with_slopes(math.exp(y))
         apart, excess = value - others, elastic + other_elastic - 1
-        if abs(excess) <= PRECISION and abs(apart) <= PRECISION * max(abs(value), 1.0):
-            return math.exp(x), math.exp(y)
         determinant = value_x * elastic_y + value_y * elastic_x
         if not determinant < 0:  # both slopes of values are negative, those of 1/E positive
             return None
         step_x = (apart * elastic_y + value_y * excess) / -determinant
         step_y = (value_x * excess - elastic_x * apart) / -determinant
-        shorter = LONGEST / max(abs(step_x), abs(step_y), LONGEST)
+        longest = max(abs(step_x), abs(step_y))
+        shorter = LONGEST / max(longest, LONGEST)
         x, y = x + shorter * step_x, y + shorter * step_y
+        if longest <= LAST:
+            curvature = max(-elastic_x / value_x, 0.0) + max(-elastic_y / value_y, 0.0)
+            place = (features.largest + math.exp(x)) * (samples.largest + math.exp(y))
+            return math.exp(value + value_x * step_x) * place, curvature, 1 / place
     return None
 
 
-def _by_bracket(features: _Series, samples: _Series) -> tuple[float, float]:
+def _by_bracket(features: _Series, samples: _Series) -> tuple[float, float, float]:
     """Return the same by a search that always ends."""
 
     def excess(log_delta: float) -> float:
@@ -214,7 +214,12 @@ def _by_bracket(features: _Series, samples: _Series) -> tuple[float, float]:
         return 1 / elasticity + 1 / other - 1
 
     delta = math.exp(_increasing_root(excess, math.log(FACTOR)))
-    return delta, samples.delta_at(features.elasticity(delta)[0])
+    other = samples.delta_at(features.elasticity(delta)[0])
+    value, _, value_x, elastic_x = features.with_slopes(delta)
+    _, _, value_y, elastic_y = samples.with_slopes(other)
+    curvature = max(-elastic_x / value_x, 0.0) + max(-elastic_y / value_y, 0.0)
+    place = (features.largest + delta) * (samples.largest + other)
+    return math.exp(value) * place, curvature, 1 / place
 
 
 def _increasing_root(function: Callable[[float], float], step: float) -> float:
@@ -309,7 +314,7 @@ def sequential_edge(patterns: Patterns, *, equal_samples: bool = False) -> Noise
     n_features = patterns.n_features
     live = patterns.squares > 0
     most = min(min(patterns.n_directions, n_features) // 2, patterns.values.size)
-    point = TRACY_WIDOM_99 if patterns.residual_rows(0) is None else TRACY_WIDOM_95
+    point = TRACY_WIDOM_95 if patterns.has_rows else TRACY_WIDOM_99
     count, first, edge = 0, np.ones(1), math.inf
     while True:
         rows, columns = patterns.n_directions - count, max(n_features - count, 1)
@@ -354,12 +359,15 @@ def sample_levels(
     """
     mean = float(rows.mean())
     levels = rows / mean if mean > 0 else np.ones(1)
-    variance = float(levels.var())
+    away = levels - 1
+    variance = float(away @ away) / levels.size
     if not variance > 0:
         return np.ones(1), 0.0
-    common = max(1 - gaussian / variance, 0.0)
+    kept: FloatArray | float = max(1 - gaussian / variance, 0.0)
     farthest = 2 * math.log(levels.size) * gaussian  # squared, among so many Gaussian ones
-    away = (levels - 1) ** 2
-    single = 1 - np.divide(farthest, away, out=np.ones_like(away), where=away > farthest)
+    squares = away * away
+    if squares.max() > farthest:
+        single = np.divide(farthest, squares, out=np.ones_like(away), where=squares > farthest)
+        kept = np.maximum(kept, 1 - single)
     spread = math.sqrt(max(variance - max(independent, gaussian), 0.0))
-    return 1 + np.maximum(common, single) * (levels - 1), spread
+    return 1 + kept * away, spread

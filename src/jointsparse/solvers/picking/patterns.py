@@ -24,14 +24,18 @@ import scipy.sparse as sp
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.eigen.lanczos import LARGEST_GRAM, leading_pairs
-from jointsparse.linalg import RANK, Spectrum, array_namespace, eigh
+from jointsparse.eigen.tridiagonal import Eigenpairs, KnownPairs, eigenpairs
+from jointsparse.linalg import RANK
 from jointsparse.moments import Moments
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
+from jointsparse.running.workspace import Slot
+from jointsparse.solvers.products.gram import centred_in_double
 
 FIRST_PAIRS, MOST_PAIRS = 32, 512  # leading eigenpairs of a matrix too large to decompose
 NOTHING = 1e-10  # of a squared length: what is left of it is rounding
+HELD = 2**21  # entries of a table of which centred and standardised copies are made: 16 MB each
 EQUAL = 1e-9  # relative difference of lengths below which features are equally long already
 
 
@@ -70,7 +74,7 @@ class Patterns:
     row_variance: float
     leverages: FloatArray
     _view: _View
-    _axes: Array
+    _pairs: Eigenpairs
     _images: list[FloatArray] = field(default_factory=list)
     _row_images: tuple[int, FloatArray | float] = (0, 0.0)  # of how many directions, and their sum
 
@@ -83,8 +87,8 @@ class Patterns:
         """Return the same in parts, as they were asked for: those known before are kept."""
         known = sum(part.shape[1] for part in self._images)
         if known < count or not self._images:
-            axes, values = self._axes[:, known:count], self.values[known:count]
-            self._images.append(self._view.images(axes, values))
+            axes = self._pairs.leading(known, count)
+            self._images.append(self._view.images(axes, self.values[known:count]))
         parts, left = [], count
         for part in self._images:
             parts.append(part[:, :left])
@@ -96,6 +100,11 @@ class Patterns:
         left = self.squares - sum(part.sum(axis=1) for part in self._parts(count))
         return np.where(left > NOTHING * self.squares, left, 0.0)
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether samples are at hand."""
+        return self._view.rows is not None
+
     def residual_rows(self, count: int) -> FloatArray | None:
         """Return what they leave of each sample's squared length; None without samples."""
         rows = self._view.rows
@@ -104,11 +113,12 @@ class Patterns:
         known, images = self._row_images
         if count < known:
             known, images = 0, 0.0
-        part = slice(known, count)
-        images = images + self._view.row_images(self._axes[:, part], self.values[part])
+        if count > known:
+            axes = self._pairs.leading(known, count)
+            images = images + self._view.row_images(axes, self.values[known:count])
         self._row_images = (count, images)
         left = rows - images
-        return np.where(left > NOTHING * float(rows.mean()), left, 0.0)
+        return np.where(left > NOTHING * (float(rows.sum()) / rows.size), left, 0.0)
 
 
 class _View:
@@ -123,29 +133,57 @@ class _View:
         mean: FloatArray | None,
     ) -> None:
         home = moments.native.scatter if samples is None else samples.empty
-        self.factors = like(factors, home)
+        self.host_factors, self.factors = factors, like(factors, home)
         self.weighted = weights is not None
         n, p = moments.n_samples, moments.n_features
         self.by_rows = samples is not None and (p > n or moments.elsewhere)
         self.moments_scatter = None if self.by_rows else moments.native
         self.rows: FloatArray | None = None
         self.fourth = np.zeros(p)  # Σ_i (f_jx_ij)⁴ for every feature
-        self.samples: Any = None if samples is None else samples.scaled(self.factors)
-        if self.samples is not None:
-            rows, fourth = self.samples.powers()
-            self.fourth, self.rows = to_host(fourth), to_host(rows)
-        if samples is not None and weights is not None and mean is not None:
-            centre = mean * factors
-            assert self.samples is not None
-            cross = self.samples.times(like(centre, home)[:, None])[:, 0]
-            around = self.rows - 2 * to_host(cross) + float(centre @ centre)
-            self.rows = np.maximum(weights * around, 0.0)
-            weighted = samples.reweighted(like(weights, home), like(mean, home))
-            self.samples = weighted.scaled(self.factors)
+        self.samples: Any = None
+        if samples is not None:
+            held = isinstance(samples, DenseSamples) and samples.is_held
+            place = self._hold if held else self._look
+            place(moments, samples, weights, mean)
 
-    def row_variance(self, squares: FloatArray) -> float:
+    def _hold(
+        self,
+        moments: Moments,
+        samples: DenseSamples,
+        weights: FloatArray | None,
+        mean: FloatArray | None,
+    ) -> None:
+        """Make Y an array: of a small table it costs less than looking through X at every step."""
+        centred = samples.array if mean is None else samples.array - mean
+        Y = centred * self.host_factors
+        if weights is not None:
+            Y *= np.sqrt(weights)[:, None]
+        self.samples = DenseSamples(Y)
+        rows, self.fourth = _powers(moments, self.samples, self.host_factors, weights is not None)
+        self.rows = rows
+
+    def _look(
+        self,
+        moments: Moments,
+        samples: Samples,
+        weights: FloatArray | None,
+        mean: FloatArray | None,
+    ) -> None:
+        """Look at Y through X."""
+        factors, home = self.host_factors, samples.empty
+        self.samples = samples.scaled(self.factors)
+        self.rows, self.fourth = _powers(moments, self.samples, factors)
+        if weights is None or mean is None:
+            return
+        centre = mean * factors
+        cross = self.samples.times(like(centre, home)[:, None])[:, 0]
+        around = self.rows - 2 * to_host(cross) + float(centre @ centre)
+        self.rows = np.maximum(weights * around, 0.0)
+        weighted = samples.reweighted(like(weights, home), like(mean, home))
+        self.samples = weighted.scaled(self.factors)
+
+    def row_variance(self, squares: FloatArray, total: float) -> float:
         """Return the relative variance of Σ_j y_ij² for independent entries of equal level."""
-        total = float(squares.sum())
         if self.samples is None or not total > 0:
             return np.nan
         n = self.samples.shape[0]
@@ -153,15 +191,15 @@ class _View:
 
     def leverages(self, plain: FloatArray) -> FloatArray:
         """Return Σ_i x_ij⁴ / (Σ_i x_ij²)² of samples that are not weighted, given Σ_i x_ij²."""
-        below = (to_host(self.factors) ** 2 * plain) ** 2
+        below = (self.host_factors**2 * plain) ** 2
         return np.divide(self.fourth, below, out=np.zeros_like(below), where=below > 0)
 
-    def matrix(self) -> Array:
-        """Return YYᵀ or YᵀY."""
+    def matrix(self, unit: float) -> Array:
+        """Return YYᵀ or YᵀY, divided by a number; an array of its own."""
         if self.samples is not None and (self.by_rows or self.weighted):
-            return self.samples.gram() if self.by_rows else self.samples.scatter()
+            return (self.samples.gram() if self.by_rows else self.samples.scatter()) / unit
         assert self.moments_scatter is not None
-        return self.moments_scatter.scatter * (self.factors[:, None] * self.factors)
+        return self.moments_scatter.scatter * (self.factors[:, None] * (self.factors / unit))
 
     def product(self, vectors: FloatArray) -> FloatArray:
         """Return the matrix times vectors, without forming it."""
@@ -185,8 +223,6 @@ class _View:
 
     def row_images(self, axes: Array, values: FloatArray) -> FloatArray:
         """Return Σ_i s_iu_ki² for every sample k."""
-        if not values.size:
-            return np.zeros(1)
         if self.by_rows:
             return to_host(axes**2) @ values
         return to_host(self.samples.times(axes) ** 2).sum(axis=1)
@@ -229,34 +265,78 @@ def patterns_of(
     live = squares > 0
     factors = live.astype(np.float64)
     if standardised:
-        factors[live] = np.sqrt(moments.n_samples / squares[live])
+        factors = _standardising(squares, moments.n_samples)
         squares = moments.n_samples * live.astype(np.float64)
     view = _View(moments, samples, factors, weights, mean)
-    values, axes, complete = _eigenpairs(moments, view, float(squares.sum()), pairs)
-    n, p = moments.n_samples, int(live.sum())
+    total = float(squares.sum())
+    values, found, complete = _eigenpairs(moments, view, total, pairs)
+    n, p = moments.n_samples, int(np.count_nonzero(live))
     n_directions = max(n - 1, 1)
     if complete and p >= n and 2 * values.size >= n_directions - 1:
         # Directions that were taken out of all samples (groups that were centred one by one), and
         # samples that are there twice, do not vary. A table of very low rank is structure instead.
         n_directions = min(n_directions, max(values.size, 1))
     count = 0 if complete else max(min(n_directions, p) - values.size, 0)
-    left = max(float(squares.sum()) - float(values.sum()), 0.0)
-    others = (count, left / count) if count else (0, 0.0)
-    spread = view.row_variance(squares)
+    others = (count, max(total - float(values.sum()), 0.0) / count) if count else (0, 0.0)
+    spread = view.row_variance(squares, total)
     leverages = view.leverages(moments.variances)
-    return Patterns(n, p, n_directions, squares, values, others, spread, leverages, view, axes)
+    return Patterns(n, p, n_directions, squares, values, others, spread, leverages, view, found)
+
+
+def _standardising(squares: FloatArray, n_samples: int) -> FloatArray:
+    """Return what features are multiplied by to be equally long; 0 for constant ones."""
+    live = squares > 0
+    factors = np.zeros(squares.size)
+    return np.sqrt(np.divide(n_samples, squares, out=factors, where=live), out=factors)
+
+
+SAMPLES: Slot[Samples] = Slot("centred samples")
+POWERS: Slot[tuple[FloatArray, FloatArray]] = Slot("powers of standardised samples")
+
+
+# Eigenpairs of XXᵀ divided by a number, and the number, where there are more features than samples.
+ROW_PAIRS: Slot[tuple[Eigenpairs, float]] = Slot("eigenpairs of rows")
 
 
 def _samples(moments: Moments) -> Samples | None:
     """Return the centred samples where they are; None where only their sums are known."""
     if not moments.has_samples:
         return None
+    return moments.workspace.kept(SAMPLES, lambda: _operator(moments))
+
+
+def _operator(moments: Moments) -> Samples:
     if moments.elsewhere:
         elsewhere: Samples = moments.data
         return elsewhere
     if sp.issparse(moments.data):
         return SparseSamples(moments.data, moments.mean)
+    if not is_device_array(moments.data) and moments.data.size <= HELD:
+        return DenseSamples(centred_in_double(moments))
     return DenseSamples(moments.native.data, moments.native.mean)
+
+
+def _powers(
+    moments: Moments, samples: Samples, factors: FloatArray, weighted: bool = False
+) -> tuple[FloatArray, FloatArray]:
+    """Return Σ_j y_ij² of every sample and Σ_i (f_jx_ij)⁴ of every feature, by these factors.
+
+    Fourth powers are summed once, of standardised features, which are of one size: in any other
+    unit they follow.
+    """
+    usual = _standardising(moments.variances, moments.n_samples)
+    same = not weighted and np.array_equal(factors, usual)
+
+    def both() -> tuple[FloatArray, FloatArray]:
+        standard = samples if same else _operator(moments).scaled(like(usual, samples.empty))
+        rows, fourth = standard.powers()
+        return to_host(rows), to_host(fourth)
+
+    rows, fourth = moments.workspace.kept(POWERS, both)
+    if same:
+        return rows, fourth
+    ratio = np.divide(factors, usual, out=np.zeros_like(usual), where=usual > 0)
+    return to_host(samples.row_squares()), fourth * ratio**4
 
 
 def _squares(
@@ -276,30 +356,33 @@ def _squares(
 
 def _eigenpairs(
     moments: Moments, view: _View, total: float, pairs: int
-) -> tuple[FloatArray, Array, bool]:
-    """Return eigenvalues above rounding, largest first, eigenvectors, and whether it is all."""
+) -> tuple[FloatArray, Eigenpairs, bool]:
+    """Return eigenvalues above rounding, largest first, eigenpairs, and whether it is all."""
     size = moments.n_samples if view.by_rows else moments.n_features
     if not total > 0:
-        return np.zeros(0), np.zeros((size, 0)), True
+        return np.zeros(0), KnownPairs(np.zeros(0), np.zeros((size, 0))), True
     if size > LARGEST_GRAM and not is_device_array(view.factors):
         values, axes = leading_pairs(size, view.product, pairs)
-        return values, axes, False
-    scale = None if view.by_rows or view.weighted else _common(to_host(view.factors))
-    if scale is not None:  # the spectrum that solvers ask for, too
-        spectrum: Spectrum = moments.native.spectrum
-        ascending, vectors = spectrum.values * (spectrum.trace * scale**2), spectrum.vectors
+        return values, KnownPairs(values[::-1], axes[:, ::-1]), False
+    found: Eigenpairs
+    scale = None if view.weighted else _common(view.host_factors)
+    unit = total
+    if scale is not None and view.by_rows:
+        found, trace = moments.workspace.kept(
+            ROW_PAIRS, lambda: (eigenpairs(view.matrix(total)), total / scale**2)
+        )
+        unit = trace * scale**2
+    elif scale is not None:  # the spectrum that solvers ask for, too
+        found, trace = moments.native.eigenpairs()
+        unit = trace * scale**2
     elif is_device_array(moments.data) and not (view.by_rows or view.weighted):
         # Features of equal length: the correlations, which the greedy rule decomposes, too.
-        _, values, vectors = moments.native.correlation_spectrum
-        ascending = values * moments.n_samples
+        found, unit = KnownPairs(*moments.native.correlation_spectrum[1:]), moments.n_samples
     else:
-        matrix = view.matrix() / total
-        ascending, vectors = eigh((matrix + matrix.T) / 2)
-        ascending = ascending * total
-    found = to_host(ascending)
-    first = found.size - int(np.count_nonzero(found > RANK * found[-1]))
-    xp = array_namespace(vectors)
-    return found[first:][::-1].copy(), xp.flip(vectors[:, first:], axis=1), True
+        found = eigenpairs(view.matrix(total))
+    ascending = to_host(found.values)
+    first = ascending.size - int(np.count_nonzero(ascending > RANK * ascending[-1]))
+    return ascending[first:][::-1] * unit, found, True
 
 
 def _common(factors: FloatArray) -> float | None:
