@@ -11,7 +11,12 @@ from jointsparse.graphs.laplacian import affinity, laplacian, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph import adaptive as adaptive_graph
-from jointsparse.solvers.graph import neighbourhood, quadratic_forms
+from jointsparse.solvers.graph import (
+    neighbourhood,
+    quadratic_forms,
+    reweighted_eigen,
+    stationary_rows,
+)
 from jointsparse.solvers.graph.adaptive import component_indicators, solve_adaptive_graph
 from jointsparse.solvers.graph.leverage_newton import NewtonSteps
 from jointsparse.solvers.graph.light_features import LightFeatures
@@ -30,6 +35,7 @@ from jointsparse.solvers.graph.reweighted_eigen import (
     solve_reweighted_eigen,
 )
 from jointsparse.solvers.graph.sparse_form import SparseScatterForm
+from jointsparse.solvers.graph.stationary_rows import _Search, stationary_leverages
 from jointsparse.solvers.products.gram import SampleGram
 
 NO_WEIGHTS = np.zeros(0)  # Newton's method alone looks at them
@@ -145,7 +151,7 @@ def test_indicators_are_the_lowest_eigenvectors(way, count, monkeypatch):
     X = rng.standard_normal((150, 2)) + 20 * (np.arange(150) % 3)[:, None]
     graph = affinity(X, 8)
     assert sp.csgraph.connected_components(graph)[0] == 3
-    F = component_indicators(graph, count)
+    F = component_indicators(graph, count, laplacian(graph))
     vectors = np.linalg.eigh(laplacian(graph).toarray())[1]
     projector = vectors[:, :count] @ vectors[:, :count].T
     if count < 3:  # of three components any two could be taken: all of them, two thirds each
@@ -257,11 +263,86 @@ def test_a_bad_newton_step_is_taken_back(monkeypatch):
     taken_back = []
     monkeypatch.setattr(NewtonSteps, "went_too_far", lambda self: taken_back.append(self))
     monkeypatch.setattr(NewtonSteps, "point", lambda self, before, after, w: np.full(8, 0.25))
+    monkeypatch.setattr(reweighted_eigen, "stationary_leverages", lambda *given: None)
     passes = reweighted_passes(DenseForm(A), 2, 0.3, 1.0, plain=3)
     values = [next(passes).objective for _ in range(400)]
     assert taken_back
     assert np.all(np.diff(values) <= 1e-15)
     assert values[-1] == pytest.approx(sure.history[-1], rel=1e-6)
+
+
+def penalised(A, W, penalty, power):
+    """Return the objective with smoothing, and its gradient over that of the penalty."""
+    squares = np.sum(W**2, axis=1) + SMOOTHING
+    weights = penalty * power / 2 * squares ** (power / 2 - 1)
+    slope = (A + np.diag(weights)) @ W
+    slope -= W @ (W.T @ slope)
+    size = np.linalg.norm(weights[:, None] * W)
+    return np.sum(W * (A @ W)) + penalty * np.sum(squares ** (power / 2)), np.linalg.norm(
+        slope
+    ) / size
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_stationary_point_is_one_and_lower(seed, sign, power):
+    root = np.random.default_rng(seed).standard_normal((40, 12))
+    A = sign * root.T @ root / 40
+    W = np.linalg.eigh(A)[1][:, :3]
+    start, _ = penalised(A, W, 0.4, power)
+    search = _Search(DenseForm(A), np.arange(12), W, (0.4, power, SMOOTHING))
+    for _ in range(200):
+        slope = search.slope()
+        if slope.relative <= 1e-9 or not search.step(slope):
+            break
+    found = np.zeros((12, 3))
+    found[search.used] = search.at.vectors.T
+    np.testing.assert_allclose(found.T @ found, np.eye(3), atol=1e-12)
+    end, slope = penalised(A[np.ix_(search.used, search.used)], found[search.used], 0.4, power)
+    assert slope <= 1e-6
+    assert end < start
+    # The search from there goes nowhere, and a pass from there comes back to it.
+    leverages = stationary_leverages(DenseForm(A), found, 0.4, power, SMOOTHING, 1e-6)
+    if leverages is not None:
+        weights = 0.4 * power / 2 * (leverages + SMOOTHING) ** (power / 2 - 1)
+        again = DenseForm(A).lowest(weights, 3, found).leverages
+        np.testing.assert_allclose(again, leverages, atol=1e-4)
+
+
+def test_a_row_that_was_left_out_comes_back():
+    # The third feature goes with the first two: without it, W costs more than its row.
+    A = 2 * np.eye(3) - np.ones((3, 3)) + 0.9
+    search = _Search(DenseForm(A), np.arange(2), np.eye(3)[:, :1], (0.1, 1.0, SMOOTHING))
+    search.at = search._point(np.array([[0.6, 0.8]]))
+    before = search.at.objective
+    assert search.bring_back() == (2 * np.linalg.norm(A[2, :2] @ [0.6, 0.8]) > 0.1)
+    assert search.used.tolist() == [0, 1, 2]
+    assert search.at.objective < before
+    search.power = 0.5  # a kink of infinite slope
+    search.used = np.arange(2)
+    assert not search.bring_back()
+
+
+def test_a_bad_stationary_point_is_taken_back(monkeypatch):
+    A = np.cov(np.random.default_rng(2).standard_normal((50, 8)), rowvar=False)
+    sure = solve_reweighted_eigen(DenseForm(A), 2, penalty=0.3, tol=1e-9, max_iter=500)
+    calls = []
+    monkeypatch.setattr(
+        reweighted_eigen, "stationary_leverages", lambda *given: calls.append(1) or np.full(8, 0.25)
+    )
+    found = solve_reweighted_eigen(DenseForm(A), 2, penalty=0.3, tol=1e-9, max_iter=500)
+    assert calls == [1]
+    assert np.all(np.diff(found.history) <= 1e-14)
+    assert found.objective == pytest.approx(sure.objective, rel=1e-9)
+
+
+def test_few_or_too_many_rows_are_left_to_the_passes(monkeypatch):
+    form, W = DenseForm(np.diag([1.0, 2.0, 3.0])), np.eye(3)[:, :2]
+    assert stationary_leverages(form, W, 0.1, 1.0, SMOOTHING, 1e-6) is None
+    monkeypatch.setattr(stationary_rows, "MOST_ROWS", 2)
+    turned = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 2)))[0]
+    assert stationary_leverages(form, turned, 0.1, 1.0, SMOOTHING, 1e-6) is None
 
 
 def light_problem(seed, heaviest):

@@ -28,9 +28,11 @@ from jointsparse.graphs.adaptive import adapted_weights
 from jointsparse.graphs.laplacian import degrees, laplacian, rows_to_csr, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
 from jointsparse.graphs.sparse_samples import times
+from jointsparse.linalg import lowest_eigenpairs
 from jointsparse.solvers.graph.quadratic_forms import GUARDS, Subspace, form_of
 from jointsparse.solvers.graph.reweighted_eigen import (
     NEGLIGIBLE,
+    PLAIN,
     reweighted_passes,
     row_norms_sum,
     with_accurate_rows,
@@ -40,7 +42,7 @@ from jointsparse.solvers.solution import Solution, Trace
 FIXED = 5  # iterations with the first candidates
 NO_EDGE = 1e-10  # weight (rows sum to 1) that joins nothing
 ROUNDING = 1e-8  # length of a direction of XW, where columns of X have length 1
-PASSES = 100  # eigenproblems in one W-step
+PASSES = 100  # eigenproblems in one W-step; ten are usual
 MORE_PASSES = 500  # of the last one, until it is stationary; ten are usual
 DENSE_UP_TO = 300  # samples for which the eigenvectors of the graph come from a full matrix
 FACTOR_UP_TO = 4000  # samples for which a sparse factorisation of the Laplacian stays sparse enough
@@ -90,9 +92,10 @@ def solve_adaptive_graph(
     """
     trade = strength
     graph, count = _graph(candidates, weights)
-    indicators = component_indicators(graph, n_clusters)
+    matrix = laplacian(graph)
+    indicators = component_indicators(graph, n_clusters, matrix)
     options = (n_components, penalty, power, tol, twins)
-    space = _Projection(data, graph, *options).space
+    space = _Projection(data, matrix, *options).space
     trace = Trace(0.5, max_iter, "components too many or too few,")
     for iteration in range(1, max_iter + 1):
         embedding = _without_rounding(times(data, space.vectors))
@@ -100,11 +103,14 @@ def solve_adaptive_graph(
             candidates = nearest_neighbours(embedding, candidates.shape[1])[0]
         weights = adapted_weights(embedding, indicators, candidates, trade=trade, strength=strength)
         graph, count = _graph(candidates, weights)
-        projection = _Projection(data, graph, *options)
+        matrix = laplacian(graph)
+        projection = _Projection(data, matrix, *options)
         space = projection.space
-        best = component_indicators(graph, n_clusters) if count <= n_clusters else indicators
+        best = indicators
+        if count <= n_clusters:
+            best = component_indicators(graph, n_clusters, matrix)
         # With as many components as wanted or more, the best F costs nothing.
-        smooth = _roughness(graph, best) if count < n_clusters else 0.0
+        smooth = float(np.sum(best * (matrix @ best))) if count < n_clusters else 0.0
         rest = strength / 2 * float(np.sum(weights**2)) + trade * smooth
         objective = projection.objective + rest
         distance = abs(count - n_clusters)
@@ -147,12 +153,7 @@ def _judged(solution: Solution, projection: _Projection, n_clusters: int) -> Sol
     return replace(solution, reason=reason)
 
 
-def _roughness(graph: sp.csr_array, indicators: FloatArray) -> float:
-    """Return tr(FᵀL_SF)."""
-    return float(np.sum(indicators * (laplacian(graph) @ indicators)))
-
-
-def component_indicators(graph: sp.csr_array, count: int) -> FloatArray:
+def component_indicators(graph: sp.csr_array, count: int, matrix: sp.csr_array) -> FloatArray:
     """Return F: the eigenvectors of the ``count`` smallest eigenvalues of the Laplacian.
 
     The indicators of connected components, which have eigenvalue 0, are known; where there are
@@ -167,10 +168,9 @@ def component_indicators(graph: sp.csr_array, count: int) -> FloatArray:
     if found >= count:
         return null * np.sqrt(count / found)
     rest = min(count, n) - found
-    matrix = laplacian(graph)
     if n <= DENSE_UP_TO:
         full = matrix.toarray() + 4 * float(degrees(graph).max()) * (null @ null.T)
-        return np.column_stack([null, np.linalg.eigh(full)[1][:, :rest]])
+        return np.column_stack([null, lowest_eigenpairs(full, rest)[1][:, :rest]])
 
     def outside(block: FloatArray) -> FloatArray:
         # Faster than with null, which is dense: subtract the mean of each component.
@@ -212,12 +212,12 @@ def _without_rounding(embedding: FloatArray) -> FloatArray:
 
 
 class _Projection:
-    """The W-step on one graph, as published, and how it would go on."""
+    """The W-step on one graph, from the start that was published, and how it would go on."""
 
     def __init__(
         self,
         data: Any,
-        graph: sp.csr_array,
+        matrix: sp.csr_array,
         count: int,
         penalty: float,
         power: float,
@@ -225,9 +225,8 @@ class _Projection:
         twins: IntArray | None,
     ) -> None:
         self.penalty, self.power, self.tol = penalty, power, tol
-        self.form = form_of(data, laplacian(graph), count)
-        # All of them as published: where they end decides on the next graph, and so on the path.
-        self.passes = reweighted_passes(self.form, count, penalty, power, twins, plain=PASSES)
+        self.form = form_of(data, matrix, count)
+        self.passes = reweighted_passes(self.form, count, penalty, power, twins, plain=PLAIN)
         for number in range(1, PASSES + 1):
             self.at = next(self.passes)
             # The first space of wide data is known by its leverages only.
