@@ -284,6 +284,34 @@ def test_a_strength_of_zero_is_no_penalty():
     assert Trace(1.0).value(np.triu(np.ones((3, 3)))) == float("inf")
 
 
+@pytest.mark.parametrize(
+    "parts", [(L21(2.0), L21(3.0), Trace(4.0)), (L21(5.0), Trace(1.0), Trace(3.0))], ids=str
+)
+def test_penalties_of_one_kind_add_up(parts):
+    X = table()
+    found = solve(X, penalties=parts, solver=Splitting(tol=1e-6, max_iter=5000))
+    whole = solve(X, penalties=(L21(5.0), Trace(4.0)), solver=Splitting(tol=1e-8))
+    assert found.converged
+    assert found.objective == pytest.approx(whole.objective, rel=3e-6)
+    with pytest.raises(TypeError, match="Factored takes SquaredLoss with the penalties L21 and"):
+        solve(X, penalties=parts, solver="factored")
+
+
+def test_a_free_mean_goes_with_the_cone_alone():
+    X = table(30, 5, seed=2)
+    X[:3] += 4.0  # a few samples that pull the mean
+    X -= X.mean(axis=0)
+    loss = SampleNormLoss(free_mean=True)
+    cone, free = (
+        solve(X, loss=loss, penalties=parts, solver=Splitting(tol=1e-6))
+        for parts in ((L21(8.0), Trace(0.0)), (L21(8.0),))
+    )
+    held = solve(X, loss=SampleNormLoss(), penalties=(L21(8.0), Trace(0.0)))
+    assert cone.gap <= 1e-6
+    assert free.gap <= 1e-6
+    assert free.objective <= cone.objective * (1 + 1e-6) <= held.objective * (1 - 1e-4)
+
+
 def test_the_slope_of_the_squared_loss():
     loss = SquaredLoss().on(Moments.from_data(table()))
     rng = np.random.default_rng(1)

@@ -142,7 +142,9 @@ def test_entries_are_off_by_no_more_than_is_charged():
         found, raw = samples.square(np.arange(5)), np.sqrt(samples.raw)
         off = np.abs(exact(found) - S).astype(float)
         assert np.all(off <= samples.rounding * np.outer(raw, raw))
-        assert np.all(exact(np.abs(found)) <= exact(samples.lengths)[:, None] * exact(samples.lengths))
+        assert np.all(
+            exact(np.abs(found)) <= exact(samples.lengths)[:, None] * exact(samples.lengths)
+        )
         for k in (1, 3, 5):
             # γ times the largest squares, and no less than the theory asks for.
             least = (8 * UNIT) * np.sort(samples.diagonal)[-k:].sum()
