@@ -291,8 +291,9 @@ def test_quadratic_forms(tensors):
         close(np.abs(other.vectors), np.abs(one.vectors), atol=1e-8)
 
 
-def test_forms_of_graphs(tensors, monkeypatch):
-    monkeypatch.setattr("jointsparse.solvers.graph.device_form.DENSE_ENTRIES", 100)  # some blocks
+@pytest.mark.parametrize("entries", [100, 1])  # blocks of some rows, or of one
+def test_forms_of_graphs(entries, tensors, monkeypatch):
+    monkeypatch.setattr("jointsparse.solvers.graph.device_form.DENSE_ENTRIES", entries)
     X = draws(30, 4)
     matrix = laplacian(affinity(X, 3))
     close(to_host(device_product(tensors.array(X), matrix)), laplacian_product(X, matrix))
