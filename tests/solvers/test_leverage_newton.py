@@ -1,5 +1,7 @@
 """Newton's steps towards leverages that reproduce themselves."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -46,7 +48,7 @@ def test_steps_converge_quadratically(count, power):
         x = newton.point(x, after, weights_at(x, power))
     assert errors[0] > 1e-6
     assert errors[-1] < 1e-14
-    for before, later in zip(errors, errors[1:], strict=False):
+    for before, later in pairwise(errors):
         assert later <= 2 * before**2 + 1e-14
     assert x.sum() == pytest.approx(count)
 
