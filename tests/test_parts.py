@@ -14,6 +14,7 @@ from jointsparse import CSPCA, SPCAPSD, Moments, load_model, save_model, solve
 from jointsparse.losses import SampleNormLoss, SquaredLoss
 from jointsparse.penalties import L1, L21, ElasticNet, L2p, Nuclear, Trace
 from jointsparse.solvers import Exact, Factored, Published, Solution, Splitting
+from jointsparse.solvers.convex.composed import _Blocks
 
 
 def table(n=40, p=6, seed=0):
@@ -324,3 +325,15 @@ def test_the_slope_of_the_squared_loss():
         rest = loss.gradient(near) + 3.0 * (near - centre)
         rest = rest + rest.T if symmetric else rest
         np.testing.assert_allclose(rest, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [0.5, 3.0])
+def test_another_step_size_leaves_the_multipliers_as_they_are(factor):
+    loss = SquaredLoss().on(Moments.from_data(table()))
+    blocks = _Blocks(loss, (L21(4.0), L1(1.5), Trace(6.0)))
+    (first, *_), (rho,) = blocks.start()
+    targets = tuple(first + 0.1 * k * np.eye(6) for k in range(3))
+    plain, moved = (blocks.split(targets, (rho,), (by,)) for by in (1.0, factor))
+    assert moved.steps[0] == pytest.approx(factor * rho)
+    for one, other in zip(plain.duals, moved.duals, strict=True):
+        np.testing.assert_allclose(moved.steps[0] * other, plain.steps[0] * one, rtol=1e-12)
