@@ -24,6 +24,8 @@ PATIENCE = 8.0  # a machine may be busy: seconds by the clock for one second of 
 
 FIRST = 8  # tests that run before the files of all others are read
 
+Timed = list[tuple[str, float]]  # tests, and the seconds that each of them takes
+
 _tree: Path | None = None
 
 
@@ -46,12 +48,11 @@ def run(
                 if not reaching:
                     store.put_result(mutant, "unreached", "", 0, 0, 0.0)
                     continue
-                chosen, spent = _affordable(reaching, seconds)
-                limit = FIXED + TIMES * spent
+                chosen = _affordable(reaching, seconds)
                 if not sound:
-                    _check_sound(pool, root, mutant.file, chosen, limit)
+                    _check_sound(pool, root, mutant.file, chosen)
                     sound = True
-                task = pool.submit(_try, mutant.file, mutant.text, chosen, limit)
+                task = pool.submit(_try, mutant.file, mutant.text, chosen)
                 busy[task] = (mutant, len(chosen), len(reaching))
             if not busy:
                 return done
@@ -64,23 +65,21 @@ def run(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _check_sound(
-    pool: ProcessPoolExecutor, root: Path, file: str, tests: list[str], limit: float
-) -> None:
+def _check_sound(pool: ProcessPoolExecutor, root: Path, file: str, tests: Timed) -> None:
     """Refuse to go on where tests fail without any fault: everything would count as noticed."""
-    outcome, by, _ = pool.submit(_try, file, (root / file).read_text(), tests, limit).result()
+    outcome, by, _ = pool.submit(_try, file, (root / file).read_text(), tests).result()
     if outcome != "survived":
         raise RuntimeError(f"the tests of {file} fail without any fault: {outcome} {by}")
 
 
-def _affordable(reaching: list[tuple[str, float]], seconds: float) -> tuple[list[str], float]:
+def _affordable(reaching: Timed, seconds: float) -> Timed:
     chosen, spent = [], 0.0
     for test, cost in reaching:
         if chosen and spent + cost > seconds:
             continue
-        chosen.append(test)
+        chosen.append((test, cost))
         spent += cost
-    return chosen, spent
+    return chosen
 
 
 def _note(store: Store, mutant: Mutant, task: Future, run: int, reaching: int) -> None:
@@ -103,11 +102,11 @@ def _begin(root: str, folder: str, modules: list[str]) -> None:
                 importlib.import_module(name)
 
 
-def _try(file: str, text: str, tests: list[str], limit: float) -> tuple[str, str, float]:
+def _try(file: str, text: str, tests: Timed) -> tuple[str, str, float]:
     """Return what became of one fault, the test that noticed it, and the seconds it took.
 
-    A few tests come first by themselves: mostly they suffice, and the files of the others need not
-    be read.
+    A few tests come first by themselves: mostly they suffice, the files of the others need not be
+    read, and what is endless is known to be so after the time of a few.
     """
     assert _tree is not None
     path = _tree / file
@@ -118,7 +117,8 @@ def _try(file: str, text: str, tests: list[str], limit: float) -> tuple[str, str
         _write(path, text)
         for part in (tests[:FIRST], tests[FIRST:]):
             if part and outcome == "survived":
-                outcome, by = _run_tests(_tree, part, limit)
+                limit = FIXED + TIMES * sum(cost for _, cost in part)
+                outcome, by = _run_tests(_tree, [test for test, _ in part], limit)
     finally:
         _write(path, sound)
     return outcome, by, time.monotonic() - began

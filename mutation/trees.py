@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-PARTS = ("src", "tests", "benchmarks", "docs", "examples", "pyproject.toml", "README.md")
+PARTS = ("src", "tests", "benchmarks", "docs", "examples", "fuzz", "pyproject.toml", "README.md")
 ARGUMENTS = (
     "-o", "addopts=", "--import-mode=importlib", "--strict-markers",
     "-m", "not slow and not exhaustive",

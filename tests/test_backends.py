@@ -30,6 +30,7 @@ from jointsparse.solvers.components.joint import SampleLoss
 from jointsparse.solvers.graph.device_form import DeviceForm, device_product
 from jointsparse.solvers.graph.quadratic_forms import DenseForm, laplacian_product
 from jointsparse.solvers.graph.smoothness import solve_smoothness
+from jointsparse.solvers.picking.row_targets import Projection
 from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
 from jointsparse.solvers.regression.group import group_regression
 from jointsparse.solvers.regression.group_curvature import curvature_of
@@ -289,10 +290,13 @@ def test_quadratic_forms(tensors):
         close(other.leverages, one.leverages, atol=1e-9)
         assert other.energy == pytest.approx(one.energy)
         close(np.abs(other.vectors), np.abs(one.vectors), atol=1e-8)
+    for unit in (1e-12, 1e12):  # what ties does not depend on it
+        close(DeviceForm(tensors.array(unit * S)).first(3).leverages, known.first(3).leverages)
 
 
-def test_forms_of_graphs(tensors, monkeypatch):
-    monkeypatch.setattr("jointsparse.solvers.graph.device_form.DENSE_ENTRIES", 100)  # some blocks
+@pytest.mark.parametrize("entries", [100, 1])  # blocks of some rows, or of one
+def test_forms_of_graphs(entries, tensors, monkeypatch):
+    monkeypatch.setattr("jointsparse.solvers.graph.device_form.DENSE_ENTRIES", entries)
     X = draws(30, 4)
     matrix = laplacian(affinity(X, 3))
     close(to_host(device_product(tensors.array(X), matrix)), laplacian_product(X, matrix))
@@ -302,6 +306,14 @@ def test_neighbourhoods_of_samples(tensors):
     X = draws(30, 4)
     members = np.column_stack([np.arange(30), neighbour_sets(X, 3)])
     close(local_grams(tensors.array(X), members), local_grams(X, members), atol=1e-12)
+
+
+def test_scores_of_components_wherever_their_loadings_are(tensors):
+    X, loadings = draws(12, 4), draws(4, 2)
+    for small in (loadings, tensors.array(loadings)):
+        found = Projection(small)(tensors.array(X))
+        assert tensors.owns(found)
+        close(to_host(found), X @ loadings)
 
 
 def test_roots_of_dictionaries(tensors):

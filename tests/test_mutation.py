@@ -1,11 +1,12 @@
 """The mutation check: the faults it makes, and what it makes of its results."""
 
 import ast
+import json
 import textwrap
 
 from mutation.__main__ import REVIEW, ROOT
 from mutation.operators import mutants
-from mutation.report import report, reviewed
+from mutation.report import keep, report, reviewed, score_of
 from mutation.store import Store
 
 SOURCE = textwrap.dedent(
@@ -72,17 +73,25 @@ def test_scores_before_and_after_the_review(tmp_path, capsys):
     for mutant, outcome in zip(tried, ("survived", "killed", "timeout", "survived"), strict=True):
         store.put_result(mutant, outcome, "tests/test_x.py::test", 2, 3, 1.0)
     review = tmp_path / "reviewed.toml"
-    assert report(tmp_path, store, ["file.py"], review) == 0.5
+    assert score_of(tmp_path, store, ["file.py"], review).after == 0.5
     review.write_text(
         '[[equivalent]]\nfile = "file.py"\nreason = "one more"\n'
         f"before = '{tried[0].before}'\nafter = '{tried[0].after}'\n"
     )
-    assert report(tmp_path, store, ["file.py"], review) == 2 / 3
+    score = score_of(tmp_path, store, ["file.py"], review)
+    assert (score.raw, score.after) == (0.5, 2 / 3)
+    report(score)
     printed = capsys.readouterr().out
     assert "score 50.0% raw, 66.7% after review" in printed
     table = printed.split("kind of fault")[-1]
     assert sum(int(line[34:40]) for line in table.splitlines()[1:-1]) == 4
     assert f"(2 of 3 tests) file.py:{tried[3].line}" in printed
+    keep(score, tmp_path / "score.json", seed=7)
+    kept = json.loads((tmp_path / "score.json").read_text())
+    assert (kept["seed"], kept["tried"], kept["raw"]) == (7, 4, 0.5)
+    counts = {"possible": len(mutants("file.py", SOURCE)), "tried": 4, "noticed": 2, "set_aside": 1}
+    assert kept["files"] == {"file.py": counts}
+    assert sum(sum(kind.values()) for kind in kept["kinds"].values()) == 4
 
 
 def test_tests_that_noticed_much_come_first(tmp_path):

@@ -14,6 +14,7 @@ from jointsparse import CSPCA, SPCAPSD, Moments, load_model, save_model, solve
 from jointsparse.losses import SampleNormLoss, SquaredLoss
 from jointsparse.penalties import L1, L21, ElasticNet, L2p, Nuclear, Trace
 from jointsparse.solvers import Exact, Factored, Published, Solution, Splitting
+from jointsparse.solvers.convex.composed import _Blocks
 
 
 def table(n=40, p=6, seed=0):
@@ -284,6 +285,34 @@ def test_a_strength_of_zero_is_no_penalty():
     assert Trace(1.0).value(np.triu(np.ones((3, 3)))) == float("inf")
 
 
+@pytest.mark.parametrize(
+    "parts", [(L21(2.0), L21(3.0), Trace(4.0)), (L21(5.0), Trace(1.0), Trace(3.0))], ids=str
+)
+def test_penalties_of_one_kind_add_up(parts):
+    X = table()
+    found = solve(X, penalties=parts, solver=Splitting(tol=1e-6, max_iter=5000))
+    whole = solve(X, penalties=(L21(5.0), Trace(4.0)), solver=Splitting(tol=1e-8))
+    assert found.converged
+    assert found.objective == pytest.approx(whole.objective, rel=3e-6)
+    with pytest.raises(TypeError, match="Factored takes SquaredLoss with the penalties L21 and"):
+        solve(X, penalties=parts, solver="factored")
+
+
+def test_a_free_mean_goes_with_the_cone_alone():
+    X = table(30, 5, seed=2)
+    X[:3] += 4.0  # a few samples that pull the mean
+    X -= X.mean(axis=0)
+    loss = SampleNormLoss(free_mean=True)
+    cone, free = (
+        solve(X, loss=loss, penalties=parts, solver=Splitting(tol=1e-6))
+        for parts in ((L21(8.0), Trace(0.0)), (L21(8.0),))
+    )
+    held = solve(X, loss=SampleNormLoss(), penalties=(L21(8.0), Trace(0.0)))
+    assert cone.gap <= 1e-6
+    assert free.gap <= 1e-6
+    assert free.objective <= cone.objective * (1 + 1e-6) <= held.objective * (1 - 1e-4)
+
+
 def test_the_slope_of_the_squared_loss():
     loss = SquaredLoss().on(Moments.from_data(table()))
     rng = np.random.default_rng(1)
@@ -296,3 +325,15 @@ def test_the_slope_of_the_squared_loss():
         rest = loss.gradient(near) + 3.0 * (near - centre)
         rest = rest + rest.T if symmetric else rest
         np.testing.assert_allclose(rest, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [0.5, 3.0])
+def test_another_step_size_leaves_the_multipliers_as_they_are(factor):
+    loss = SquaredLoss().on(Moments.from_data(table()))
+    blocks = _Blocks(loss, (L21(4.0), L1(1.5), Trace(6.0)))
+    (first, *_), (rho,) = blocks.start()
+    targets = tuple(first + 0.1 * k * np.eye(6) for k in range(3))
+    plain, moved = (blocks.split(targets, (rho,), (by,)) for by in (1.0, factor))
+    assert moved.steps[0] == pytest.approx(factor * rho)
+    for one, other in zip(plain.duals, moved.duals, strict=True):
+        np.testing.assert_allclose(moved.steps[0] * other, plain.steps[0] * one, rtol=1e-12)

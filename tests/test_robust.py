@@ -193,6 +193,15 @@ def test_many_samples_are_represented_by_some(rng, monkeypatch):
     np.testing.assert_allclose(part.length, whole.length, rtol=0.02)
 
 
+def test_all_samples_are_learned_from_up_to_64_megabytes():
+    assert rows_to_learn(20_000, 400) is None
+    some = rows_to_learn(10**6, 1000)
+    assert 7 * 2**20 < some.size * 1000 <= 8 * 2**20
+    assert np.all(np.diff(some) > 0)
+    assert rows_to_learn(2000, 10**6).size == 1000  # in any case
+    assert rows_to_learn(10**5, 100, budget=2**24).size < rows_to_learn(10**5, 100).size
+
+
 def test_samples_of_one_length_are_no_outliers():
     values = np.vstack([np.eye(6), -np.eye(6)])
     _, how = made_robust(values, "samples")

@@ -83,6 +83,15 @@ def test_copies_share_everything():
     assert np.all(shares[6:] < 0.1)
 
 
+def test_the_unit_of_a_table_changes_no_share():
+    X = planted(3, 60, 20, [8])
+    shares = [
+        leave_one_out(patterns_of(Moments.from_data(X * unit), standardised=False), 1)
+        for unit in (1.0, 1e-3, 1e4)
+    ]
+    np.testing.assert_allclose(shares[1:], [shares[0]] * 2, rtol=1e-6)
+
+
 def test_no_pattern_means_no_share():
     patterns = patterns_of(Moments.from_data(planted(0, 50, 10, [])), standardised=True)
     shares, pvalues = shares_and_pvalues(patterns, 0)

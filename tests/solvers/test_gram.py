@@ -171,3 +171,17 @@ def test_directions_of_rounding_are_left_out():
     values, vectors = gram_module._descending(np.array([0.0, 1e-13, 1e-11, 1.0]), np.eye(4))
     np.testing.assert_array_equal(values, [1.0, 1e-11])
     np.testing.assert_array_equal(vectors, np.eye(4)[:, [3, 2]])
+
+
+def test_equal_and_opposite_features_are_found_and_no_others():
+    X = np.random.default_rng(3).standard_normal((9, 4))
+    X -= X.mean(axis=0)
+    columns = [X[:, 0], X[:, 1], -X[:, 0], X[:, 2], X[:, 1], X[:, 0], 0 * X[:, 0], 0 * X[:, 0]]
+    columns += [X[:, 2] * (1 + 1e-6), X[:, 3], -X[:, 3]]  # a near copy is none
+    table = np.column_stack(columns)
+    found = equal_features(Gram(table.T @ table))
+    groups = {tuple(sorted(group.features.tolist())) for group in found}
+    assert groups == {(0, 2, 5), (1, 4), (9, 10)}
+    for features, signs in found:
+        turned = table[:, features] * signs
+        np.testing.assert_allclose(turned, turned[:, :1] @ np.ones((1, len(features))))

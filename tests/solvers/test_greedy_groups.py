@@ -8,6 +8,7 @@ from jointsparse import Constraints
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.picking.greedy import select_greedily
+from jointsparse.solvers.picking.greedy_groups import group_score
 from jointsparse.solvers.picking.row_targets import Projection
 from jointsparse.solvers.products.columns import Columns
 
@@ -86,3 +87,31 @@ def test_what_is_given_is_taken_with_the_rest_of_its_group():
     order = [0, 1, 2, 9, 10]
     found = select_greedily(Columns(X), n_picks=5, given=order, rules=rules, r2=1e-6)
     assert found.picks.tolist() == [0, 1, 2, 9]
+
+
+@pytest.mark.parametrize("gains", [True, False])
+def test_the_score_of_a_group_is_that_of_its_definition(gains):
+    rng = np.random.default_rng(5)
+    block, root = rng.standard_normal((8, 4)), rng.standard_normal((8, 3))
+    block[:, 2] = block[:, 0] - 2 * block[:, 1]  # determined by those before it
+    features, kernel = [6, 1, 4, 0], root @ root.T
+    below, weights, prices = rng.uniform(0.5, 2, (3, 7))
+    total = 0.0
+    for place, feature in enumerate(features):
+        if place == 2:
+            continue
+        before = block[:, :place]
+        column = block[:, place]
+        if place:
+            column = column - before @ np.linalg.lstsq(before, column, rcond=None)[0]
+        left = column @ column
+        score = column @ kernel @ column / (left + below[feature])
+        total += weights[feature] * (score if gains else left / below[feature])
+    arguments = (block, features, kernel if gains else None)
+    options = {"floor": np.full(7, 1e-9), "below": below, "weights": weights}
+    found = group_score(*arguments, **options, prices=None)
+    assert found == pytest.approx(total / 4)
+    found = group_score(*arguments, **options, prices=prices)
+    assert found == pytest.approx(total / prices[features].sum())
+    if gains:  # a target that nothing of the group reaches
+        assert group_score(block, features, -kernel, **options, prices=None) == 0

@@ -325,6 +325,16 @@ def test_faces_give_the_best_nonnegative_value():
     assert closed == 40
 
 
+def test_faces_are_bounded_whatever_is_known():
+    rng = np.random.default_rng(8)
+    for size in (1, 2, 4, 5):
+        plain = rng.standard_normal((size, size))
+        for S in ((plain + plain.T) / 2, np.abs(plain + plain.T), np.diag(rng.random(size))):
+            best = best_nonnegative(S)
+            assert best <= bound_on_faces(S, -10.0) <= best + 1e-12
+            assert bound_on_faces(S, float(best) + 1.0) == float(best) + 1.0
+
+
 def test_faces_that_are_too_many_count_with_their_eigenvalue(monkeypatch):
     monkeypatch.setattr("jointsparse.solvers.sparse_component.nonnegative.MOST_FACES", 0)
     S = np.array([[1.0, -0.5], [-0.5, 1.0]])

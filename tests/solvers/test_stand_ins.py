@@ -60,3 +60,10 @@ def test_nothing_is_found_in_empty_sets():
     columns = feature_columns(Moments.from_data(related(0)))
     nothing = [np.empty(0, dtype=np.int64)] * 2
     assert found_again(columns, np.arange(3), nothing).tolist() == [0, 0, 0]
+
+
+def test_a_single_feature_that_is_kept_every_time_is_found_with_its_copies():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    columns = feature_columns(Moments.from_data(np.hstack([X, -2 * X[:, :1]])))
+    kept = [np.array([0]), np.array([0])]
+    assert found_again(columns, np.arange(4), kept).tolist() == [1, 0, 0, 1]

@@ -19,7 +19,7 @@ from jointsparse.solvers.subset import exchange as exchange_module
 from jointsparse.solvers.subset import nodes as nodes_module
 from jointsparse.solvers.subset import search as search_module
 from jointsparse.solvers.subset.bounds import components_bound, largest_without, top_sum
-from jointsparse.solvers.subset.constraints import Rules
+from jointsparse.solvers.subset.constraints import Constraints, Rules
 from jointsparse.solvers.subset.exchange import (
     FoundSet,
     exchange,
@@ -481,3 +481,17 @@ def test_features_that_others_determine_come_last_and_add_nothing():
     assert np.all(np.diff(values[:3]) > 0)
     assert np.flatnonzero(more).tolist() == [3]
     assert values[4] + more[3] == pytest.approx(set_value(problem, [0, 1, 2, 3]))
+
+
+def test_many_cheap_features_are_weighed_against_a_dear_one():
+    # By itself the dear feature is the best; without it the budget buys all the others.
+    X = np.eye(12)[:, :11] * np.append(3.0, np.full(10, 1.2))
+    problem = problem_of_columns(X - X.mean(axis=0))
+    rules = Constraints(costs=[10.0] + [1.0] * 10, budget=10.0).resolve(11)
+    dear = greedy_set(problem, 10, rules)
+    assert dear.features.tolist() == [0]
+    assert exchange(problem, dear.features, rules).features.tolist() == [0]
+    assert sorted(greedy_set(problem, 10, rules, per_price=True).features) == list(range(1, 11))
+    found = good_set(problem, 10, rules, starts=0)
+    assert sorted(found.features.tolist()) == list(range(1, 11))
+    assert found.value > dear.value

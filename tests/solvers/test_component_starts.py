@@ -1,0 +1,163 @@
+"""Good supports, units and tolerances of sparse components."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from jointsparse.solvers.sparse_component import search as search_module
+from jointsparse.solvers.sparse_component.deflation import Deflated
+from jointsparse.solvers.sparse_component.joint.primal import best_jointly_on, exchanged_jointly
+from jointsparse.solvers.sparse_component.primal import (
+    best_on,
+    exchanged,
+    largest,
+    truncated_power,
+)
+from jointsparse.solvers.sparse_component.problem import Problem
+from jointsparse.solvers.sparse_component.search import JointSearch, Search
+from jointsparse.solvers.sparse_component.solve import power_of_two
+
+NOBODY = np.zeros(0, dtype=np.int64)
+
+
+def scatter(seed, p=9):
+    X = np.random.default_rng(seed).standard_normal((2 * p, p))
+    S = X.T @ X
+    return S * power_of_two(float(np.max(np.abs(S))))
+
+
+def as_mask(included, p):
+    mask = np.zeros(p, dtype=bool)
+    mask[list(included)] = True
+    return mask
+
+
+def swaps(features, included, p):
+    for leaving in set(features) - set(included):
+        for entering in set(range(p)) - set(features):
+            yield np.array([entering if j == leaving else j for j in features])
+
+
+@pytest.mark.parametrize("included", [(), (8,)])
+def test_no_single_exchange_improves_a_component(included):
+    for seed in range(6):
+        S, mask = scatter(seed), as_mask(included, 9)
+        start = largest(np.random.default_rng(seed).random(9), 4, mask, nonnegative=True)
+        assert set(included) <= set(start)
+        found = exchanged(S, start, mask)
+        assert found.value >= best_on(S, start).value
+        for other in swaps(found.features.tolist(), included, 9):
+            assert best_on(S, other).value <= found.value * (1 + 1e-9)
+        first = np.linalg.eigvalsh(S[np.ix_(found.features, found.features)])[-1]
+        assert found.value == pytest.approx(first)
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_no_single_exchange_improves_several_components(every):
+    for seed in range(4):
+        S, mask = scatter(seed), as_mask((8,), 9)
+        start = largest(np.random.default_rng(seed).random(9), 4, mask, nonnegative=True)
+        found = exchanged_jointly(S, start, 2, mask, every=every)
+        assert 8 in found.features
+        values = np.linalg.eigvalsh(S[np.ix_(found.features, found.features)])
+        assert found.value == pytest.approx(values[-2:].sum())
+        np.testing.assert_allclose(found.loadings.T @ found.loadings, np.eye(2), atol=1e-12)
+        for other in swaps(found.features.tolist(), (8,), 9):
+            assert best_jointly_on(S, other, 2).value <= found.value * (1 + 1e-9)
+
+
+def test_a_power_iteration_ends_where_it_stands_still():
+    for seed in range(6):
+        S, mask = scatter(seed), as_mask((2,), 9)
+        features = truncated_power(S, np.random.default_rng(seed).random(9), 3, mask)
+        loadings = best_on(S, features).loadings
+        moved = largest(S[:, features] @ loadings, 3, mask, nonnegative=False)
+        np.testing.assert_array_equal(moved, features)
+
+
+def worst(found, S, k):
+    """Return the worst support in place of a good one."""
+    return min(
+        (found(S, np.array(some)) for some in itertools.combinations(range(len(S)), k)),
+        key=lambda component: component.value,
+    )
+
+
+def spiked(p=10, k=3):
+    X = np.random.default_rng(0).standard_normal((40, p))
+    X[:, :k] += 2 * np.random.default_rng(1).standard_normal((40, 1))
+    X -= X.mean(axis=0)
+    S = X.T @ X
+    return S * power_of_two(float(np.max(np.abs(S))))
+
+
+def test_a_relaxation_points_to_the_best_component(monkeypatch):
+    S = spiked()
+    best = Search(S, 3, NOBODY).best
+    poor = worst(best_on, S, 3)
+    monkeypatch.setattr(search_module, "good_component", lambda *_, **__: poor)
+    search = Search(S, 3, NOBODY)
+    assert search.best.value == poor.value
+    search.run(max_nodes=1)
+    assert search.best.features.tolist() == best.features.tolist()
+    search.run()
+    assert search.proved
+    assert search.best.value == pytest.approx(best.value)
+
+
+def test_a_relaxation_points_to_the_best_components(monkeypatch):
+    S = spiked()
+    best = JointSearch(S, 4, 2, NOBODY).best
+    poor = worst(lambda S, features: best_jointly_on(S, features, 2), S, 4)
+    monkeypatch.setattr(search_module, "good_components", lambda *_, **__: poor)
+    search = JointSearch(S, 4, 2, NOBODY)
+    search.run(max_nodes=1)
+    assert search.best.value >= 0.98 * best.value
+    search.run()
+    assert search.proved
+    assert search.best.value == pytest.approx(best.value)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-300, 0.3, 0.5, 1.0, 7.0, 1e9, 1e300])
+def test_a_power_of_two_brings_any_size_near_one(size):
+    factor = power_of_two(size)
+    assert np.frexp(factor)[0] == 0.5
+    if 1e-300 <= size <= 1e300:
+        assert 0.5 <= size * factor <= 1
+    assert size * factor <= 1
+    assert power_of_two(0.0) == 1
+
+
+@pytest.mark.parametrize("value", [0.0, 0.2, -0.3])
+def test_a_tolerance_has_the_unit_of_the_matrix(value):
+    S = 0.25 * np.eye(3)
+    plain = Problem(S, 2, False, 1e-3)
+    for unit in (2.0**-20, 2.0**20):
+        other = Problem(unit * S, 2, False, 1e-3)
+        assert other.goal(unit * value) == pytest.approx(unit * plain.goal(value), rel=1e-12)
+        assert other.level(unit * value) == pytest.approx(unit * plain.level(value), rel=1e-12)
+    assert value < plain.level(value) < plain.goal(value)
+    assert plain.goal(value) - value >= 1e-3 * abs(value) * (1 - 1e-9)
+    charged = Problem(S, 2, False, 1e-3, error=0.125)
+    assert charged.level(value) == pytest.approx(plain.level(value) - 0.125)
+    assert Problem(0 * S, 2, False, 1e-3).goal(0.0) > 0
+
+
+def test_a_component_takes_its_value_off_the_trace():
+    S = scatter(3)
+    X = np.linalg.cholesky(S).T
+    v = np.zeros(9)
+    v[[1, 4, 5]] = [0.6, 0.0, -0.8]
+    by_scatter, by_samples = Deflated(S), Deflated(None, X)
+    for left in (by_scatter, by_samples):
+        assert left.largest == pytest.approx(np.max(np.diagonal(S)))
+        left.project_out(v)
+        assert not left.is_empty
+    off = np.eye(9) - np.outer(v, v)
+    np.testing.assert_allclose(by_scatter.scatter, off @ S @ off, atol=1e-12)
+    np.testing.assert_allclose(by_samples.centred.T @ by_samples.centred, off @ S @ off, atol=1e-12)
+    assert np.trace(S) - np.trace(by_scatter.scatter) == pytest.approx(v @ S @ v)
+    alone = Deflated(np.outer(v, v))
+    alone.project_out(v)
+    assert alone.is_empty
