@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import jointsparse
 from jointsparse import (
+    FSSL,
     SPCA,
     SPCAPSD,
     GreedySelector,
@@ -283,6 +284,20 @@ def test_no_other_door_is_opened():
 
 
 # --- masked arrays and other arrays ------------------------------------------------------------
+
+
+def test_masked_rows_in_a_list_are_missing_values():
+    masked = np.ma.masked_array(DENSE, np.eye(N, P))
+    with pytest.raises(ValueError, match="contains NaN, a missing value, in row 0, column 0"):
+        SPCAPSD().fit(list(masked))
+
+
+@pytest.mark.parametrize(
+    "y", [np.ma.masked_equal(np.arange(N) % 3, 2), np.array(["a", "b", np.nan] * N, object)[:N]]
+)
+def test_classes_that_are_missing_are_no_classes(y):
+    with pytest.raises(ValueError, match="needs classes, but y has missing values"):
+        FSSL(graph="lda").fit(DENSE, y)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, np.uint8])

@@ -12,11 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kept import one_kept
 from sklearn.base import clone
+from typer.testing import CliRunner
 
 from fuzz import inputs
 from fuzz.estimators import case
 from fuzz.refusals import ABOUT_DATA, is_documented
+from fuzz.twins import as_stream
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, UDFS, Moments, registry
+from jointsparse.cli.main import app
 from jointsparse.linalg import (
     by_cholesky,
     inverse_by_eigenpairs,
@@ -26,6 +29,7 @@ from jointsparse.linalg import (
 )
 
 METHODS = registry.methods()
+SCALING = [name for name in METHODS if "scale" in METHODS[name].make().get_params()]
 each_method = pytest.mark.parametrize("name", list(METHODS))
 KEPT_SCALE = [name for name in inputs.CHANGES if name not in ("subnormal", "perhaps not finite")]
 
@@ -143,6 +147,31 @@ def test_data_that_vary_are_not_called_constant(factor, storage):
     for method in METHODS.values():
         with pytest.raises(ValueError, match=f"{words} for double precision, near"):
             fitted(method.make(), X)
+
+
+@pytest.mark.parametrize("name", SCALING)
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array, as_stream])
+def test_a_column_whose_squares_are_infinite_is_not_left_out_by_standardising(name, make):
+    X = np.random.default_rng(0).standard_normal((30, 5))
+    X -= X.mean(axis=0)  # no mean gives it away
+    X[:, 2] *= 1e160
+    estimator = METHODS[name].make(scale="standard", n_features_to_select=2)
+    with pytest.raises(ValueError, match="too large for double precision, and the squares"):
+        fitted(estimator, make(X))
+
+
+@pytest.mark.parametrize("memory", [[], ["--memory", "10kB"]])
+@pytest.mark.parametrize("scale", ["standard", "none"])
+@pytest.mark.parametrize(("factor", "words"), [(1e200, "too large"), (1e-200, "too small")])
+def test_the_command_line_says_what_is_wrong_with_the_size_of_numbers(
+    factor, words, scale, memory, tmp_path
+):
+    X = factor * np.random.default_rng(0).standard_normal((400, 4))
+    np.save(tmp_path / "x.npy", X)
+    asked = ["select", str(tmp_path / "x.npy"), "--scale", scale, "--quiet", *memory]
+    told = CliRunner().invoke(app, asked)
+    assert told.exit_code == 2
+    assert f"{words} for double precision" in " ".join(told.stderr.split())
 
 
 @pytest.mark.parametrize("make", [SPCAPSD, CSPCA])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from typer.testing import CliRunner
 
 from jointsparse import (
     FSSL,
@@ -24,6 +25,7 @@ from jointsparse import (
     registry,
     save_model,
 )
+from jointsparse.cli.main import app
 from jointsparse.sources.weighting import weighted_rows
 
 METHODS = registry.methods()
@@ -247,12 +249,35 @@ def test_weights_and_batches_together():
         (np.arange(60), "different for every sample"),
         (np.zeros(59), "batch has 59 values"),
         (np.r_[np.nan, np.zeros(59)], "batch is missing for sample 0"),
+        (["a", "b", np.nan] * 20, "batch is missing for sample 2"),
+        (["a", "b", ""] * 20, "batch is missing for sample 2"),
+        (pd.Series(["a", "b", None] * 20), "batch is missing for sample 2"),
+        (pd.Series(["a", "b", None] * 20, dtype="category"), "batch is missing for sample 2"),
+        (pd.Series(["a", "b", pd.NA] * 20, dtype=object), "batch is missing for sample 2"),
+        (pd.to_datetime(pd.Series(["2020", "2021", None] * 20)), "batch is missing for sample 2"),
+        (np.ma.masked_equal(BATCH, 2), "batch is missing for sample 2"),
         (np.zeros((60, 2)), "2 dimensions"),
     ],
 )
 def test_batches_that_are_none_are_refused_in_words(batch, words):
     with pytest.raises(ValueError, match=words):
         GreedySelector().fit(X, batch=batch)
+
+
+def test_samples_of_no_batch_in_a_file_are_no_batch_of_their_own(tmp_path):
+    table = pd.DataFrame(np.tile(X, (20, 1))).assign(plate=["a", "b", None] * 400)
+    table.to_csv(tmp_path / "x.csv", index=False)
+    for more in ([], ["--memory", "30kB"]):  # too little for all of it
+        asked = ["select", str(tmp_path / "x.csv"), "--batch", "plate", "--quiet", *more]
+        told = CliRunner().invoke(app, asked)
+        assert told.exit_code == 2
+        assert "batch is missing for sample 2" in " ".join(told.stderr.split())
+
+
+def test_a_masked_weight_is_missing():
+    weights = np.ma.masked_equal(np.arange(60.0), 5.0)
+    with pytest.raises(ValueError, match="sample_weight is nan for sample 5"):
+        GreedySelector().fit(X, sample_weight=weights)
 
 
 def test_nothing_within_batches_is_refused():

@@ -24,8 +24,13 @@ from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, positive_part
 from jointsparse.numerics.semidefinite import Checked, checked_scatter
+from jointsparse.numerics.variance import (
+    LARGEST_VARIANCE,
+    mean_is_small,
+    mean_seems_small,
+    standard_deviations,
+)
 from jointsparse.numerics.variance import check_variance as check_variance
-from jointsparse.numerics.variance import mean_is_small, mean_seems_small
 from jointsparse.operators.dense import DenseSamples, scaled_columns
 from jointsparse.operators.device_moments import DeviceMoments, single_is_safe
 from jointsparse.operators.samples import Samples
@@ -494,7 +499,7 @@ class Moments:
         >>> Moments.from_data(X).standardised().variances.round(6).tolist()
         [100.0, 100.0]
         """
-        deviations = np.sqrt(self.variances / self.n_samples)
+        deviations = standard_deviations(self.variances, self.n_samples)
         return self.scaled(1 / np.where(deviations > 0, deviations, 1.0))
 
     def __repr__(self) -> str:

@@ -56,22 +56,71 @@ def check_variance(moments: Any) -> None:
     means = np.abs(moments.mean)
     total = moments.total_variance
     if not total <= LARGEST_VARIANCE or not np.all(means <= largest):
-        raise ValueError(
-            f"the data are too large for double precision, near {_size(means, total):.2g}, and the "
-            "squares of such numbers are infinite; divide them by a constant"
-        )
+        raise too_large(_size(means, total))
     tiny = (means > 0) & (means < smallest)
     if total < SMALLEST_VARIANCE and (total > 0 or np.any(tiny)):
-        raise ValueError(
-            f"the data are too small for double precision, near {_size(means[tiny], total):.2g}, "
-            "and the squares of such numbers are 0; multiply them by a constant"
-        )
+        raise too_small(_size(means[tiny], total))
     if total == 0:
         raise ValueError(
             "every feature is constant: there is no variance to explain and nothing to select"
         )
 
 
+def standard_deviations(variances: FloatArray, n_samples: int) -> FloatArray:
+    """Return √(variance / n); refuse variances that are infinite.
+
+    A column divided by an infinite deviation would be constant, and left out without a word.
+
+    Parameters
+    ----------
+    variances : ndarray of shape (n_features,)
+        Sums of squared deviations from the mean.
+    n_samples : int
+        How many samples were summed over.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.numerics.variance import standard_deviations
+    >>> standard_deviations(np.array([0.0, 400.0]), 4).tolist()
+    [0.0, 10.0]
+    """
+    if not np.all(np.isfinite(variances)):
+        raise too_large()
+    return np.asarray(np.sqrt(variances / n_samples))
+
+
+def check_squares(means: FloatArray, deviations: FloatArray) -> None:
+    """Refuse columns that seem to be constant only because their squares are 0.
+
+    Parameters
+    ----------
+    means, deviations : ndarray of shape (n_features,)
+        Of the columns.
+    """
+    sizes = np.abs(means)
+    tiny = (sizes > 0) & (sizes < SMALLEST_VARIANCE**0.5)
+    if not np.any(deviations > 0) and np.any(tiny):
+        raise too_small(_size(sizes[tiny], 0.0))
+
+
+def too_large(size: float = np.inf) -> ValueError:
+    """Return the error about squares that are infinite."""
+    near = f", near {size:.2g}" if np.isfinite(size) else ""
+    return ValueError(
+        f"the data are too large for double precision{near}, and the squares of such numbers are "
+        "infinite; divide them by a constant"
+    )
+
+
+def too_small(size: float) -> ValueError:
+    """Return the error about squares that are 0."""
+    return ValueError(
+        f"the data are too small for double precision, near {size:.2g}, and the squares of such "
+        "numbers are 0; multiply them by a constant"
+    )
+
+
 def _size(means: FloatArray, total: float) -> float:
-    """Return how large the samples are, to say so."""
-    return max(float(np.max(means, initial=0.0)), float(np.sqrt(total)))
+    """Return how large the samples are, to say so; squares that became infinite do not tell."""
+    return max(float(np.max(means, initial=0.0)), float(np.sqrt(total)) if total < np.inf else 0.0)

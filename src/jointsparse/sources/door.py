@@ -172,13 +172,49 @@ def _bare(X: Any) -> Any:
 
 
 def without_mask(values: Any) -> Any:
-    """Return a masked array with NaN where it is masked; anything else as it is."""
+    """Return a masked array, or masked rows, with NaN where masked; anything else as it is."""
+    if isinstance(values, list | tuple) and any(
+        isinstance(row, np.ma.MaskedArray) for row in values
+    ):
+        values = np.ma.stack(values)  # as NumPy would not: it makes an array of what is masked
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if not np.ma.is_masked(values):
         return values.data
     holes = np.ma.getmaskarray(values)
     return np.where(holes, np.nan, values.data.astype(np.result_type(values.dtype, np.float16)))
+
+
+def missing_entries(values: Any) -> NDArray[np.bool_]:
+    """Return which entries of a column of numbers or words are missing.
+
+    These are masked, None, NaN, NaT, the NA of pandas, and words without a letter, which is what
+    files have in their place.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.sources.door import missing_entries
+    >>> missing_entries(["a", None]).tolist(), missing_entries(np.array([1.0, np.nan])).tolist()
+    ([False, True], [False, True])
+    """
+    # Of a list of words and NaN, NumPy would make words alone.
+    array = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
+    found = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else False
+    if array.dtype.kind in "fcmM":
+        found = found | (array != array)
+    elif array.dtype.kind in "US":
+        found = found | (np.char.str_len(array) == 0)
+    elif array.dtype.kind == "O":
+        found = found | np.array([_is_missing(value) for value in array.flat]).reshape(array.shape)
+    return np.broadcast_to(np.asarray(found, dtype=bool), array.shape)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or value is np.ma.masked or (isinstance(value, str) and not value):
+        return True
+    differs = value != value  # NaN and NaT do from themselves; of the NA of pandas that is NA
+    return type(value).__name__ == "NAType" or (np.ndim(differs) == 0 and bool(differs))
 
 
 def is_labelled(X: Any) -> bool:

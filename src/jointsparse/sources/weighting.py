@@ -32,6 +32,7 @@ from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import array_namespace, double
 from jointsparse.sources.base import Block, Source
 from jointsparse.sources.batch_sums import fold_batches
+from jointsparse.sources.door import missing_entries, without_mask
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.sums import rounding
 
@@ -159,7 +160,8 @@ def checked_weights(sample_weight: Any, n_samples: int | None) -> FloatArray:
     """
     if isinstance(sample_weight, int | float):
         sample_weight = np.full(n_samples or 0, sample_weight)
-    values = to_host(sample_weight) if is_device_array(sample_weight) else np.asarray(sample_weight)
+    device = is_device_array(sample_weight)
+    values = to_host(sample_weight) if device else np.asarray(without_mask(sample_weight))
     if values.ndim != 1:
         raise ValueError(
             f"sample_weight has {values.ndim} dimensions; Sample weights must be 1D: one number "
@@ -255,12 +257,13 @@ def _wrong_length(what: str, given: int, expected: int) -> ValueError:
 
 def batch_codes(batch: Any, n_samples: int | None) -> tuple[NDArray[Any], IntArray]:
     """Return the names of batches, and the number of that of each sample; refuse what is none."""
-    values = to_host(batch) if is_device_array(batch) else np.asarray(batch)
+    batch = to_host(batch) if is_device_array(batch) else batch
+    values = np.asarray(batch)
     if values.ndim != 1:
         raise ValueError(f"batch has {values.ndim} dimensions; give one value for each sample")
     if n_samples is not None and values.size != n_samples:
         raise _wrong_length("batch", values.size, n_samples)
-    missing = values != values if values.dtype.kind == "f" else [value is None for value in values]
+    missing = missing_entries(batch)
     if np.any(missing):
         raise ValueError(
             f"batch is missing for sample {int(np.argmax(missing))} (counted from 0); give every "

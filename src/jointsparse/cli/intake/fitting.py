@@ -231,21 +231,35 @@ def check_rule(rule: Rule | None, scale: Scale) -> None:
 def scale_columns(values: Any, scale: Scale) -> tuple[Any, str]:
     """Scale the columns with scikit-learn; also say in words what was done."""
     from scipy.sparse import issparse
-    from sklearn.preprocessing import RobustScaler, StandardScaler
+    from sklearn.preprocessing import RobustScaler
 
     sparse = issparse(values)
     if scale is Scale.NONE:
         return values, "not scaled"
-    if scale is Scale.STANDARD and sparse:
-        scaled = StandardScaler(with_mean=False).fit_transform(values)
-        return scaled, "divided by standard deviations"
     if scale is Scale.STANDARD:
-        return StandardScaler().fit_transform(values), "standardised"
+        words = "divided by standard deviations" if sparse else "standardised"
+        return _standardised(values, centred=not sparse), words
     if sparse:
         raise CommandError(
             "--scale robust needs a dense table; use standard or none for sparse data"
         )
     return RobustScaler().fit_transform(values), "scaled by median and quartiles"
+
+
+def _standardised(values: Any, *, centred: bool) -> Any:
+    import numpy as np
+    from sklearn.preprocessing import StandardScaler
+
+    from jointsparse.numerics.variance import standard_deviations
+
+    scaler = StandardScaler(with_mean=centred)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = scaler.fit_transform(values)
+    try:
+        standard_deviations(scaler.var_, 1)  # an infinite one would make NaN of its column
+    except ValueError as error:
+        raise told(error) from error
+    return scaled
 
 
 def fit(

@@ -363,8 +363,8 @@ def take_in(
     What to fit is moments where these are enough, an array where the samples are needed and fit in
     memory, and otherwise a source that is read while the method is fitted.
     """
-    from jointsparse.io import TableError
     from jointsparse.moments import not_finite
+    from jointsparse.numerics.variance import check_squares
     from jointsparse.sources.sums import NotFiniteError
 
     shown: Any = nullcontext(source)
@@ -373,15 +373,17 @@ def take_in(
     try:
         with shown as watched:
             table, values = _taken_in(watched, reading, how, how.weighing.of_source(source))
+            assert table.mean is not None
+            assert table.deviations is not None
+            check_squares(table.mean, table.deviations)
     except NotFiniteError as error:
         raise told(not_finite(source, error)) from error
-    except (TableError, OSError) as error:
+    except (ValueError, OSError) as error:
         raise told(error) from error
     table.source = source
     table.notes[:0] = _notes_of(source)
     if table.n_samples < 2:
         raise CommandError(f"{source.name} has one row of data; at least two samples are needed")
-    assert table.deviations is not None
     if not (table.deviations > 0).any():
         raise CommandError("every column is constant, so there is nothing to select")
     scaling = "not scaled" if how.scale is Scale.NONE else "standardised"
@@ -393,11 +395,11 @@ def take_in(
 def _taken_in(
     source: "Source", reading: "Reading", how: Preparation, given: dict[str, Any]
 ) -> "tuple[StreamedTable, Any]":
-    import numpy as np
 
     from jointsparse.io.budget import size_in_words
     from jointsparse.methods.reading.plan import Reading
     from jointsparse.moments import Moments
+    from jointsparse.numerics.variance import standard_deviations
     from jointsparse.sources.views.columnwise import standardised
     from jointsparse.sources.views.filling import filled_with_means
     from jointsparse.sources.views.logarithms import Log1pSource
@@ -428,7 +430,7 @@ def _taken_in(
         values = Moments.from_source(source)
         values.feature_names = table.names
         table.n_samples, table.mean = values.n_samples, values.mean
-        table.deviations = np.sqrt(values.variances / values.n_samples)
+        table.deviations = standard_deviations(values.variances, values.n_samples)
         if how.scale is not Scale.NONE:
             values = values.standardised()
     else:

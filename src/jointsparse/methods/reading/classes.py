@@ -10,15 +10,17 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from jointsparse.device import is_device_array, to_host
 from jointsparse.moments import Moments
+from jointsparse.sources.door import missing_entries
 
 
 def class_labels(moments: Moments, y: Any, graph: str) -> NDArray[Any] | None:
     """Return the classes, where the graph wants them ("auto", "lda") and they are there."""
     if y is None or graph not in ("auto", "lda"):
         return None
-    labels = column_or_1d(to_host(y) if is_device_array(y) else y)
+    y = to_host(y) if is_device_array(y) else y
+    labels = column_or_1d(y)
     check_consistent_length(moments.data, labels)
-    problem = _not_classes(labels)
+    problem = "y has missing values" if np.any(missing_entries(y)) else _not_classes(labels)
     if problem and graph == "lda":
         raise ValueError(f"graph='lda' needs classes, but {problem}; without them use 'lpp'")
     return None if problem else labels

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
+from jointsparse.numerics.variance import standard_deviations
 from jointsparse.sources.base import Block, Source
 from jointsparse.sources.sums import (
     add_means,
@@ -136,7 +137,7 @@ def standardised(source: Source) -> Standardised:
     if state is None:
         raise ValueError(f"{source.name} has no rows")
     n_samples, mean = state
-    deviations = np.sqrt(squares_around(source, mean) / n_samples)
+    deviations = standard_deviations(squares_around(source, mean), n_samples)
     factors = 1 / np.where(deviations > 0, deviations, 1.0)
     # Methods centre sparse samples themselves, without making them dense.
     centre = mean if source.entries is None else None
