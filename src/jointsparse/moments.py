@@ -24,13 +24,8 @@ from jointsparse.incomplete import Estimate, MissingValues
 from jointsparse.io.errors import table_error
 from jointsparse.linalg import Spectrum, positive_part
 from jointsparse.numerics.semidefinite import Checked, checked_scatter
-from jointsparse.numerics.variance import (
-    LARGEST_VARIANCE,
-    mean_is_small,
-    mean_seems_small,
-    standard_deviations,
-)
 from jointsparse.numerics.variance import check_variance as check_variance
+from jointsparse.numerics.variance import mean_is_small, mean_seems_small, standard_deviations
 from jointsparse.operators.dense import DenseSamples, scaled_columns
 from jointsparse.operators.device_moments import DeviceMoments, single_is_safe
 from jointsparse.operators.samples import Samples
@@ -451,10 +446,9 @@ class Moments:
         total = known + more
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
-        self.dtype = total.dtype
         self.missing = self.batches = self.scale = None
         self.workspace = Workspace()  # not emptied: moments with other labels share it
-        self.robust, self.labels = how, None
+        self.robust, self.labels, self.dtype = how, None, total.dtype
         for kept in DERIVED:
             self.__dict__.pop(kept, None)
         return self
