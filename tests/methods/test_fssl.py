@@ -231,7 +231,7 @@ def test_more_mu_keeps_more_features():
     [
         ({"graph": "lda"}, None, "fit\\(X, y\\)"),
         ({"graph": "lda"}, IRIS.data[:, 0], "y is continuous"),
-        ({"graph": "lda"}, np.full(150, np.nan), "not finite"),
+        ({"graph": "lda"}, np.full(150, np.nan), "y has missing values"),
         ({"graph": "lda"}, np.zeros(150), "one class"),
         ({"graph": "lda"}, np.zeros(149), "inconsistent numbers of samples"),
         ({"graph": "umap"}, None, "graph='umap' is not one of"),
