@@ -11,7 +11,6 @@ the libraries take by themselves is no part of the budget. Results are kept in
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -20,11 +19,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import keeping
+from benchmarks.pages import Table, grid
 from jointsparse import __version__
 
 STORED = Path(__file__).parent / "results" / "beyond_memory.json"
-PAGE = Path(__file__).parents[1] / "docs" / "large.md"
-BEGIN, END = "<!-- peaks -->", "<!-- end of peaks -->"
 ALLOWED = 30  # MB
 TIMES = (3, 6)
 FEATURES = 25
@@ -196,22 +194,23 @@ def run():
 
 def lines():
     """Return the table of what is stored, in Markdown."""
-    found = keeping.known(STORED)
-    heads = " | ".join(f"peak, a table {times} times as large" for times in TIMES)
-    rows = [f"| file | allowed | {heads} |", "|---|---|" + "---|" * len(TIMES)]
-    for kind, one in found.items():
-        peaks = " | ".join(f"{one['peaks'][str(times)]:.0f} MB" for times in TIMES)
-        rows.append(f"| {WORDS[kind]} | {one['allowed']} MB | {peaks} |")
-    return "\n".join(rows)
+    head = ["file", "allowed", *(f"peak, a table {times} times as large" for times in TIMES)]
+    rows = [
+        [
+            WORDS[kind],
+            f"{one['allowed']} MB",
+            *(f"{one['peaks'][str(times)]:.0f} MB" for times in TIMES),
+        ]
+        for kind, one in keeping.known(STORED).items()
+    ]
+    return grid(head, rows)
 
 
-def page(text):
-    """Return the page with the table of what is stored."""
-    return re.sub(f"{BEGIN}.*?{END}", f"{BEGIN}\n{lines()}\n{END}", text, flags=re.DOTALL)
+TABLE = Table("docs/large.md", "peaks", lines)
 
 
 if __name__ == "__main__":
     if "page" not in sys.argv[1:]:
         run()
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    TABLE.write()
     print(lines())

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, ins
 
 from benchmarks.common import ONE_THREAD, ROOT, verdict
 from benchmarks.environments import Environments, default_folder
+from benchmarks.pages import Table, grid
 
 RESULT = ROOT / "benchmarks" / "results" / "l0.json"
 OUTSIDE = ROOT / "benchmarks" / "one_component.py"
@@ -236,6 +237,8 @@ def one_component(chosen, limit, rivals, python, path=RESULT):
         path.write_text(json.dumps(found, indent=1) + "\n")
         print(f"{name} is measured", file=sys.stderr, flush=True)
     print_table(stored(path))
+    if path == RESULT:
+        TABLE.write()
 
 
 def print_table(records):
@@ -255,6 +258,33 @@ def print_table(records):
         line([*cells, f"{one['seconds']:.2f}", one["nodes"], *behind])
     words = "; ".join(ahead) or "none"
     print(f"methods of the field ahead at equal k: {words} {verdict(not ahead)}")
+
+
+def lines():
+    """Return the table of what is stored, in Markdown, for the page."""
+    records = stored()
+    rivals = list(dict.fromkeys(name for record in records for name in record["others"]))
+    rows = []
+    for one in records:
+        after = f"{one['seconds']:.2f}" if one["seconds"] < 1 else f"{one['seconds']:.1f}"
+        if not one["proved"]:
+            share = 100 * (one["bound"] / one["value"] - 1)
+            after = f"open: {share:.1f} % after {one['seconds']:.0f} s"
+        values = [one["others"].get(rival) for rival in rivals]
+        behind = ["" if value is None else shortfall(value / one["value"]) for value in values]
+        cells = [one["data"], str(one["features"]), str(one["k"]), f"{one['value']:.5f}", after]
+        rows.append([*cells, *behind])
+    head = ["data", "features", "k", "value", "proved after, s", *(f"{name}, %" for name in rivals)]
+    return grid(head, rows)
+
+
+def shortfall(share):
+    """Return by how many percent a value is less; nothing below a twentieth of one."""
+    percent = 100 * (share - 1)
+    return "0" if abs(percent) < 0.05 else f"{percent:.1f}".replace("-", "−")
+
+
+TABLE = Table("docs/proofs.md", "one component", lines)
 
 
 def several_components(chosen, limit):

@@ -1,21 +1,31 @@
 """Very wide tables in single precision: time, peak memory, what is found.
 
-    python -m benchmarks.million METHOD N_SAMPLES N_FEATURES [THREADS]
+    python -m benchmarks.million [METHOD ...] [--size N P] [--threads T]   measures and prints
+    python -m benchmarks.million --store [METHOD ...]                      keeps it for the page
 
-METHOD is spca-psd or cspca-psd (certified to 1e-3), spca, jspca or jspca-frobenius. The problem:
-ten directions on 2 000 features that carry half of the variance; noise of equal size on all
-features is the rest. The peak is that of the whole process, the table included.
+METHOD is spca-psd or cspca-psd (certified to 1e-3), spca, jspca or jspca-frobenius; without any,
+the first four. The problem, 1 000 × 1 000 000 unless told otherwise: ten directions on 2 000
+features that carry half of the variance; noise of equal size on all features is the rest. Each
+method runs in a process of its own; the peak is that of the whole process, the table included.
 """
 
-import resource
+import argparse
+import json
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from jointsparse import CSPCA, JSPCA, SPCA, SPCAPSD
+from benchmarks import keeping
+from benchmarks.pages import Table, grid, scientific
+from benchmarks.worker import peak
+from jointsparse import CSPCA, JSPCA, SPCA, SPCAPSD, __version__
 
+STORED = Path(__file__).parent / "results" / "million.json"
+SIZE, THREADS = (1_000, 1_000_000), 2
 RANK, PLANTED = 10, 2_000
 MODELS = {
     "spca-psd": lambda: SPCAPSD(alpha=0.1, eta=0.03, tol=1e-3, n_features_to_select="support"),
@@ -23,6 +33,13 @@ MODELS = {
     "spca": lambda: SPCA(n_components=RANK),
     "jspca": lambda: JSPCA(n_components=RANK),
     "jspca-frobenius": lambda: JSPCA(n_components=RANK, loss="frobenius"),
+}
+WORDS = {
+    "spca-psd": "SPCA-PSD",
+    "cspca-psd": "CSPCA-PSD",
+    "spca": "SPCA, ten components",
+    "jspca": "JSPCA, ten components",
+    "jspca-frobenius": "JSPCA, squared loss, ten components",
 }
 
 
@@ -41,30 +58,108 @@ def problem(n, p, seed=0):
     return X, planted
 
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
-def main(name, n, p, threads=1):
+def child(name, n, p, threads):
+    """Fit one method, and print what it took and what it found."""
     X, planted = problem(n, p)
-    before = peak()
+    table = peak() * 1024
     model = MODELS[name]()
-    start = time.perf_counter()
+    start, processor = time.perf_counter(), time.process_time()
     with threadpool_limits(threads):
         model.fit(X)
-    seconds = time.perf_counter() - start
+    seconds, processor = time.perf_counter() - start, time.process_time() - processor
     found = model.get_support(indices=True)
-    hits = np.intersect1d(found, planted).size
-    explained = ""
-    if hasattr(model, "explained_variance_ratio_"):
-        explained = f"{model.explained_variance_ratio_.sum():.1%} of the variance; "
-    print(
-        f"{name} {n} x {p}: {seconds:.0f} s, {model.n_iter_} iterations, peak {peak():.2f} GB "
-        f"({before:.2f} GB with the table alone); {found.size} features, {hits} of the {PLANTED} "
-        f"planted; {explained}{model.stopping_reason_}",
-        flush=True,
+    explained = getattr(model, "explained_variance_ratio_", None)
+    answer = {
+        "version": __version__,
+        "size": [n, p],
+        "threads": threads,
+        "seconds": round(seconds, 1),
+        "processor": round(processor, 1),
+        "peak": round(peak() * 1024 / 1e9, 2),
+        "table": round(table / 1e9, 2),
+        "kept": int(found.size),
+        "planted": int(np.intersect1d(found, planted).size),
+        "gap": getattr(model, "duality_gap_", None),
+        "explained": None if explained is None else float(explained.sum()),
+        "iterations": int(model.n_iter_),
+    }
+    print(json.dumps(answer))
+
+
+def measured(name, n, p, threads):
+    """Run one method in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.million", "--child", name]
+    sizes = ["--size", str(n), str(p), "--threads", str(threads)]
+    run = subprocess.run(
+        [*command, *sizes],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[1],
     )
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def result(one):
+    """Say what was found."""
+    words = []
+    if one["gap"] is not None:
+        words.append(f"certified to {scientific(one['gap'])}")
+    if one["kept"] == one["planted"] == PLANTED:
+        words.append(f"exactly the {PLANTED // 1000} 000 planted features")
+    elif one["kept"] == one["planted"]:
+        words.append(f"{one['kept']} features, all of them planted")
+    else:
+        words.append(f"{one['kept']} features, {one['planted']} of them planted")
+    if one["explained"] is not None:
+        words.append(f"{100 * one['explained']:.1f} % of the variance")
+    return ", ".join(words)
+
+
+def lines():
+    """Return the table of what is stored, in Markdown."""
+    rows = [
+        [
+            WORDS[name],
+            f"{one['processor']:.0f} s",
+            f"{one['peak']:.1f} GB",
+            result(one),
+        ]
+        for name, one in keeping.known(STORED).items()
+    ]
+    head = ["method", "time of the processor", "peak memory, the table included", "result"]
+    return grid(head, rows)
+
+
+TABLE = Table("docs/large.md", "million", lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("methods", nargs="*", metavar="METHOD")
+    parser.add_argument("--size", nargs=2, type=int, default=list(SIZE), metavar=("N", "P"))
+    parser.add_argument("--threads", type=int, default=THREADS)
+    parser.add_argument("--store", action="store_true", help="keep the result for the page")
+    parser.add_argument("--child", choices=list(MODELS), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        child(options.child, *options.size, options.threads)
+        return
+    if options.store and tuple(options.size) != SIZE:
+        parser.error("only the size of the page is stored")
+    for name in options.methods or list(MODELS)[:4]:
+        one = measured(name, *options.size, options.threads)
+        print(
+            f"{name} {one['size'][0]} x {one['size'][1]}: {one['seconds']:.0f} s "
+            f"({one['processor']:.0f} s of the processor), {one['iterations']} iterations, peak "
+            f"{one['peak']:.2f} GB ({one['table']:.2f} GB with the table alone); {result(one)}",
+            flush=True,
+        )
+        if options.store:
+            keeping.add(STORED, name, one)
+    if options.store:
+        TABLE.write()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main()

@@ -1,4 +1,4 @@
-"""Planted features behind missing values: ``python -m benchmarks.missing``; "page" prints only.
+"""Planted features behind missing values: ``python -m benchmarks.missing``; "page" only writes.
 
 Of 100 columns 20 carry four patterns, five each (half of a column's variance is its pattern); the
 others are noise. Values are missing at random. Four features are kept, one for each pattern in the
@@ -14,7 +14,8 @@ kept of 150 samples, and by how much the share of the variance that the kept acc
 from what it is without holes.
 
 Dropping every row with a hole leaves too few rows where many columns have holes. Results go to
-``benchmarks/results/missing.json``; what is there is not measured again.
+``benchmarks/results/missing.json``, and from there into docs/samples.md; what is there is not
+measured again.
 """
 
 import json
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.pages import Table, grid
 from jointsparse import GreedySelector
 
 STORED = Path(__file__).parent / "results" / "missing.json"
@@ -138,20 +140,27 @@ def run():
                 store(found)
 
 
-def page():
-    """Return the tables of what was stored, in Markdown."""
-    found = json.loads(STORED.read_text(encoding="utf-8"))
-    head = " | ".join(f"{share:.0%} missing".replace("%", " %") for share in SHARES)
-    lines = [f"| kept of the best five / error of the share | {head} |", "|---|" + "---|" * 3]
+def known():
+    return json.loads(STORED.read_text(encoding="utf-8"))
+
+
+def best_five():
+    """Return the table of the tables with pure columns, in Markdown."""
+    found, rows = known(), []
     for way in WAYS:
         cells = []
         for share in SHARES:
             one = found[f"pure {share} {way}"]
             error = "–" if one["error"] is None else f"{100 * one['error']:.1f}"
             cells.append(f"{100 * one['recovery']:.0f} / {error}")
-        lines.append(f"| {WORDS[way]} | {' | '.join(cells)} |")
-    head = " | ".join(f"n = {n}, {100 * share:.0f} %" for n in SAMPLES for share in SHARES)
-    lines += ["", f"| recovery / found / false | {head} |", "|---|" + "---|" * 6]
+        rows.append([WORDS[way], *cells])
+    heads = (f"{100 * share:.0f} % missing" for share in SHARES)
+    return grid(["kept of the best five / error of the share", *heads], rows)
+
+
+def patterns():
+    """Return the table of the tables with patterns, in Markdown."""
+    found, rows = known(), []
     for way in WAYS:
         cells = []
         for n_samples in SAMPLES:
@@ -159,11 +168,19 @@ def page():
                 one = found[f"{n_samples} {share} {way}"]
                 numbers = (one[name] for name in ("recovery", "found", "false"))
                 cells.append(" / ".join(f"{100 * number:.0f}" for number in numbers))
-        lines.append(f"| {WORDS[way]} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([WORDS[way], *cells])
+    heads = (f"n = {n}, {100 * share:.0f} %" for n in SAMPLES for share in SHARES)
+    return grid(["recovery / found / false", *heads], rows)
+
+
+TABLES = (
+    Table("docs/samples.md", "missing, the best five", best_five),
+    Table("docs/samples.md", "missing, patterns", patterns),
+)
 
 
 if __name__ == "__main__":
     if "page" not in sys.argv[1:]:
         run()
-    print(page())
+    for table in TABLES:
+        table.write()

@@ -1,5 +1,8 @@
 """Sparse text-like data, measured: ``python -m benchmarks.sparse [METHOD ...] [--size N P]``.
 
+With ``--store`` the results are kept (benchmarks/results/sparse.json) and written into the page
+docs/large.md.
+
 The table: 20 000 documents × 50 000 words unless told otherwise, 0.5 % filled; eight topics of 80
 words each, and words at random. Dense it would take 8 GB. Every method runs in a process of its
 own, on one thread; for each, the seconds of the processor, the peak of memory of the whole process
@@ -10,12 +13,18 @@ keeps are topic words. Methods that need a dense table say so before anything is
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 import warnings
 from pathlib import Path
 
+from benchmarks import keeping
+from benchmarks.pages import Table, grid, scientific
+
+STORED = Path(__file__).parent / "results" / "sparse.json"
+SIZE = (20_000, 50_000)
 TOPICS, WORDS, SHARE, NOISE = 8, 80, 0.125, 0.0034
 KEPT = 30
 MODELS = {
@@ -73,7 +82,7 @@ def child(name, n, p):
         parameters = {**parameters, "n_features_to_select": KEPT}
     X, planted = problem(n, p)
     model = kind(**parameters)
-    found = {"filled": X.nnz / (n * p)}
+    found = {"version": jointsparse.__version__, "filled": X.nnz / (n * p)}
     start = time.process_time()
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -85,6 +94,7 @@ def child(name, n, p):
         kept = model.get_support(indices=True)
         found["kept"], found["planted"] = kept.size, int(np.count_nonzero(planted[kept]))
         found["reason"] = getattr(model, "stopping_reason_", "")
+        found["gap"] = getattr(model, "duality_gap_", None)
         found["warnings"] = [str(one.message) for one in caught]
     found["seconds"] = time.process_time() - start
     found["peak"] = peak() * 1024
@@ -121,17 +131,56 @@ def line(name, found):
     )
 
 
+def shown(name):
+    """Return how a method is called on the page."""
+    kind, parameters = MODELS[name]
+    given = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
+    return f"`{kind}({given})`" if given else f"`{kind}`"
+
+
+def kept(found):
+    """Say what was kept, and what is proved."""
+    whose = "" if found["planted"] == found["kept"] else f", {found['planted']} of them topic words"
+    gap = found.get("gap")
+    proved = "" if gap is None else f", certified to {scientific(gap)}"
+    return f"{found['kept']} features{whose}{proved}"
+
+
+def lines():
+    """Return the table of what is stored, in Markdown; refusals last."""
+    rows, refused = [], []
+    for name, found in keeping.known(STORED).items():
+        if "refused" in found:
+            need = re.search(r"[\d.]+ [GM]B", found["refused"]).group()
+            refused.append([shown(name), "refused", "", f"would need {need}"])
+        else:
+            cost = [f"{found['seconds']:.0f} s", f"{found['peak'] / 1e9:.1f} GB"]
+            rows.append([shown(name), *cost, kept(found)])
+    return grid(["method", "time", "peak memory", "kept"], rows + refused)
+
+
+TABLE = Table("docs/large.md", "sparse", lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("methods", nargs="*", default=list(MODELS), metavar="METHOD")
-    parser.add_argument("--size", nargs=2, type=int, default=[20_000, 50_000], metavar=("N", "P"))
+    parser.add_argument("--size", nargs=2, type=int, default=list(SIZE), metavar=("N", "P"))
+    parser.add_argument("--store", action="store_true", help="keep the results for the page")
     parser.add_argument("--child", choices=list(MODELS), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         child(options.child, *options.size)
         return
+    if options.store and tuple(options.size) != SIZE:
+        parser.error("only the size of the page is stored")
     for name in options.methods or list(MODELS):
-        print(line(name, measured(name, *options.size)), flush=True)
+        found = measured(name, *options.size)
+        print(line(name, found), flush=True)
+        if options.store and "failed" not in found:
+            keeping.add(STORED, name, found)
+    if options.store:
+        TABLE.write()
 
 
 if __name__ == "__main__":

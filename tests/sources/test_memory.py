@@ -14,15 +14,12 @@ from benchmarks import keeping
 from benchmarks.beyond_memory import (
     ALLOWED,
     FEATURES,
-    PAGE,
     STORED,
     WRITERS,
     arrow,
     csv,
-    lines,
     measured,
     of_kind,
-    page,
     table,
 )
 from jointsparse import GreedySelector, open_source
@@ -70,10 +67,7 @@ def test_the_peak_stays_within_the_memory_on_many_cores(tmp_path, kind):
     assert peak <= ALLOWED
 
 
-def test_the_page_has_the_peaks_that_were_stored():
-    text = PAGE.read_text(encoding="utf-8")
-    assert page(text) == text, "python -m benchmarks.beyond_memory page mends it"
-    assert lines() in text
+def test_the_peaks_that_were_stored_are_within_the_memory():
     for one in keeping.known(STORED).values():
         # With room: what allocators keep is another amount on every machine.
         assert max(one["peaks"].values()) <= 5 / 6 * one["allowed"]
