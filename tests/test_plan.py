@@ -20,6 +20,7 @@ from jointsparse.methods.reading.needs import TO_JUDGE, Needs
 from jointsparse.methods.reading.plan import DoesNotFitError, Reading, plan, too_many_samples
 from jointsparse.methods.registry import methods
 from jointsparse.selection_report import selection_report
+from jointsparse.solvers.convex.splitting import MATRICES
 from jointsparse.sources.sums import NotFiniteError
 from jointsparse.sources.views.columnwise import ColumnwiseSource, standardised
 
@@ -285,8 +286,10 @@ def test_needs_follow_the_parameters():
     judged = {"judged": True}  # they keep a set of features
     assert Needs.of(CSPCA()) == Needs(samples=True, passes=True, products=True, **judged)
     assert Needs.of(CSPCA(psd=False)) == Needs(samples=True, **judged)
-    for solver in ("published", "splitting"):
-        assert Needs.of(SPCAPSD(solver=solver)) == Needs(**judged)
+    assert Needs.of(SPCAPSD(solver="published")) == Needs(**judged)
+    split = {"scatter_copies": MATRICES}  # as it may be, if it has to be
+    assert Needs.of(SPCAPSD(solver="splitting")) == Needs(**judged, **split)
+    assert Needs.of(SPCAPSD()) == Needs(products=True, **judged, **split)
     assert Needs.of(SPCA()) == Needs()
 
 

@@ -24,6 +24,7 @@ from jointsparse.device import errors_raised, like, on_accelerator, to_host
 logger = logging.getLogger(__name__)
 
 
+STRIP = 2**15  # entries of a matrix that are worked on at a time, where no copy is to be made
 BLOCK = 4096  # features converted to float64 at a time where the data are kept in float32
 NOISE = 1e-10  # columns shorter than this share of the longest are rounding
 RANK = 1e-12  # eigenvalues below this share of the largest are rounding
@@ -274,7 +275,11 @@ def positive_part(array: Array) -> Array:
 
 def symmetric_part(matrix: Array) -> Array:
     """Return (M + Mᵀ)/2."""
-    return (matrix + matrix.T) / 2
+    total = matrix + matrix.T
+    if type(total) is np.ndarray and total.dtype.kind == "f":
+        total /= 2  # in place: no second array of this size
+        return total
+    return total / 2
 
 
 def row_lengths(matrix: Array) -> Array:
@@ -387,6 +392,13 @@ def blocks(length: int) -> Iterator[slice]:
     """Cut ``range(length)`` into slices of at most ``BLOCK``."""
     for first in range(0, length, BLOCK):
         yield slice(first, min(first + BLOCK, length))
+
+
+def strips(rows: int, columns: int) -> Iterator[slice]:
+    """Cut the rows of a matrix into slices that stay in the cache."""
+    step = max(1, STRIP // max(1, columns))
+    for first in range(0, rows, step):
+        yield slice(first, min(first + step, rows))
 
 
 def double(array: Array) -> Array:

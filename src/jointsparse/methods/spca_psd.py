@@ -21,7 +21,7 @@ from jointsparse.moments import Moments
 from jointsparse.solvers.convex.exact import solve_scatter
 from jointsparse.solvers.convex.model import SQUARED_LOSS_SLOPE, nonempty_lam
 from jointsparse.solvers.convex.published import factor_of_scatter
-from jointsparse.solvers.convex.splitting import solve_splitting
+from jointsparse.solvers.convex.splitting import MATRICES, solve_splitting
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.wide.convex import TooManyDirectionsError, WideState, solve_wide
@@ -201,8 +201,11 @@ class SPCAPSD(ConvexSelector):
         if self.solver == "published":
             return Needs(dense_bytes=lambda n, p: 12 * 8 * n * p)
         if self.solver == "splitting":
-            return Needs(dense_bytes=lambda n, p: 10 * 8 * p**2)
-        return Needs(products=self.solver in ("exact", "factored"))
+            return Needs(dense_bytes=lambda n, p: MATRICES * 8 * p**2, scatter_copies=MATRICES)
+        if self.solver == "factored":
+            return Needs(products=True)
+        # Where a small basis does not hold the optimum, the model is split.
+        return Needs(products=self.solver == "exact", scatter_copies=MATRICES)
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
         spectrum: Spectrum = moments.native.thin_spectrum

@@ -20,7 +20,7 @@ LEAST = 30  # of fewer it would be hard to say what they stand for
 
 
 def screened(
-    source: "Source", how: Preparation, options: ConstraintOptions, *, quiet: bool
+    source: "Source", how: Preparation, options: ConstraintOptions, estimator: Any, *, quiet: bool
 ) -> "tuple[Source, list[str]]":
     """Return a table, or those of its columns that share most where all do not fit; and notes.
 
@@ -32,6 +32,8 @@ def screened(
         What is done to its values.
     options : ConstraintOptions
         Features that are named take part in any case.
+    estimator : estimator
+        What is to be fitted.
     quiet : bool
         Whether to say nothing meanwhile.
     """
@@ -49,19 +51,19 @@ def screened(
         check_reading(source)
     except TableError as error:
         raise told(error) from error
-    n, p = source.n_samples, source.n_features
+    n, p, needs = source.n_samples, source.n_features, estimator._needs()
     named = options.costs is not None or options.groups is not None
-    if n is None or n < p or named or bytes_in_blocks(source) <= source.budget:
+    if n is None or n < p or named or bytes_in_blocks(source, needs) <= source.budget:
         return source, []
     count = MOST
-    while bytes_of_scatter(count) > source.budget // 2:
+    while bytes_of_scatter(count, needs) > source.budget // 2:
         count //= 2
     if count < LEAST or p <= count:
         return source, []  # which is refused, with the memory that would do
     names = StreamedTable(source, 0).names
     always = places(options.include or (), names, "--include")
     always += places(options.exclude or (), names, "--exclude")
-    needed = bytes_of_scatter(p)
+    needed = bytes_of_scatter(p, needs)
     if not quiet:
         print_note(
             f"scatter matrices of {counted(p, 'feature')} take {size_in_words(needed)}, more than "

@@ -221,7 +221,7 @@ def rows_of(source: "Source") -> int:
     return int(rows)
 
 
-def announcement(source: "Source", reading: "Reading") -> str:
+def announcement(source: "Source", reading: "Reading", estimator: Any) -> str:
     """Say what a table needs before it is read."""
     from jointsparse.io.budget import size_in_words
     from jointsparse.methods.reading.plan import Reading, bytes_in_blocks, bytes_of_samples
@@ -238,7 +238,7 @@ def announcement(source: "Source", reading: "Reading") -> str:
         often = ", once in every iteration" if reading is Reading.PASSES else ""
         how = (
             f"read in blocks{often}: each scatter matrix {size_in_words(8 * p**2)}, "
-            f"{size_in_words(bytes_in_blocks(source))} in all"
+            f"{size_in_words(bytes_in_blocks(source, estimator._needs()))} in all"
         )
     shape = f"{counted(rows, 'sample')} × {counted(p, 'feature')}"
     return f"{shape} take {size}; {how}, {size_in_words(source.budget)} allowed"

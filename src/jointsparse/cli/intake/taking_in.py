@@ -47,10 +47,10 @@ def take_in(options: "SelectOptions", estimator: Any) -> tuple[Any, Any, str, An
         if table is None:
             streaming.check_format(options.output)
             streaming.check_outliers(source, options.outliers)
-            source, notes = screened(source, how, options, quiet=options.quiet)
+            source, notes = screened(source, how, options, estimator, quiet=options.quiet)
             reading = streaming.how_to_read(source, estimator, how)
             if not options.quiet:
-                print_note(streaming.announcement(source, reading))
+                print_note(streaming.announcement(source, reading, estimator))
             taken = streaming.take_in(source, reading, how, show_progress=not options.quiet)
             taken[0].notes[:0] = notes
             return taken

@@ -13,15 +13,11 @@ from jointsparse.io.budget import default_budget, enough, size_in_words
 from jointsparse.io.errors import TableError, table_error
 from jointsparse.io.limits import UNCOUNTED
 from jointsparse.methods import registry
-from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.needs import SCATTER_COPIES, Needs
 from jointsparse.sources import Source
 from jointsparse.sources.refusals import check_reading
 from jointsparse.sources.sums import mean_of
 
-# Arrays as large as the scatter matrix that exist at the same time: those of all samples and of two
-# halves, what the solver makes of them, and the regressions of the report. Measured over all
-# methods that need no more than the scatter matrix: 13 at most.
-SCATTER_COPIES = 13
 INDEX_BYTES = 4  # of the column of a stored entry
 # Arrays as large as a table that is read as a whole, and fitted, that exist at the same time.
 TABLE_COPIES = 4
@@ -75,7 +71,7 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     """
     check_reading(source)
     budget, n_features = source.budget, source.n_features
-    scatter_fits = bytes_in_blocks(source) <= budget
+    scatter_fits = bytes_in_blocks(source, needs) <= budget
     n_samples = source.n_samples
     small, most = min(SMALL, budget), source.most_samples
     whole = most is not None and bytes_of_samples(source, most) <= small
@@ -94,7 +90,7 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
             return Reading.WHOLE
         if scatter_fits:
             return Reading.MOMENTS
-        raise _too_many_features(source)
+        raise _too_many_features(source, needs)
     passes = scatter_fits and not wide and needs.passes
     if passes and source.remote:
         return Reading.PASSES
@@ -107,15 +103,19 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     raise too_many_samples(source, n_samples, method)
 
 
-def bytes_in_blocks(source: Source) -> int:
-    """Return the memory of a fit that reads the samples in blocks of rows."""
-    blocks = BLOCK_COPIES * 8 * source.block_entries()
-    return bytes_of_scatter(source.n_features) + blocks + source.reading_bytes
+def bytes_in_blocks(source: Source, needs: Needs) -> int:
+    """Return the memory of a fit that reads the samples in blocks of rows.
+
+    Blocks are gone by the time that a solver takes more than the usual number of matrices.
+    """
+    usual = SCATTER_COPIES * 8 * source.n_features**2
+    first = usual + BLOCK_COPIES * 8 * source.block_entries()
+    return max(first, bytes_of_scatter(source.n_features, needs)) + source.reading_bytes
 
 
-def bytes_of_scatter(n_features: int) -> int:
+def bytes_of_scatter(n_features: int, needs: Needs) -> int:
     """Return the memory of a fit that works on the scatter matrix."""
-    return SCATTER_COPIES * 8 * n_features**2
+    return needs.scatter_copies * 8 * n_features**2
 
 
 def bytes_of_samples(source: Source, n_samples: int) -> int:
@@ -149,20 +149,24 @@ def bytes_at_once(source: Source, n_samples: int, needs: Needs, *, named: bool =
     if named:
         needed += NAME_BYTES * n_samples * len({*source.ids, *source.labels})
     if n_samples >= n_features and not needs.samples:
-        needed += bytes_of_scatter(n_features)
+        needed += bytes_of_scatter(n_features, needs)
     return needed + max(FEATURE_BYTES * n_features - UNCOUNTED, 0)
 
 
-def _too_many_features(source: Source) -> DoesNotFitError:
-    needed = bytes_in_blocks(source)
+def _too_many_features(source: Source, needs: Needs) -> DoesNotFitError:
+    needed = bytes_in_blocks(source, needs)
     # Blocks take a third of what is allowed, or one row, and text a tenth: this is enough for all.
-    allowed = 2 * (bytes_of_scatter(source.n_features) + source.reading_bytes)
-    allowed += BLOCK_COPIES * 8 * source.n_features
+    allowed = 2 * (SCATTER_COPIES * 8 * source.n_features**2 + source.reading_bytes)
+    allowed = max(allowed + BLOCK_COPIES * 8 * source.n_features, needed)
+    ways = ["read fewer columns", _more_memory(source, allowed)]
+    if frugal := _methods_in_blocks(source, below=needs):
+        ways.append(f"use a method that needs less: {', '.join(frugal)}")
+    *most, last = ways
     return _refused(
         source,
         f"has {source.n_features} columns, whose scatter matrices need {size_in_words(needed)}, "
-        f"more than the {size_in_words(source.budget)} that may be used: read fewer columns, or "
-        f"{_more_memory(source, allowed)}.",
+        f"more than the {size_in_words(source.budget)} that may be used: {', '.join(most)}, or "
+        f"{last}.",
     )
 
 
@@ -176,8 +180,8 @@ def too_many_samples(source: Source, n_samples: int, method: str) -> DoesNotFitE
         text = ", from a file that is not text" if source.n_samples is None else ""
         names = ", ".join(_wide_methods())
         ways.append(f"use a method that reads wide tables in blocks of columns{text}: {names}")
-    elif bytes_in_blocks(source) <= source.budget:
-        ways.append(f"use a method that reads them in blocks: {', '.join(_methods_in_blocks())}")
+    elif in_blocks := _methods_in_blocks(source):
+        ways.append(f"use a method that reads them in blocks: {', '.join(in_blocks)}")
     *most, last = ways
     return _refused(
         source,
@@ -201,13 +205,19 @@ def _wide_methods() -> list[str]:
     return [name for name, method in registry.methods().items() if method.make()._needs().products]
 
 
-def _methods_in_blocks() -> list[str]:
-    """Return the methods that read samples in blocks of rows."""
-    return [
-        name
-        for name, method in registry.methods().items()
-        if method.scatter_only or Needs.of(method.make()).passes
-    ]
+def _methods_in_blocks(source: Source, below: Needs | None = None) -> list[str]:
+    """Return the methods that read samples in blocks of rows, within the memory.
+
+    With ``below``, only those that need fewer matrices.
+    """
+    found = []
+    for name, method in registry.methods().items():
+        needs = Needs.of(method.make())
+        fits = bytes_in_blocks(source, needs) <= source.budget
+        if below is None or needs.scatter_copies < below.scatter_copies:
+            if fits and (method.scatter_only or needs.passes):
+                found.append(name)
+    return found
 
 
 def check_dense(estimator: Any, n_samples: int, n_features: int) -> None:

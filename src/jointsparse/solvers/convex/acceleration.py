@@ -15,6 +15,7 @@ splitting solvers need about a third of the iterations with it, on hard problems
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,7 @@ class Anderson:
     def step(self, x: Arrays, f: Arrays) -> Arrays:
         """Return the next x, given x and the residual f = g(x) - x."""
         g = _sum(x, f)
+        del x  # which may be large, and is not needed any more
         if self.memory == 0:
             return g
         residual = math.sqrt(_inners(f, [f])[0])
@@ -65,23 +67,31 @@ class Anderson:
             self.reset()
             return plain
         if self._previous is not None:
-            self._remember(_difference(g, self._previous[0]), _difference(f, self._previous[1]))
+            self._make_room()
+            g_before, f_before = self._previous
+            self._previous = None
+            dg = _difference(g, g_before)
+            del g_before  # before the other difference takes as much
+            self._remember(dg, _difference(f, f_before))
+            del dg, f_before
         self._previous = (g, f)
         if not self._steps:
             self._plain = None
             return g
         combined = self._combine(g, f)
-        apart = _difference(combined, g)
-        if math.sqrt(_inners(apart, [apart])[0]) > LONGEST_STEP * residual:
+        if _distance(combined, g) > LONGEST_STEP * residual:
             self.reset()
             return g
         self._plain, self._residual_before = g, residual
         return combined
 
-    def _remember(self, dg: Arrays, df: Arrays) -> None:
+    def _make_room(self) -> None:
+        """Forget the oldest step where there are as many as may be remembered."""
         if len(self._steps) == self.memory:
             self._steps = self._steps[1:]
             self._products = [row[1:] for row in self._products[1:]]
+
+    def _remember(self, dg: Arrays, df: Arrays) -> None:
         self._steps.append((dg, df))
         new = _inners(df, [earlier for _, earlier in self._steps])
         self._products = [[*row, value] for row, value in zip(self._products, new, strict=False)]
@@ -90,9 +100,12 @@ class Anderson:
     def _combine(self, g: Arrays, f: Arrays) -> Arrays:
         right = np.asarray(_inners(f, [df for _, df in self._steps]))
         weights = _weights(np.array(self._products), right)
-        for weight, (dg, _) in zip(weights, self._steps, strict=True):
-            g = tuple(part - float(weight) * change for part, change in zip(g, dg, strict=True))
-        return g
+        combined: list[Array] = []
+        for number, part in enumerate(g):
+            for weight, (dg, _) in zip(weights, self._steps, strict=True):
+                part = part - float(weight) * dg[number]  # noqa: PLW2901 - one at a time
+            combined.append(part)
+        return tuple(combined)
 
 
 class AndersonOfOne(Anderson):
@@ -138,6 +151,19 @@ def _sum(a: Arrays, b: Arrays) -> Arrays:
 
 def _difference(a: Arrays, b: Arrays) -> Arrays:
     return tuple(x - y for x, y in zip(a, b, strict=True))
+
+
+def _distance(a: Arrays, b: Arrays) -> float:
+    """Return how far apart two are; on the host with the difference of one array at a time."""
+    if all(isinstance(x, np.ndarray) for x in a):
+        pairs = zip(a, b, strict=True)
+        return math.sqrt(float(sum(_squared_norm(x - y) for x, y in pairs)))
+    apart = _difference(a, b)
+    return math.sqrt(_inners(apart, [apart])[0])
+
+
+def _squared_norm(array: Array) -> Any:
+    return np.vdot(array, array)
 
 
 def _inners(a: Arrays, others: list[Arrays]) -> list[float]:

@@ -44,6 +44,7 @@ from jointsparse.linalg import (
     column_norms,
     largest_eigenvalue,
     positive_part,
+    strips,
     symmetric_part,
 )
 from jointsparse.numerics.projections import positive_eigenpairs
@@ -73,15 +74,21 @@ def dual_value(model: ConvexModel, rotated: Array, pull: Array) -> float:
     xp = array_namespace(rotated)
     s, vectors, lam, eta = model.spectrum.values, model.spectrum.vectors, model.lam, model.eta
     half = s[:, None] * rotated
-    dual_matrix = add_to_diagonal(-half - half.T - symmetric_part(pull @ vectors), 2 * s)
+    dual_matrix = -half
+    dual_matrix -= half.T
+    del half
+    dual_matrix -= symmetric_part(pull @ vectors)
+    add_to_diagonal(dual_matrix, 2 * s)
     spare = _spare_diagonal(pull, vectors, lam)
     if float(xp.max(spare)) > 1e-9 * lam:
-        dual_matrix = dual_matrix - vectors.T @ (spare[:, None] * vectors)
+        dual_matrix -= vectors.T @ (spare[:, None] * vectors)
     # Adding (H - ηI)₊/λ to V makes H ⪯ ηI. Where H exceeds η, its eigenvectors are nearly
     # orthogonal to the columns of V, which therefore grow to second order only.
     excess, directions = positive_eigenpairs(dual_matrix, eta)
+    del dual_matrix
     correction = (directions * excess) @ (directions.T @ vectors.T)
-    longest = _longest_column(pull + correction, spare, vectors)
+    correction += pull
+    longest = _longest_column(correction, spare, vectors)
     c = lam / longest if longest > lam else 1.0
     # The uniform correction of the module docstring; the better of the two counts.
     largest = float(excess[-1]) if excess.shape[0] else 0.0
@@ -112,7 +119,9 @@ def dual_value_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> 
     for raise_by in _RAISES:
         move = consistent_move(model, remainder, raise_by)
         left = raise_by * budget * float(xp.linalg.vector_norm(move))
-        best = max(best, _value_at(model, rotated + move, budget / (budget + left)))
+        move += rotated
+        best = max(best, _value_at(model, move, budget / (budget + left)))
+        del move  # before the next one comes
     return best
 
 
@@ -129,7 +138,11 @@ def dual_point_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> 
 def consistent_move(model: ConvexModel, remainder: Array, raise_by: float) -> Array:
     """Return Δ with SΔ + ΔS + ε Δ = R, ε = raise_by · (η + λ)."""
     s = model.spectrum.values
-    return remainder / (s[:, None] + (s + raise_by * (model.eta + model.lam))[None, :])
+    raised = s + raise_by * (model.eta + model.lam)
+    move = array_namespace(remainder).empty_like(remainder)
+    for part in strips(*remainder.shape):  # without a matrix of denominators
+        move[part, :] = remainder[part, :] / (s[part, None] + raised[None, :])
+    return move
 
 
 def _value_at(model: ConvexModel, rotated: Array, c: float) -> float:

@@ -89,6 +89,7 @@ def solve_scatter(
         if small.converged:
             kept = small.state if keep_state else None
             return replace(small, proved_zero=screened, state=kept, dual=None)
+        del small  # its basis, and a dual point
     everything = features.shape[0] == scatter.shape[0]
     rest = scatter if everything else scatter[features, :][:, features]
     solution = solve_splitting(

@@ -130,6 +130,8 @@ def run_splitting(
     targets, steps = problem.start() if start is None else start
     del start  # the arrays may be large, and are not needed after the first step
     accelerator = Anderson(_memory(targets, acceleration_bytes))
+    # What is handed on is held by nobody but who works on it: of large arrays, each one counts.
+    handed = [targets]
     lower_bound = -math.inf
     # About one iteration for each digit is needed; earlier certificates hardly ever pass. Where
     # they cost next to nothing they are made all the same: the history is the better for it.
@@ -139,8 +141,9 @@ def run_splitting(
     unchanged = (1.0,) * len(steps)
     rescale, previous = unchanged, None
     milestone = (0, math.inf)  # an iteration, and the gap that was reached then
+    del targets
     for iteration in range(1, trace.max_iter + 1):
-        copies = problem.split(targets, steps, rescale)
+        copies = problem.split(handed.pop(), steps, rescale)
         if copies.steps != steps:
             steps = copies.steps
             accelerator.reset()
@@ -151,7 +154,8 @@ def run_splitting(
             if trace.tol < gap < THOROUGH_WITHIN * trace.tol or iteration == trace.max_iter:
                 lower_bound = max(lower_bound, problem.lower_bound(copies, thorough=True))
                 gap = relative_gap(best.objective, lower_bound)
-            if trace.record(iteration, best.objective * scale, gap=gap, measure=gap):
+            done = trace.record(iteration, best.objective * scale, gap=gap, measure=gap)
+            if done or iteration == trace.max_iter:
                 break
             if gap <= WORTHWHILE * milestone[1]:
                 milestone = (iteration, gap)
@@ -163,8 +167,10 @@ def run_splitting(
         rescale = unchanged
         if iteration % ADAPT_EVERY == 0 and iteration <= ADAPT_UNTIL:
             rescale = tuple(_rescaling(*pair) for pair in residuals(problem, copies, previous))
-        targets = accelerator.step(*_fixed_point(copies))
+        handed += _fixed_point(copies)
         previous = copies.agreed
+        del copies
+        handed.append(accelerator.step(handed.pop(0), handed.pop(0)))
     return SplitResult(best, lower_bound, copies, residuals(problem, copies, previous))
 
 
@@ -196,7 +202,9 @@ def _norm(arrays: list[Array]) -> float:
 def _fixed_point(copies: Copies) -> tuple[Arrays, Arrays]:
     """Return T and the relaxed step from it."""
     targets = tuple(z + y for z, y in zip(copies.values, copies.duals, strict=True))
-    step = tuple(RELAXATION * (a - z) for a, z in zip(copies.agreed, copies.values, strict=True))
+    step = tuple(a - z for a, z in zip(copies.agreed, copies.values, strict=True))
+    for part in step:
+        part *= RELAXATION  # noqa: PLW2901 - in place
     return targets, step
 
 

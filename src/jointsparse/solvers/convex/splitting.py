@@ -20,12 +20,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from jointsparse.arrays import Array
+from jointsparse.device import free_bytes
+from jointsparse.io.budget import allowed_memory
 from jointsparse.linalg import (
     Spectrum,
     add_to_diagonal,
     array_namespace,
     column_norms,
     double,
+    strips,
     symmetric_part,
     unit_columns,
 )
@@ -39,7 +42,7 @@ from jointsparse.solvers.convex.certificate import (
     dual_value_of_cone,
     relative_gap,
 )
-from jointsparse.solvers.convex.loop import Candidate, Copies, run_splitting
+from jointsparse.solvers.convex.loop import ACCELERATION_BYTES, Candidate, Copies, run_splitting
 from jointsparse.solvers.convex.model import ConvexModel, factor_on, first_share
 from jointsparse.solvers.solution import Solution, Trace
 
@@ -47,6 +50,11 @@ CONSISTENT_RAISE = 1e-2  # of the denominators, in units of η + λ
 # Ratio of two λ up to which the solution for one is a better start for the other than none.
 NEAR = 2.0
 INITIAL_STEP = 3.0  # ρ in units of η + λ: between 2 and 4 the iterations hardly change
+# p × p matrices that exist at the same time in a fit that is split, besides earlier steps: those of
+# the samples and of two halves, eigenvectors, two iterates and the best point, and a certificate.
+# Measured 19 to 22.
+MATRICES = 24
+MOST_KEPT = 256  # rows of weights that are kept; beyond, products outweigh to compute them anew
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,7 @@ def solve_splitting(
         trace,
         scale=spectrum.trace,
         start=problem.resume(start) if start is not None and start.is_near(lam) else None,
+        acceleration_bytes=_acceleration_bytes(spectrum.vectors),
     )
     factor, objective = result.best.finish(model)
     gap = relative_gap(objective, result.lower_bound)
@@ -118,6 +127,15 @@ def solve_splitting(
     state = problem.save(result.copies) if keep_state else None
     solution = trace.solution(factor, objective * spectrum.trace, gap, diagnostics, state)
     return replace(solution, dual=problem.dual_of(result.copies)) if keep_state else solution
+
+
+def _acceleration_bytes(vectors: Array) -> int:
+    """Return what earlier steps may take: what the matrices without them leave of the memory."""
+    matrix = 8 * vectors.shape[0] * vectors.shape[1]
+    wanted = MATRICES * matrix + ACCELERATION_BYTES
+    left = (free_bytes(vectors) or allowed_memory(wanted)) - MATRICES * matrix
+    # The last step, which earlier ones are compared with, counts like one of them.
+    return max(0, min(ACCELERATION_BYTES, left - 4 * matrix))
 
 
 class SquaredLoss:
@@ -154,24 +172,40 @@ class SquaredLoss:
     ) -> Copies:
         """Cone and columns from their targets, then Ω from both in closed form."""
         (rho,), (factor,) = steps, rescale
-        s, vectors = self.s, self.vectors
-        self._cone_pairs = positive_eigenpairs(targets[0], self.model.eta / rho)
+        # p × p arrays: what is of no more use goes before the next one comes, or is worked on in
+        # place.
+        (cone_target, columns_target), vectors = targets, self.vectors
+        del targets
+        self.__dict__.pop("_cone_pairs", None)
+        self._cone_pairs = positive_eigenpairs(cone_target, self.model.eta / rho)
         cone = from_eigenpairs(*self._cone_pairs)
-        columns = self.model.penalty.prox(targets[1], 1 / rho)
-        cone_dual, columns_dual = targets[0] - cone, targets[1] - columns
+        cone_dual = cone_target - cone
+        del cone_target
+        columns = self.model.penalty.prox(columns_target, 1 / rho)
+        columns_dual = columns_target - columns
+        del columns_target
         if factor != 1:
-            cone_dual, columns_dual, rho = cone_dual / factor, columns_dual / factor, rho * factor
-        right = cone - cone_dual + symmetric_part(double((columns - columns_dual) @ vectors))
-        smooth = add_to_diagonal(right, (2 / rho) * s) * self._weights(rho)
+            cone_dual /= factor
+            columns_dual /= factor
+            rho *= factor
+        mixed = symmetric_part(double((columns - columns_dual) @ vectors))
+        smooth = cone - cone_dual
+        smooth += mixed
+        del mixed
+        self._weigh(add_to_diagonal(smooth, (2 / rho) * self.s), rho)
         agreed = (smooth, self._stored(smooth) @ vectors.T)
         return Copies(agreed, (cone, columns), (cone_dual, columns_dual), (rho,))
 
-    def _weights(self, rho: float) -> Array:
-        """Return ρ/(s_i + s_j + 2ρ), kept until ρ changes."""
+    def _weigh(self, matrix: Array, rho: float) -> None:
+        """Multiply by ρ/(s_i + s_j + 2ρ), in place; few weights are kept until ρ changes."""
+        scaled = self.s / rho
+        if matrix.shape[0] > MOST_KEPT:
+            for part in strips(*matrix.shape):
+                matrix[part, :] *= 1 / (scaled[part, None] + (scaled + 2)[None, :])
+            return
         if self._cached_weights is None or self._cached_weights[0] != rho:
-            scaled = self.s / rho
             self._cached_weights = (rho, 1 / (scaled[:, None] + (scaled + 2)[None, :]))
-        return self._cached_weights[1]
+        matrix *= self._cached_weights[1]
 
     def _stored(self, array: Array) -> Array:
         """Return an array in the dtype of the eigenvectors."""
@@ -192,7 +226,11 @@ class SquaredLoss:
         """Return R = H - G, where G is the multiplier of the cone, at most ηI."""
         (rho,), (cone, columns) = copies.steps, copies.values
         mixed = symmetric_part(double(columns @ self.vectors))
-        return rho * (2 * copies.agreed[0] - cone - mixed)
+        rest = 2 * copies.agreed[0]
+        rest -= cone
+        rest -= mixed
+        rest *= rho
+        return rest
 
     def consistent(self, copies: Copies) -> Array:
         """Return an Ω̃ moved so that H is nearly G: good for certificates long before convergence.
@@ -200,12 +238,14 @@ class SquaredLoss:
         See :func:`~jointsparse.solvers.convex.certificate.dual_value_of_cone`.
         """
         move = consistent_move(self.model, self.remainder(copies), raise_by=CONSISTENT_RAISE)
-        return symmetric_part(copies.agreed[0] + move)
+        move += copies.agreed[0]
+        return symmetric_part(move)
 
     def candidate(self, copies: Copies) -> Candidate:
         """Cut the cone's copy down to the features that the columns' copy keeps."""
         cone, columns = copies.values
-        return _Candidate.of(self.model, cone, column_norms(columns) > 0, self._cone_pairs)
+        pairs = self.__dict__.pop("_cone_pairs")  # kept by the candidate, where it has a use
+        return _Candidate.of(self.model, cone, column_norms(columns) > 0, pairs)
 
     def save(self, copies: Copies) -> SplittingState:
         """Return the iterate in the coordinates of the features and the units of the data."""
@@ -256,9 +296,11 @@ class _Candidate:
         if bool(xp.all(kept)):
             objective = model.objective(cone, cone @ model.spectrum.vectors.T)
             return cls(objective, cone, kept, pairs)
-        candidate = cls(1.0, cone, kept)
-        block, rows = candidate.block(model), model.spectrum.vectors[kept, :]
-        return cls(model.objective(rows.T @ block @ rows, block), cone, kept)
+        block = cls(1.0, cone, kept).block(model)
+        rows = model.spectrum.vectors[kept, :]
+        rotated = rows.T @ block @ rows
+        del rows
+        return cls(model.objective(rotated, block), cone, kept)
 
     def finish(self, model: ConvexModel) -> tuple[Array, float]:
         """Return U with Ω = UUᵀ, largest component first, and the objective at this Ω."""
