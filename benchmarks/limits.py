@@ -93,15 +93,19 @@ class Lapack:
     """Adds up the time within the decompositions and systems of NumPy and SciPy."""
 
     NAMES = ("eigh", "eigvalsh", "svd", "solve", "cholesky", "qr", "inv", "lstsq")
+    BARE = ("dsytrd", "dsterf", "dstein", "dstevd", "dormqr", "dpotrf", "dpotri", "dposv")
 
     def __enter__(self):
         import scipy.linalg
 
         self.seconds, self.inside, self.originals = 0.0, False, []
-        for module in (np.linalg, scipy.linalg):
-            for name in self.NAMES:
-                self.originals.append((module, name, getattr(module, name)))
-                setattr(module, name, self._timed(getattr(module, name)))
+        of_lapack = [(scipy.linalg.lapack, name) for name in self.BARE]
+        for module, name in [
+            *((module, name) for module in (np.linalg, scipy.linalg) for name in self.NAMES),
+            *of_lapack,
+        ]:
+            self.originals.append((module, name, getattr(module, name)))
+            setattr(module, name, self._timed(getattr(module, name)))
         return self
 
     def __exit__(self, *error):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import Array
 
 # Types of arrays and numbers that are known to be of no device.
-ON_HOST = frozenset({np.ndarray, np.float64, np.float32, float, int})
+ON_HOST = frozenset({np.ndarray, np.float64, np.float32, np.bool_, np.int64, float, int, bool})
 
 
 def is_device_array(array: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import array_api_compat.numpy as numpy_namespace
@@ -29,6 +30,7 @@ BLOCK = 4096  # features converted to float64 at a time where the data are kept 
 NOISE = 1e-10  # columns shorter than this share of the longest are rounding
 RANK = 1e-12  # eigenvalues below this share of the largest are rounding
 EPSILON = float(np.finfo(np.float64).eps)
+SMALL = 256  # rows of a matrix for which it is kept which entries are in its lower triangle
 HOST_EIGH = 128  # rows up to which LAPACK on the host is faster than a GPU, transfers included
 
 
@@ -166,10 +168,15 @@ def inverse_of_factor(factor: NDArray[Any]) -> NDArray[Any]:
 
     By LAPACK itself: for matrices that are small and many, a wrapper costs as much as they do.
     """
-    lower = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)[0])
-    result = lower + lower.T
-    result.flat[:: len(result) + 1] /= 2
-    return np.asarray(result)
+    found = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
+    lower = _lower(len(found)) if len(found) <= SMALL else np.tri(len(found), dtype=bool)
+    return np.where(lower, found, found.T)
+
+
+@lru_cache(maxsize=64)
+def _lower(size: int) -> NDArray[np.bool_]:
+    """Return which entries are in the lower triangle, of which small ones are asked for often."""
+    return np.tri(size, dtype=bool)
 
 
 def cholesky(matrix: Array, *, overwrite: bool = False) -> Array | None:
@@ -299,8 +306,6 @@ def inner_product(left: Array, right: Array) -> float:
 
 def length(matrix: Array) -> float:
     """Root of the sum of the squared entries."""
-    if type(matrix) is np.ndarray:
-        return float(np.linalg.norm(matrix))
     return inner_product(matrix, matrix) ** 0.5
 
 
@@ -313,6 +318,8 @@ def rows_in_use(matrix: Array) -> Array:
 
 def column_norms(matrix: Array) -> Array:
     """Euclidean norm of every column."""
+    if type(matrix) is np.ndarray:
+        return np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
     xp = array_namespace(matrix)
     return xp.linalg.vector_norm(matrix, axis=0)
 

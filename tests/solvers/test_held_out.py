@@ -192,7 +192,7 @@ def test_columns_are_the_centred_features_at_total_length_one(columns, data, mon
     np.testing.assert_allclose(columns.take(np.array([7, 0])), F[:, [7, 0]], **near)
     np.testing.assert_allclose(columns.take(slice(2, 5)), F[:, 2:5], **near)
     np.testing.assert_allclose(columns.rows(slice(3, 9)), F[3:9], **near)
-    np.testing.assert_allclose(columns.project(V), V @ F, **near)
+    np.testing.assert_allclose(columns.project(*V), V @ F, **near)
     np.testing.assert_allclose(columns.inner(V.T, np.array([3, 11])), V @ F[:, [3, 11]], **near)
     np.testing.assert_allclose(columns.gram(), F @ F.T, **near)
     values, axes = columns.leading_axes(3)

@@ -124,9 +124,9 @@ CASES = {
     "SPCA, narrow, ridge None": (js.SPCA(alpha=0.1, ridge=None), NARROW, 25, 25, 56),
     "SPCA, narrow, ridge None, counts": (js.SPCA(n_nonzero=5, ridge=None), NARROW, 4, 4, 17),
     "dictionary, narrow": (js.DictionarySPCA(n_components=3, alpha=0.1), NARROW, 31, 77, 13),
-    "JSPCA, narrow, samples": (js.JSPCA(alpha=0.1, loss="samples"), NARROW, 19, 19, 60),
+    "JSPCA, narrow, samples": (js.JSPCA(alpha=0.1, loss="samples"), NARROW, 8, 8, 40),
     "JSPCA, narrow, features": (js.JSPCA(alpha=0.1, loss="features"), NARROW, 65, 65, 286),
-    "JSPCA, narrow, frobenius": (js.JSPCA(alpha=0.1, loss="frobenius"), NARROW, 11, 11, 36),
+    "JSPCA, narrow, frobenius": (js.JSPCA(alpha=0.1, loss="frobenius"), NARROW, 6, 6, 30),
     "JSPCA, narrow, published": (
         js.JSPCA(alpha=0.1, loss="features", solver="published", max_iter=50),
         NARROW,
@@ -157,9 +157,9 @@ CASES = {
     "SPCA, wide, ridge None": (js.SPCA(alpha=0.1, ridge=None), WIDE, 27, 27, 59),
     "SPCA, wide, ridge None, counts": (js.SPCA(n_nonzero=5, ridge=None), WIDE, 5, 5, 20),
     "dictionary, wide": (js.DictionarySPCA(n_components=3, alpha=0.1), WIDE, 24, 67, 48),
-    "JSPCA, wide, samples": (js.JSPCA(alpha=0.1, loss="samples"), WIDE, 22, 22, 81),
+    "JSPCA, wide, samples": (js.JSPCA(alpha=0.1, loss="samples"), WIDE, 9, 9, 55),
     "JSPCA, wide, features": (js.JSPCA(alpha=0.1, loss="features"), WIDE, 37, 37, 148),
-    "JSPCA, wide, frobenius": (js.JSPCA(alpha=0.1, loss="frobenius"), WIDE, 8, 8, 35),
+    "JSPCA, wide, frobenius": (js.JSPCA(alpha=0.1, loss="frobenius"), WIDE, 5, 5, 31),
     "JSPCA, wide, published": (
         js.JSPCA(alpha=0.1, loss="features", solver="published", max_iter=50),
         WIDE,
@@ -183,7 +183,7 @@ CASES = {
     "Laplacian, wide": (ranked(js.LaplacianScore), WIDE, 1, 0, 0),
     "greedy, sparse": (ranked(js.GreedySelector), SPARSE, 5, 0, 0),
     "SPCA, sparse": (js.SPCA(alpha=0.1), SPARSE, 11, 11, 32),
-    "JSPCA, sparse": (js.JSPCA(alpha=0.1, loss="samples"), SPARSE, 80, 80, 357),
+    "JSPCA, sparse": (js.JSPCA(alpha=0.1, loss="samples"), SPARSE, 49, 49, 305),
     "SPCA, single": (js.SPCA(alpha=0.1), SINGLE, 27, 27, 59),
     "kernel FSSL": (js.KernelFSSL(mu=3), NARROW, 1, 1, 18),
 }

@@ -23,6 +23,7 @@ from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
 from jointsparse.graphs.sparse_samples import inner_products, stored
 from jointsparse.linalg import array_namespace
 
+SMALL = 256  # samples whose graph is sooner made as a dense matrix
 WEIGHTS = ("binary", "heat", "cosine")
 
 
@@ -68,14 +69,28 @@ def affinity(
     """
     if weights == "binary":
         indices = neighbour_sets(data, n_neighbors, search=search)
-        return symmetrised(rows_to_csr(indices, np.ones(indices.shape)), combine="max")
+        return _joined(indices, np.ones(indices.shape))
     indices, distances = nearest_neighbours(data, n_neighbors, search=search)
     if weights == "heat":
         width = median_distance(distances) if width is None else width
         values = np.exp(-0.5 * (np.sqrt(distances) / width) ** 2)
     else:
         values = _cosines(data, indices)
-    return symmetrised(rows_to_csr(indices, values), combine="max")
+    return _joined(indices, values)
+
+
+def _joined(indices: IntArray, values: FloatArray) -> sp.csr_array:
+    """Return the graph of neighbours, one of whom at least has the other; the larger weight."""
+    n = len(indices)
+    if n > SMALL:
+        return symmetrised(rows_to_csr(indices, values), combine="max")
+    dense = np.zeros((n, n))
+    dense.reshape(-1)[n * np.arange(n)[:, None] + indices] = values
+    dense = np.maximum(dense, dense.T)
+    rows, columns = np.nonzero(dense)
+    pointer = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=n), out=pointer[1:])
+    return sp.csr_array((dense[rows, columns], columns, pointer), shape=(n, n))
 
 
 def median_distance(distances: FloatArray) -> float:

@@ -29,7 +29,8 @@ def in_parts(function: Callable[[slice], Any], size: int) -> list[Any]:
     [10.0]
     """
     parts = [slice(first, min(first + PART, size)) for first in range(0, size, PART)]
-    workers = min(len(parts), len(os.sched_getaffinity(0)) if _knows_cores() else 1)
+    cores = len(os.sched_getaffinity(0)) if len(parts) > 1 and _knows_cores() else 1
+    workers = min(len(parts), cores)
     if workers < 2:
         return [function(part) for part in parts]
     with ThreadPoolExecutor(workers) as pool:

@@ -75,6 +75,10 @@ def as_samples(
     ...
     ValueError: X contains NaN, a missing value, in row 1, column 1 (counted from 0); fill ...
     """
+    if _is_plain(X, **options):  # nothing to find out, and scikit-learn takes its time to
+        if finite and not get_config()["assume_finite"]:
+            refuse_not_finite(X, missing=missing)
+        return Samples(X, None)
     X, names = _with_names(X)
     values = _bare(X)
     options = {"dtype": "numeric", **options}
@@ -91,6 +95,16 @@ def as_samples(
     if finite and array.dtype.kind == "f" and not get_config()["assume_finite"]:
         refuse_not_finite(array, names, missing=missing)
     return Samples(array, names)
+
+
+def _is_plain(
+    X: Any, *, ensure_min_samples: int = 1, estimator: Any = None, **options: Any
+) -> bool:
+    """Whether these are samples as they should be but for what is not finite, and no more asked."""
+    if type(X) is not np.ndarray or X.ndim != 2 or options:
+        return False
+    known = X.dtype == np.float64 or X.dtype == np.float32
+    return known and X.shape[0] >= ensure_min_samples and X.shape[1] >= 1
 
 
 def _refuse_text(values: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import validate_data
 
 from jointsparse.device import checked_samples, is_device_array
@@ -60,6 +61,10 @@ def _note_or_compare(estimator: Any, X: Any, samples: Samples, *, fitting: bool)
 
     scikit-learn does so for what it knows; it does not know where other containers have names.
     """
+    if fitting and type(X) is np.ndarray:  # which has no names
+        estimator.n_features_in_ = samples.values.shape[1]
+        estimator.__dict__.pop("feature_names_in_", None)
+        return
     if is_frame(X) or samples.names is None:
         columns = X if is_frame(X) else samples.values
         validate_data(estimator, columns, reset=fitting, skip_check_array=True)

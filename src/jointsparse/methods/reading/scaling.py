@@ -88,14 +88,15 @@ def remark_on_scale(estimator: Any, moments: Moments) -> None:
     """Warn where a few columns are so large that what is explained is theirs alone."""
     if moments.scale is not None or getattr(estimator, "rule", "") == "variance":
         return
-    varying = moments.variances[moments.variances > 0]
+    varying = np.sort(moments.variances[moments.variances > 0])
     if varying.size < 3:
         return
-    largest, middle = float(varying.max()), float(np.median(varying))
+    half = varying.size // 2
+    largest, middle = float(varying[-1]), float(varying[half] + varying[-half - 1]) / 2
     if largest < UNEQUAL**2 * middle:
         return
     few = max(1, int(FEW * varying.size))
-    share = float(np.sort(varying)[-few:].sum() / varying.sum())
+    share = float(varying[-few:].sum() / varying.sum())
     if share < MOST:
         return
     name = _name_of(moments, int(np.argmax(moments.variances)))

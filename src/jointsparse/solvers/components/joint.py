@@ -13,7 +13,9 @@ left with fixed weights is the same for all three: with a scatter matrix S, a ve
           \bar P = \operatorname{polar}\big(\varphi\circ(SQ)\big) .
 
 The first is a row-sparse regression, solved exactly: rows are exactly zero. For samples and for the
-Frobenius norm :math:`\varphi = 1`, the constraint stays the same, and the objective never rises.
+Frobenius norm :math:`\varphi = 1`, the constraint stays the same, and the objective never rises;
+steps are extrapolated there (:mod:`~jointsparse.solvers.components.joint_steps`), and taken as they
+are where that would raise it.
 For features :math:`\varphi^2` are the weights themselves: the constraint :math:`P^\top
 \operatorname{diag}(w)P = I` moves with them, and the objective may rise.
 """
@@ -37,6 +39,7 @@ from jointsparse.linalg import (
 )
 from jointsparse.numerics.projections import polar
 from jointsparse.operators.dense import operator_of
+from jointsparse.solvers.components.joint_steps import Extrapolation
 from jointsparse.solvers.products.equal_features import EqualFeatures, equal_features
 from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.group import (
@@ -291,8 +294,9 @@ def solve_joint(
     image = array_namespace(P).zeros_like(P) if warm is None else loss.gram.apply(Q)
     point = _Point(Q, P, image, loss.gram.apply(loss.scale * P), P / loss.scale)
     progress = _Progress(descends=loss.descends)
+    faster = Extrapolation() if loss.descends else None
     for iteration in range(1, max_iter + 1):
-        earlier, point = point, _alternated(loss, point, penalty, accuracy, equal)
+        earlier, point = point, _alternated(loss, point, penalty, accuracy, equal, faster)
         if loss.descends and point.value > earlier.value * (1 + RISE):
             # Only rounding can do that (near singular weights).
             progress.rises(accurate=accuracy == FINE)
@@ -357,11 +361,27 @@ class _Progress:
 
 
 def _alternated(
-    loss: Loss, point: _Point, penalty: float, accuracy: float, equal: list[EqualFeatures]
+    loss: Loss,
+    point: _Point,
+    penalty: float,
+    accuracy: float,
+    equal: list[EqualFeatures],
+    faster: Extrapolation | None = None,
 ) -> _Point:
     """Return the next Q and P, and set the weights that belong to them."""
     Q, image = _projection(loss, point, penalty, accuracy, equal)
     P = _recovery(loss, image, point.P)
+    further = None if faster is None else faster.step((point.Q, point.P), (Q, P))
+    if faster is not None and further is not None:
+        reached = _reached(loss, point, *further, loss.gram.apply(further[0]), penalty)
+        if reached.value <= point.value * (1 + RISE):
+            return reached
+        faster.reset()
+    return _reached(loss, point, Q, P, image, penalty)
+
+
+def _reached(loss: Loss, point: _Point, Q: Array, P: Array, image: Array, penalty: float) -> _Point:
+    """Return what is known of Q and P, given S Q, and set the weights that belong to them."""
     recovery = P / loss.scale  # before the weights change
     gram = loss.gram
     value = loss.reweigh(Q, P, image) + penalty * float(row_lengths(Q).sum())

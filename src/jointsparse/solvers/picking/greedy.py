@@ -124,7 +124,7 @@ class _Residual:
         )
 
     def _copy(self, array: Array) -> Array:
-        return self.xp.asarray(array, copy=True)
+        return array.copy() if type(array) is np.ndarray else self.xp.asarray(array, copy=True)
 
     def _empty_rows(self, count: int) -> Array:
         squares = self.columns.squares
@@ -228,17 +228,16 @@ class _Residual:
     def remove(self, feature: int) -> None:
         """Take a feature out of everything."""
         q = self.off(self.columns.take(slice(feature, feature + 1)))[:, 0]
-        q = q / self.xp.linalg.vector_norm(q)
+        q = q / (q @ q) ** 0.5
         if self.follow_target:
             image = self.off(self.kernel @ q)
             gain = q @ image
-            both = self.columns.project(self.xp.stack([q, image]))
-            v, t = both[0, :], both[1, :]
+            v, t = self.columns.project(q, image)
             self.f += v * (gain * v - 2 * t)
             share, explained = numbers(gain, v @ v)
             self.target_left -= share
         else:
-            v = self.columns.project(q[None, :])[0, :]
+            (v,) = self.columns.project(q)
             explained = float(v @ v)
         self.g -= v * v
         self.unexplained -= explained
@@ -436,24 +435,26 @@ class _Run:
         Of several that are nearly as good, the one with the highest score at the start.
         """
         xp = self.xp
-        top = highest = xp.max(score)
+        top = highest = score.max()
         if near > 0:
             score = xp.where(score >= (1 - near) * top, alone, 0.0)
-            highest = xp.max(score)
-        # Counted, because not every library finds the first of several equal truth values.
-        place = xp.argmax(xp.astype(score >= (1 - self.tie) * highest, xp.int8))
-        level, first = numbers(top, place)
+            highest = score.max()
+        equal = score >= (1 - self.tie) * highest
+        if type(equal) is not np.ndarray:
+            # Counted, because not every library finds the first of several equal truth values.
+            equal = xp.astype(equal, xp.int8)
+        level, first = numbers(top, equal.argmax())
         return int(first) if level > 0 else None
 
     def scores(self) -> Array:
         """Return the scores of all features, computed anew where cancellation has cost digits."""
         xp = self.xp
         left = self._left()
-        if self.residual.worn and bool(xp.any(left)):
+        if self.residual.worn and bool(left.any()):
             self.residual.renew_target()
             left = self._left()
         fallen = left & self.residual.fallen(DIGITS)
-        some, doubted = numbers(xp.any(left), xp.any(fallen))
+        some, doubted = numbers(left.any(), fallen.any())
         if not some:
             return xp.zeros_like(self.squares)
         if not doubted:

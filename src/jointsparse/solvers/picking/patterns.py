@@ -142,9 +142,10 @@ class _View:
         self.fourth = np.zeros(p)  # Σ_i (f_jx_ij)⁴ for every feature
         self.samples: Any = None
         if samples is not None:
-            held = isinstance(samples, DenseSamples) and samples.is_held
-            place = self._hold if held else self._look
-            place(moments, samples, weights, mean)
+            if isinstance(samples, DenseSamples) and samples.is_held:
+                self._hold(moments, samples, weights, mean)
+            else:
+                self._look(moments, samples, weights, mean)
 
     def _hold(
         self,
