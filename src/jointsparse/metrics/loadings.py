@@ -160,7 +160,7 @@ def _by_products(
     image: FloatArray, gram: FloatArray, terms: FloatArray, *, greedy: bool
 ) -> Sequence | None:
     """Return the same, knowing only SB and BᵀSB; None: that leaves too few digits."""
-    image, gram = image.copy(), gram.copy()
+    rows, gram = image.T.copy(), gram.copy()
     count = gram.shape[0]
     first = np.diagonal(gram).copy()
     adjusted, reconstruction = np.zeros(count), np.zeros(count)
@@ -169,19 +169,22 @@ def _by_products(
     for step in range(count):
         pivots = np.diagonal(gram)
         useful = (pivots > DEPENDENT * first) & (first > 0)
+        # In the given order, gains and changes of those before are not asked for.
+        asked = useful if greedy else useful & (np.arange(count) == step)
         gains = np.zeros(count)
-        gains[useful] = np.sum(image[:, useful] ** 2, axis=0) / pivots[useful]
-        remaining = np.setdiff1d(np.arange(count), order)
-        j = int(remaining[np.argmax(gains[remaining])]) if greedy else step
+        gains[asked] = np.vecdot(rows[asked], rows[asked]) / pivots[asked]
+        remaining = np.setdiff1d(np.arange(count), order) if greedy else np.array([step])
+        j = int(remaining[np.argmax(gains[remaining])])
         order.append(j)
         if not useful[j]:
             continue
-        if pivots[j] < WORN * (np.abs(combinations[:, j]) @ terms) ** 2:
+        if pivots[j] < WORN * (np.abs(combinations[j]) @ terms) ** 2:
             return None
         adjusted[step], reconstruction[step] = pivots[j], gains[j]
         weights = gram[j] / pivots[j]
-        image -= np.outer(image[:, j], weights)
-        combinations -= np.outer(combinations[:, j], weights)
+        later = slice(0 if greedy else step + 1, count)
+        rows[later] -= np.outer(weights[later], rows[j])
+        combinations[later] -= np.outer(weights[later], combinations[j])
         gram -= np.outer(gram[j], weights)
     return adjusted, reconstruction, np.asarray(order, dtype=np.int64)
 
