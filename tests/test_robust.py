@@ -61,6 +61,17 @@ def test_a_sample_that_is_passed_on_the_way_does_not_hold_the_median(rng):
     assert np.linalg.norm(found.point) > 1
 
 
+def test_every_step_towards_the_median_is_weiszfeld_s_and_goes_down(rng):
+    points = rng.standard_normal((25, 3)) * [1, 4, 0.5]
+    before = start = np.array([1.0, -2.0, 0.5])
+    for step in range(1, 8):
+        weights = 1 / np.linalg.norm(points - before, axis=1)
+        found = geometric_median(points, start, max_iter=step)
+        np.testing.assert_allclose(found.point, weights @ points / weights.sum(), rtol=1e-9)
+        assert mean_distance(points, found.point) < mean_distance(points, before)
+        before = found.point
+
+
 def test_the_slope_bounds_how_far_the_median_can_be_from_its_best(rng):
     points = rng.standard_normal((60, 5))
     early = geometric_median(points, np.full(5, 2.0), max_iter=3)
@@ -94,6 +105,20 @@ def test_values_on_one_side_move_the_location_less_than_the_median(rng):
     values[:100] += 30
     assert np.all(np.median(values, axis=0) > 0.2)
     assert np.all(np.abs(column_scales(values).location) < 0.15)
+
+
+@pytest.mark.parametrize(("ties", "moves"), [(0, True), (40, True), (49, True), (60, False)])
+def test_the_location_is_the_median_where_half_of_the_values_equal_it(rng, ties, moves):
+    values = np.sort(rng.exponential(size=101))
+    values = np.where(np.abs(np.arange(101) - 50) <= ties / 2, values[50], values)
+    found = column_scales(values[:, None])
+    assert (found.location[0] != values[50]) == moves
+    if moves:  # one step of the estimator that bends what is far
+        z = (values - values[50]) / found.unit[0]
+        bent = wrapped(z)
+        slopes = np.where(np.abs(z) < BEND, 1.0, bent / np.where(z == 0, 1.0, z))
+        expected = values[50] + found.unit[0] * bent.sum() / slopes.sum()
+        assert found.location[0] == pytest.approx(expected)
 
 
 def test_columns_without_a_median_deviation_have_a_scale(rng):

@@ -326,22 +326,22 @@ def factors(seed=0, n=60, p=20):
 
 
 def test_a_relaxation_of_fewer_features_goes_on_where_that_of_all_has_come():
-    problem, rules = factors(), Rules.none(20)
+    problem, rules = factors(p=12), Rules.none(12)
     whole = frame_of(problem, 3, rules)
-    without = np.arange(20) % 5 == 0
+    without = np.arange(12) % 5 == 0
     some = frame_of(problem, 3, rules, without=without)
     relaxation = Relaxation(whole)
-    for _ in range(150):
+    for _ in range(100):
         relaxation.step()
     bounds = []
     for start in (relaxation.restricted(some), Relaxation(some)):
         for _ in range(15):
             start.step()
         bounds.append(certify(some, start.multipliers()).bound)
-        for _ in range(600):
+        for _ in range(300):
             start.step()
         bounds.append(certify(some, start.multipliers()).bound)
-    assert bounds[0] < bounds[2] - 0.01  # a start that is worth having
+    assert bounds[0] < bounds[2] - 0.005  # a start that is worth having
     assert bounds[1] == pytest.approx(bounds[3], abs=2e-4)  # the same optimum
 
 
