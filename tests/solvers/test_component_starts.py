@@ -1,12 +1,16 @@
 """Good supports, units and tolerances of sparse components."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from jointsparse.solvers.sparse_component import open_part
+from jointsparse.solvers.sparse_component import part as part_module
 from jointsparse.solvers.sparse_component import search as search_module
 from jointsparse.solvers.sparse_component.deflation import Deflated
+from jointsparse.solvers.sparse_component.gershgorin import eliminate
 from jointsparse.solvers.sparse_component.joint.primal import best_jointly_on, exchanged_jointly
 from jointsparse.solvers.sparse_component.primal import (
     best_on,
@@ -161,3 +165,52 @@ def test_a_component_takes_its_value_off_the_trace():
     alone = Deflated(np.outer(v, v))
     alone.project_out(v)
     assert alone.is_empty
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_node_that_is_interrupted_stays_open(joint, monkeypatch):
+    S = spiked()
+    poor = worst(lambda S, features: best_jointly_on(S, features, 1), S, 3)
+    truth = (JointSearch(S, 3, 1, NOBODY) if joint else Search(S, 3, NOBODY)).best.value
+    with monkeypatch.context() as late:
+        late.setattr(search_module, "good_component", lambda *_, **__: poor)
+        late.setattr(search_module, "good_components", lambda *_, **__: poor)
+        for module in (open_part, part_module):
+            late.setattr(module, "is_late", lambda deadline: True)
+        late.setattr("jointsparse.solvers.sparse_component.part.CHUNKS", (2,))
+        late.setattr("jointsparse.solvers.sparse_component.joint.part.CHUNKS", (2,))
+        search = JointSearch(S, 3, 1, NOBODY) if joint else Search(S, 3, NOBODY)
+        search.run(max_nodes=1)
+        assert search.n_open == 1
+        assert search.bound >= truth
+        assert not search.proved
+    search.run()
+    assert search.proved
+    assert search.best.value == pytest.approx(truth)
+
+
+@pytest.mark.parametrize("p", [3, 5, 6, 7])
+def test_what_needs_no_search_is_still_bounded_with_its_rounding(p):
+    # Ones: the first eigenvalue is p, and the sum of all is the trace.
+    unit = 2.0**-3
+    for seed in range(4):
+        X = np.random.default_rng(seed).standard_normal((p, p))
+        S = (X + X.T) * unit
+        joint = JointSearch(S, p, p, NOBODY)
+        joint.run()
+        exact = sum(Fraction(value) for value in np.diagonal(S))
+        assert joint.proved
+        assert Fraction(joint.bound) >= exact
+        assert joint.bound == pytest.approx(float(exact))
+    one = Search(np.ones((p, p)) * unit, p, NOBODY)
+    one.run()
+    assert p * unit <= one.bound <= p * unit * (1 + 1e-12)
+
+
+def test_both_signs_count_unless_it_is_said():
+    S = np.array([[1.0, -0.9, 0.0], [-0.9, 1.0, 0.0], [0.0, 0.0, 1.2]])
+    kept, bound = eliminate(S, 2, as_mask((), 3), 1.5)
+    assert kept.tolist() == [0, 1]
+    assert bound >= 1.9
+    kept, _ = eliminate(S, 2, as_mask((), 3), 1.5, nonnegative=True)
+    assert kept.size == 0

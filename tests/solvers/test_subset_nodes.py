@@ -136,3 +136,11 @@ def test_fewer_candidates_than_features_wanted():
         search.run()
         assert search.proved
         assert search.best.features.size == min(size, 4)
+
+
+def test_the_rounding_of_sums_grows_with_the_root_of_their_terms():
+    X = table(np.random.default_rng(0), "plain", 4)
+    few, many, most = (problem_of_scatter(X.T @ X, n_samples=n).accuracy for n in (1, 100, 10**6))
+    assert few < many < most
+    assert (most - few) / (many - few) == pytest.approx(999 / 9)
+    assert few < 1e-14
