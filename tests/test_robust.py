@@ -1,5 +1,7 @@
 """Robust columns, centres and rules against independent answers, and what outliers can do."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -441,3 +443,9 @@ def test_what_a_robust_set_is_worth_is_measured_on_robust_samples():
     assert not known.extremes
     clean = outlier_table("clean", 8).values
     assert selector.selection_report(clean, new=True).worth is not None
+
+
+def test_columns_that_count_for_nothing_are_divided_by_one(rng):
+    rule = learn(rng.standard_normal((50, 4)), "cells")
+    rule = replace(rule, deviation=np.array([2.0, 0.0, 3.0, 0.0]), factors=np.array([4.0, 1, 0, 0]))
+    assert rule.scale.tolist() == [0.5, 1, 1, 1]

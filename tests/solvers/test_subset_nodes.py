@@ -8,7 +8,7 @@ from jointsparse.solvers.subset import nodes as nodes_module
 from jointsparse.solvers.subset.bounds import largest_without, top_sum
 from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.exchange import FoundSet
-from jointsparse.solvers.subset.nodes import CompressedNodes, GramNodes, Table
+from jointsparse.solvers.subset.nodes import CompressedNodes, GramNodes, Table, TruncatedNode
 from jointsparse.solvers.subset.pairs import bounds_by_pairs, gains_of_pairs
 from jointsparse.solvers.subset.problem import (
     inverse_traces,
@@ -144,3 +144,23 @@ def test_the_rounding_of_sums_grows_with_the_root_of_their_terms():
     assert few < many < most
     assert (most - few) / (many - few) == pytest.approx(999 / 9)
     assert few < 1e-14
+
+
+@pytest.mark.parametrize("kind", [CompressedNodes, GramNodes, TruncatedNode])
+def test_what_is_left_of_a_target_is_bounded_closely_by_every_kind_of_node(kind):
+    problem = related(3)
+    shared = Table(problem, 5, inverse_traces(problem, np.arange(9)))
+    inside, candidates = [3, 0], np.array([1, 2, 4, 5, 6, 7, 8])
+    nodes = kind(shared, np.array([inside]), candidates[None])
+    values, shadows = nodes.spectrum()
+    found = largest_without(values, shadows[0].T, np.zeros(7, dtype=np.int64), 3).sum(axis=1)
+    for place, feature in enumerate(candidates):
+        basis = np.linalg.qr(problem.columns[:, [*inside, feature]])[0]
+        off = np.eye(len(basis)) - basis @ basis.T
+        exact = np.linalg.eigvalsh(off @ problem.target @ off)[-3:].sum()
+        assert exact - 1e-12 <= found[place] <= exact * 1.02
+    # Without any direction: what is in is out of the target.
+    basis = np.linalg.qr(problem.columns[:, inside])[0]
+    off = np.eye(len(basis)) - basis @ basis.T
+    exact = np.linalg.eigvalsh(off @ problem.target @ off)[-4:]
+    np.testing.assert_allclose(values[0, -4:], exact, rtol=1e-9)
