@@ -258,4 +258,4 @@ def test_few_weights_are_tried(free_mean):
         X = sample(seed, 50, 12)
         solution = solve_both_weights(X, penalty(X, 0.3, free_mean), free_mean=free_mean)
         assert solution.gap <= 1e-4
-        assert solution.n_iter <= 25
+        assert solution.n_iter <= 13

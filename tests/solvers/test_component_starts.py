@@ -162,9 +162,14 @@ def test_a_component_takes_its_value_off_the_trace():
     np.testing.assert_allclose(by_scatter.scatter, off @ S @ off, atol=1e-12)
     np.testing.assert_allclose(by_samples.centred.T @ by_samples.centred, off @ S @ off, atol=1e-12)
     assert np.trace(S) - np.trace(by_scatter.scatter) == pytest.approx(v @ S @ v)
-    alone = Deflated(np.outer(v, v))
-    alone.project_out(v)
-    assert alone.is_empty
+    for unit in (1e-9, 1.0, 1e9):
+        alone = Deflated(unit * np.outer(v, v))
+        assert not alone.is_empty
+        alone.project_out(v)
+        assert alone.is_empty
+        faint = Deflated(unit * np.diag([1.0, 1e-10]))
+        faint.project_out(np.array([1.0, 0.0]))
+        assert not faint.is_empty
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -216,3 +221,17 @@ def test_both_signs_count_unless_it_is_said():
     assert bound >= 1.9
     kept, _ = eliminate(S, 2, as_mask((), 3), 1.5, nonnegative=True)
     assert kept.size == 0
+
+
+def test_the_last_feature_is_the_best_of_all_that_may_come(monkeypatch):
+    S = spiked()
+    for k, included in ((3, [5, 8]), (4, [0, 6, 9])):
+        every = [np.array([*included, j]) for j in range(10) if j not in included]
+        values = [best_on(S, some).value for some in every]
+        poor = best_on(S, every[int(np.argmin(values))])
+        monkeypatch.setattr(search_module, "good_component", lambda *_, poor=poor, **__: poor)
+        search = Search(S, k, np.array(included))
+        search.run()
+        assert search.proved
+        assert search.best.value == pytest.approx(max(values))
+        assert search.bound >= max(values)
