@@ -145,6 +145,24 @@ def test_pairs_are_those_of_pandas():
     assert found.change == 0
 
 
+@pytest.mark.parametrize(("n", "p", "share"), [(400, 100, 0.25), (300, 60, 0.2), (2000, 3, 0.5)])
+def test_as_many_complete_samples_have_as_large_an_eigenvalue_of_noise(n, p, share):
+    rng = np.random.default_rng(n)
+    largest, counts = [], []
+    for _ in range(4):
+        X = rng.standard_normal((n, p))
+        X[rng.random((n, p)) < share] = np.nan
+        found = pairwise(X)
+        largest.append(np.linalg.eigvalsh(found.correlation)[-1])
+        counts.append(found.n_samples)
+    complete = np.mean(counts)
+    if p > 10:
+        assert (1 + np.sqrt(p / complete)) ** 2 == pytest.approx(np.mean(largest), rel=0.06)
+    else:  # with few features, the number of pairs
+        assert complete == pytest.approx(n * (1 - share) ** 2, rel=0.1)
+    assert pairwise(rng.standard_normal((n, p))).n_samples == n
+
+
 def test_a_repair_is_reported_and_leaves_a_correlation_matrix():
     X = planted(6, n=25, p=30, share=0.4)[1]
     raw = pd.DataFrame(X).corr(min_periods=2).to_numpy()

@@ -72,6 +72,9 @@ def test_every_step_towards_the_median_is_weiszfeld_s_and_goes_down(rng):
         np.testing.assert_allclose(found.point, weights @ points / weights.sum(), rtol=1e-9)
         assert mean_distance(points, found.point) < mean_distance(points, before)
         before = found.point
+        units = points - before
+        units /= np.linalg.norm(units, axis=1)[:, None]
+        assert found.slope == pytest.approx(np.linalg.norm(units.mean(axis=0)))
 
 
 def test_the_slope_bounds_how_far_the_median_can_be_from_its_best(rng):

@@ -10,7 +10,11 @@ from jointsparse.solvers.sparse_component import open_part
 from jointsparse.solvers.sparse_component import part as part_module
 from jointsparse.solvers.sparse_component import search as search_module
 from jointsparse.solvers.sparse_component.deflation import Deflated
-from jointsparse.solvers.sparse_component.gershgorin import eliminate
+from jointsparse.solvers.sparse_component.gershgorin import (
+    NARROWEST,
+    better_weights,
+    eliminate,
+)
 from jointsparse.solvers.sparse_component.joint.primal import best_jointly_on, exchanged_jointly
 from jointsparse.solvers.sparse_component.primal import (
     best_on,
@@ -235,3 +239,12 @@ def test_the_last_feature_is_the_best_of_all_that_may_come(monkeypatch):
         assert search.proved
         assert search.best.value == pytest.approx(max(values))
         assert search.bound >= max(values)
+
+
+def test_weights_of_discs_move_towards_the_larger_discs():
+    weights, radii = np.array([1.0, 0.5, 0.25]), np.array([2.0, 1.0, -np.inf])
+    found = better_weights(weights, radii)
+    assert found.max() == 1
+    assert found[1] == pytest.approx(0.5 * 0.5**0.5)  # half of the way
+    assert found[2] == NARROWEST**0.5 * 0.25
+    assert np.all(better_weights(1e-9 * weights, radii) >= NARROWEST)
