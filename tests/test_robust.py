@@ -1,5 +1,6 @@
 """Robust columns, centres and rules against independent answers, and what outliers can do."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -452,3 +453,12 @@ def test_columns_that_count_for_nothing_are_divided_by_one(rng):
     rule = learn(rng.standard_normal((50, 4)), "cells")
     rule = replace(rule, deviation=np.array([2.0, 0.0, 3.0, 0.0]), factors=np.array([4.0, 1, 0, 0]))
     assert rule.scale.tolist() == [0.5, 1, 1, 1]
+
+
+def test_differences_beyond_all_numbers_have_a_finite_unit():
+    values = np.array([[-1.7e308], [1.7e308], [-1.6e308], [1.6e308]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = column_scales(values)
+    assert np.isfinite(found.unit).all()
+    assert (found.unit > 0).all()
