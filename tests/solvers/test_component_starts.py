@@ -248,3 +248,14 @@ def test_weights_of_discs_move_towards_the_larger_discs():
     assert found[1] == pytest.approx(0.5 * 0.5**0.5)  # half of the way
     assert found[2] == NARROWEST**0.5 * 0.25
     assert np.all(better_weights(1e-9 * weights, radii) >= NARROWEST)
+
+
+def test_the_rounding_of_the_matrix_is_charged_to_the_bound():
+    S = spiked()
+    exact = Search(S, 3, NOBODY)
+    charged = Search(S, 3, NOBODY, error=1e-3)
+    for search in (exact, charged):
+        search.run()
+    assert exact.proved
+    assert charged.bound >= exact.best.value + 1e-3
+    assert charged.bound <= exact.bound + 1.1e-3
