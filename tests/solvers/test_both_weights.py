@@ -250,6 +250,14 @@ def test_short_columns_and_small_residuals_go_where_they_tend_to():
     asked = both_weights._next_norms(step, model.lam)
     assert asked[40 + 2] == pytest.approx(min(wanted, limit))
     assert asked[40 + 2] > 10 * step.lengths[2]
+    norms[5] = 1e-7  # a residual that is held down
+    step = model.step((1 / norms, np.full(6, 2.0)))
+    pull = step.norms[5] / norms[5]
+    assert pull > both_weights.GROWING
+    leverage = 6 / 40 * np.mean(step.norms)
+    limit = both_weights.SMALL_GROWING * np.mean(step.norms)
+    wanted = max(step.norms[5], min(step.norms[5] + leverage * (pull - 1), limit))
+    assert both_weights._next_norms(step, model.lam)[5] == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("free_mean", [False, True])
