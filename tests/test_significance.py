@@ -1,5 +1,7 @@
 """Noise gives nothing, structure the features that carry it, whatever the units and the home."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -437,6 +439,10 @@ def test_it_is_said_in_words():
     assert words.endswith("only their sums are known.")
     one = feature_significance(structured()[:, 5:], fdr=0.01)
     assert "(false-discovery rate 1%)" in str(one)
+    assert "on average" in str(one)
+    nobody = replace(one, n_significant=1, significant=np.zeros(25, dtype=bool))
+    assert str(nobody).startswith("1 independent pattern is stronger than noise. 0 of 25 features")
+    assert "on average" not in str(nobody)
 
 
 @pytest.mark.parametrize("fdr", [0, 1, -0.1, "5 %", True, None, np.nan])
