@@ -23,7 +23,7 @@ from jointsparse import (
     open_source,
     save_model,
 )
-from jointsparse.incomplete import estimate, estimated
+from jointsparse.incomplete import MissingValues, estimate, estimated
 from jointsparse.incomplete.factor_em import _change, factor_em
 from jointsparse.incomplete.gaussian_em import RIDGE, gaussian_em
 from jointsparse.incomplete.pairwise import pairwise
@@ -367,6 +367,19 @@ def test_weights_and_batches_with_holes():
     np.testing.assert_allclose(mixed.scatter, expected, atol=1e-9 * expected.max())
 
 
+def test_what_was_done_about_holes_is_said_in_words():
+    lost = np.array([3, 0, 1])
+    said = {how: str(MissingValues(how, lost, 10, 10)) for how in ("mean", "pairwise", "em")}
+    for words in said.values():
+        assert words.startswith("13.3 % of the values, in 2 columns, are missing")
+    assert said["mean"].endswith("replaced by the mean of their column")
+    assert "samples that have both values" in said["pairwise"]
+    assert "repaired" not in said["pairwise"]
+    repaired = str(MissingValues("pairwise", lost, 10, 10, repair_change=0.025))
+    assert "(repaired by 2.5 %)" in repaired
+    assert len(set(said.values())) == 3
+
+
 def test_what_cannot_be_estimated_is_said():
     empty = HOLED.copy()
     empty[:, 3] = np.nan
@@ -408,6 +421,7 @@ def test_odd_columns():
     for how in ("pairwise", "em"):
         found = Moments.from_data(X, missing=how)
         assert not found.variances[:3].any()
+        assert np.all(found.variances[3:] > 0)
         assert found.halves is None  # one half knows nothing of the second column
         assert np.isfinite(found.scatter).all()
 

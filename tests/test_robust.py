@@ -22,7 +22,7 @@ from jointsparse import (
 )
 from jointsparse.robust.centre import geometric_median
 from jointsparse.robust.columns import HUGE, column_scales, standardised, typical
-from jointsparse.robust.learning import learn, made_robust, rows_to_learn
+from jointsparse.robust.learning import _factors, learn, made_robust, rows_to_learn
 from jointsparse.robust.rule import FAR
 from jointsparse.robust.wrapping import BEND, GROSS, HEIGHT, STEEPNESS, wrapped
 
@@ -462,3 +462,29 @@ def test_differences_beyond_all_numbers_have_a_finite_unit():
         found = column_scales(values)
     assert np.isfinite(found.unit).all()
     assert (found.unit > 0).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_factors_bring_columns_to_one_whatever_the_unit(rng, sparse):
+    values = rng.standard_normal((50, 4)) * [1.0, 2.0, 0.5, 0.0]
+    for unit in (1e-7, 1.0, 1e7):
+        table = unit * values
+        found = _factors(sp.csr_array(table) if sparse else table)
+        np.testing.assert_allclose(found[:3] * table[:, :3].std(axis=0), 1)
+        assert found[3] == 0
+    # A column that hardly varies is stretched, but not to the length of the others.
+    faint = values[:, :3] * [1, 1, 1e-6]
+    assert _factors(faint)[2] * faint[:, 2].std() < 0.1
+
+
+@pytest.mark.parametrize("kind", ["samples", "cells"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_tables_are_made_robust_block_by_block(rng, kind, dtype, monkeypatch):
+    values = (rng.standard_normal((60, 4)) + [0, 1, 2, 3]).astype(dtype)
+    values[:3] *= 50
+    whole, how = made_robust(values, kind)
+    monkeypatch.setattr("jointsparse.robust.learning.BLOCK_ENTRIES", 50)
+    parts, again = made_robust(values, kind)
+    assert parts.dtype == whole.dtype == dtype
+    np.testing.assert_allclose(parts, whole, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(again.scores, how.scores, rtol=1e-6)

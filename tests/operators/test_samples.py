@@ -297,3 +297,15 @@ def test_squares_of_sparse_samples_of_which_all_entries_are_stored():
     np.testing.assert_allclose(found.weighted_squares(weights), weights @ X**2, rtol=1e-9)
     np.testing.assert_allclose(found.squared_lengths(), np.sum(X**2, axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.powers()[1], np.sum(X**4, axis=0), rtol=1e-8)
+
+
+@pytest.mark.parametrize("entries", [1, 20, 10**6])
+def test_large_blocks_on_an_accelerator_hold_all_features(entries, monkeypatch):
+    monkeypatch.setattr("jointsparse.operators.dense.on_accelerator", lambda array: True)
+    monkeypatch.setattr("jointsparse.operators.dense.BLOCK_ENTRIES", entries)
+    X = np.random.default_rng(0).standard_normal((9, 7))
+    found = DenseSamples(X)
+    np.testing.assert_allclose(found.squared_lengths(), np.sum(X**2, axis=0))
+    rows = np.random.default_rng(1).standard_normal((9, 2))
+    np.testing.assert_allclose(found.squared_lengths(rows), np.sum((X.T @ rows) ** 2, axis=1))
+    np.testing.assert_allclose(found.gram(), X @ X.T)

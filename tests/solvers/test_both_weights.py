@@ -1,6 +1,7 @@
 """AW-SPCA-PSD, and CSPCA-PSD without a rank penalty, by weights of samples and features."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -250,6 +251,10 @@ def test_short_columns_and_small_residuals_go_where_they_tend_to():
     asked = both_weights._next_norms(step, model.lam)
     assert asked[40 + 2] == pytest.approx(min(wanted, limit))
     assert asked[40 + 2] > 10 * step.lengths[2]
+    varied = replace(step, variances=1e4 * step.variances)  # what varies so much grows less
+    wanted = step.lengths[2] + model.lam * (pull - 1) / varied.variances[2] / 2
+    assert step.lengths[2] < wanted < limit
+    assert both_weights._next_norms(varied, model.lam)[40 + 2] == pytest.approx(wanted)
     norms[5] = 1e-7  # a residual that is held down
     step = model.step((1 / norms, np.full(6, 2.0)))
     pull = step.norms[5] / norms[5]
