@@ -480,7 +480,7 @@ def test_factors_bring_columns_to_one_whatever_the_unit(rng, sparse):
 @pytest.mark.parametrize("kind", ["samples", "cells"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_large_tables_are_made_robust_block_by_block(rng, kind, dtype, monkeypatch):
-    values = (rng.standard_normal((60, 4)) + [0, 1, 2, 3]).astype(dtype)
+    values = (rng.standard_normal((60, 4)) + np.arange(4)).astype(dtype)
     values[:3] *= 50
     whole, how = made_robust(values, kind)
     monkeypatch.setattr("jointsparse.robust.learning.BLOCK_ENTRIES", 50)
