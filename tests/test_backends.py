@@ -290,6 +290,9 @@ def test_quadratic_forms(tensors):
         close(other.leverages, one.leverages, atol=1e-9)
         assert other.energy == pytest.approx(one.energy)
         close(np.abs(other.vectors), np.abs(one.vectors), atol=1e-8)
+    some = np.array([1, 0, 3])
+    close(found.block(some), S[np.ix_(some, some)])
+    close(found.product(S[:, :2]), S @ S[:, :2])
     for unit in (1e-12, 1e12):  # what ties does not depend on it
         close(DeviceForm(tensors.array(unit * S)).first(3).leverages, known.first(3).leverages)
 

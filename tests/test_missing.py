@@ -23,7 +23,7 @@ from jointsparse import (
     open_source,
     save_model,
 )
-from jointsparse.incomplete import estimate, estimated
+from jointsparse.incomplete import MissingValues, estimate, estimated
 from jointsparse.incomplete.factor_em import _change, factor_em
 from jointsparse.incomplete.gaussian_em import RIDGE, gaussian_em
 from jointsparse.incomplete.pairwise import pairwise
@@ -143,6 +143,24 @@ def test_pairs_are_those_of_pandas():
     found = pairwise(standardised(X))
     np.testing.assert_allclose(found.correlation, pd.DataFrame(X).corr(), atol=1e-12)
     assert found.change == 0
+
+
+@pytest.mark.parametrize(("n", "p", "share"), [(400, 100, 0.25), (300, 60, 0.2), (2000, 3, 0.5)])
+def test_as_many_complete_samples_have_as_large_an_eigenvalue_of_noise(n, p, share):
+    rng = np.random.default_rng(n)
+    largest, counts = [], []
+    for _ in range(4):
+        X = rng.standard_normal((n, p))
+        X[rng.random((n, p)) < share] = np.nan
+        found = pairwise(X)
+        largest.append(np.linalg.eigvalsh(found.correlation)[-1])
+        counts.append(found.n_samples)
+    complete = np.mean(counts)
+    if p > 10:
+        assert (1 + np.sqrt(p / complete)) ** 2 == pytest.approx(np.mean(largest), rel=0.06)
+    else:  # with few features, the number of pairs
+        assert complete == pytest.approx(n * (1 - share) ** 2, rel=0.1)
+    assert pairwise(rng.standard_normal((n, p))).n_samples == n
 
 
 def test_a_repair_is_reported_and_leaves_a_correlation_matrix():
@@ -349,6 +367,19 @@ def test_weights_and_batches_with_holes():
     np.testing.assert_allclose(mixed.scatter, expected, atol=1e-9 * expected.max())
 
 
+def test_what_was_done_about_holes_is_said_in_words():
+    lost = np.array([3, 0, 1])
+    said = {how: str(MissingValues(how, lost, 10, 10)) for how in ("mean", "pairwise", "em")}
+    for words in said.values():
+        assert words.startswith("13.3 % of the values, in 2 columns, are missing")
+    assert said["mean"].endswith("replaced by the mean of their column")
+    assert "samples that have both values" in said["pairwise"]
+    assert "repaired" not in said["pairwise"]
+    repaired = str(MissingValues("pairwise", lost, 10, 10, repair_change=0.025))
+    assert "(repaired by 2.5 %)" in repaired
+    assert len(set(said.values())) == 3
+
+
 def test_what_cannot_be_estimated_is_said():
     empty = HOLED.copy()
     empty[:, 3] = np.nan
@@ -384,10 +415,13 @@ def test_odd_columns():
     X[:, 0] = 5.0
     X[::2, 0] = np.nan  # constant
     X[:, 1] = np.where(np.arange(200) == 3, 1.0, np.nan)  # one value
+    X[:, 2] = 0.0
+    X[::3, 2] = np.nan  # zero wherever it is known
     X[7] = np.nan  # a sample without any
     for how in ("pairwise", "em"):
         found = Moments.from_data(X, missing=how)
-        assert found.variances[0] == found.variances[1] == 0
+        assert not found.variances[:3].any()
+        assert np.all(found.variances[3:] > 0)
         assert found.halves is None  # one half knows nothing of the second column
         assert np.isfinite(found.scatter).all()
 

@@ -123,8 +123,10 @@ def test_the_named_model_and_its_parts_are_one():
         found = solve(X, penalties=parts, solver=solver)
         assert isinstance(found, Solution)
         assert found.objective == pytest.approx(selector.objective_, rel=2e-4)
-    from_moments = solve(Moments.from_data(X), penalties=parts, solver=Factored(tol=1e-8))
-    assert from_moments.objective == pytest.approx(selector.objective_, rel=1e-7)
+    centred = X - X.mean(axis=0)
+    for moments in (Moments.from_data(X), Moments.from_scatter(centred.T @ centred, len(X))):
+        from_moments = solve(moments, penalties=parts, solver=Factored(tol=1e-8))
+        assert from_moments.objective == pytest.approx(selector.objective_, rel=1e-7)
 
 
 def test_a_path_starts_from_the_last_solution():

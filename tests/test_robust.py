@@ -1,5 +1,8 @@
 """Robust columns, centres and rules against independent answers, and what outliers can do."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,7 +22,7 @@ from jointsparse import (
 )
 from jointsparse.robust.centre import geometric_median
 from jointsparse.robust.columns import HUGE, column_scales, standardised, typical
-from jointsparse.robust.learning import learn, made_robust, rows_to_learn
+from jointsparse.robust.learning import _factors, learn, made_robust, rows_to_learn
 from jointsparse.robust.rule import FAR
 from jointsparse.robust.wrapping import BEND, GROSS, HEIGHT, STEEPNESS, wrapped
 
@@ -61,6 +64,20 @@ def test_a_sample_that_is_passed_on_the_way_does_not_hold_the_median(rng):
     assert np.linalg.norm(found.point) > 1
 
 
+def test_every_step_towards_the_median_is_weiszfeld_s_and_goes_down(rng):
+    points = rng.standard_normal((25, 3)) * [1, 4, 0.5]
+    before = start = np.array([1.0, -2.0, 0.5])
+    for step in range(1, 8):
+        weights = 1 / np.linalg.norm(points - before, axis=1)
+        found = geometric_median(points, start, max_iter=step)
+        np.testing.assert_allclose(found.point, weights @ points / weights.sum(), rtol=1e-9)
+        assert mean_distance(points, found.point) < mean_distance(points, before)
+        before = found.point
+        units = points - before
+        units /= np.linalg.norm(units, axis=1)[:, None]
+        assert found.slope == pytest.approx(np.linalg.norm(units.mean(axis=0)))
+
+
 def test_the_slope_bounds_how_far_the_median_can_be_from_its_best(rng):
     points = rng.standard_normal((60, 5))
     early = geometric_median(points, np.full(5, 2.0), max_iter=3)
@@ -94,6 +111,20 @@ def test_values_on_one_side_move_the_location_less_than_the_median(rng):
     values[:100] += 30
     assert np.all(np.median(values, axis=0) > 0.2)
     assert np.all(np.abs(column_scales(values).location) < 0.15)
+
+
+@pytest.mark.parametrize(("ties", "moves"), [(0, True), (40, True), (49, True), (60, False)])
+def test_the_location_is_the_median_where_half_of_the_values_equal_it(rng, ties, moves):
+    values = np.sort(rng.exponential(size=101))
+    values = np.where(np.abs(np.arange(101) - 50) <= ties / 2, values[50], values)
+    found = column_scales(values[:, None])
+    assert (found.location[0] != values[50]) == moves
+    if moves:  # one step of the estimator that bends what is far
+        z = (values - values[50]) / found.unit[0]
+        bent = wrapped(z)
+        slopes = np.where(np.abs(z) < BEND, 1.0, bent / np.where(z == 0, 1.0, z))
+        expected = values[50] + found.unit[0] * bent.sum() / slopes.sum()
+        assert found.location[0] == pytest.approx(expected)
 
 
 def test_columns_without_a_median_deviation_have_a_scale(rng):
@@ -416,3 +447,44 @@ def test_what_a_robust_set_is_worth_is_measured_on_robust_samples():
     assert not known.extremes
     clean = outlier_table("clean", 8).values
     assert selector.selection_report(clean, new=True).worth is not None
+
+
+def test_columns_that_count_for_nothing_are_divided_by_one(rng):
+    rule = learn(rng.standard_normal((50, 4)), "cells")
+    rule = replace(rule, deviation=np.array([2.0, 0.0, 3.0, 0.0]), factors=np.array([4.0, 1, 0, 0]))
+    assert rule.scale.tolist() == [0.5, 1, 1, 1]
+
+
+def test_differences_beyond_all_numbers_have_a_finite_unit():
+    values = np.array([[-1.7e308], [1.7e308], [-1.6e308], [1.6e308]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = column_scales(values)
+    assert np.isfinite(found.unit).all()
+    assert (found.unit > 0).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_factors_bring_columns_to_one_whatever_the_unit(rng, sparse):
+    values = rng.standard_normal((50, 4)) * [1.0, 2.0, 0.5, 0.0]
+    for unit in (1e-7, 1.0, 1e7):
+        table = unit * values
+        found = _factors(sp.csr_array(table) if sparse else table)
+        np.testing.assert_allclose(found[:3] * table[:, :3].std(axis=0), 1)
+        assert found[3] == 0
+    # A column that hardly varies is stretched, but not to the length of the others.
+    faint = values[:, :3] * [1, 1, 1e-6]
+    assert _factors(faint)[2] * faint[:, 2].std() < 0.1
+
+
+@pytest.mark.parametrize("kind", ["samples", "cells"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_tables_are_made_robust_block_by_block(rng, kind, dtype, monkeypatch):
+    values = (rng.standard_normal((60, 4)) + np.arange(4)).astype(dtype)
+    values[:3] *= 50
+    whole, how = made_robust(values, kind)
+    monkeypatch.setattr("jointsparse.robust.learning.BLOCK_ENTRIES", 50)
+    parts, again = made_robust(values, kind)
+    assert parts.dtype == whole.dtype == dtype
+    np.testing.assert_allclose(parts, whole, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(again.scores, how.scores, rtol=1e-6)

@@ -1,5 +1,7 @@
 """Noise gives nothing, structure the features that carry it, whatever the units and the home."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,8 +9,12 @@ from sklearn.metrics import roc_auc_score
 
 import jointsparse.significance as module
 from jointsparse import SPCAPSD, Moments, feature_significance
+from jointsparse.device import to_host
+from jointsparse.selection.noise import noise_of, pattern_loadings
 from jointsparse.significance import leverages, noise_edge
 from jointsparse.solvers.picking import patterns as patterns_module
+from jointsparse.solvers.picking.row_targets import row_products
+from jointsparse.solvers.products.columns import feature_columns
 
 SHAPES = [(200, 40), (100, 100), (50, 500)]
 
@@ -433,6 +439,10 @@ def test_it_is_said_in_words():
     assert words.endswith("only their sums are known.")
     one = feature_significance(structured()[:, 5:], fdr=0.01)
     assert "(false-discovery rate 1%)" in str(one)
+    assert "on average" in str(one)
+    nobody = replace(one, n_significant=1, significant=np.zeros(25, dtype=bool))
+    assert str(nobody).startswith("1 independent pattern is stronger than noise. 0 of 25 features")
+    assert "on average" not in str(nobody)
 
 
 @pytest.mark.parametrize("fdr", [0, 1, -0.1, "5 %", True, None, np.nan])
@@ -472,3 +482,37 @@ def test_leverages_are_the_same_wherever_samples_are(shape):
         np.testing.assert_allclose(found, expected, rtol=1e-8)
     alone = Moments(X.shape[0], X.mean(axis=0), centred.T @ centred)
     np.testing.assert_array_equal(leverages(alone), 0.0)
+
+
+@pytest.mark.parametrize("shape", [(60, 24), (24, 60)])
+def test_what_lies_above_the_noise_is_what_is_left_of_the_patterns(shape):
+    moments = Moments.from_data(structured(2, *shape))
+    X = moments.centred_data
+    edge = noise_edge(moments)
+    count = edge.n_patterns
+    assert count >= 1
+    U, s, Vt = np.linalg.svd(X, full_matrices=False)
+    kept = 1 - edge.edge / s[:count] ** 2  # of every pattern, between 0 and 1
+    assert np.all((kept > 0) & (kept < 1))
+    loadings = pattern_loadings(moments)
+    np.testing.assert_allclose(np.abs(loadings), np.abs(Vt[:count][::-1].T * kept[::-1]), atol=1e-9)
+    above = noise_of(moments)
+    assert above.count == count
+    assert above.share == pytest.approx(1 - kept[0])
+    columns = feature_columns(moments)
+    target = above.target
+    rows = to_host(row_products(columns, target) if callable(target) else target)
+    gram = (U[:, :count] * (s[:count] * kept) ** 2) @ U[:, :count].T
+    if len(rows) != len(X):  # rows of another root of the same scatter matrix
+        gram = np.diag((s[:count] * kept) ** 2)
+        rows = rows.T
+    found = np.linalg.eigvalsh(rows @ rows.T)[-count:]
+    np.testing.assert_allclose(found, np.linalg.eigvalsh(gram)[-count:] / np.sum(X**2), rtol=1e-8)
+
+
+def test_nothing_lies_above_pure_noise():
+    moments = Moments.from_data(np.random.default_rng(0).standard_normal((50, 20)))
+    assert noise_of(moments).count == 0
+    assert noise_of(moments).target is None
+    with pytest.raises(ValueError, match="nothing to explain"):
+        pattern_loadings(moments)

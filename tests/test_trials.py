@@ -188,7 +188,14 @@ def test_worth_is_the_sum_over_the_folds(shape):
     assert found.ceiling == pytest.approx((at_all - kept) / total)
     predicted = sum(j.total_inside - j.missed_inside for j in judged)
     assert found.coverage == pytest.approx((kept + predicted) / at_all)
+    # as many principal components, of what is dropped in each fold
+    own = [f.total - f.squares(p.order[:4]).sum() for f, p in zip(folds, cut.picked, strict=True)]
+    by_pca = [f.r2_of_pca(4, p.order[:4]) for f, p in zip(folds, cut.picked, strict=True)]
+    assert found.pca == pytest.approx(np.average(by_pca, weights=own))
+    assert found.pca > found.r2
+    assert found.n_rows == shape[0]
     curve = Trials(moments, cut).curve()
+    np.testing.assert_array_equal(curve.sizes, Trials(moments, cut).curve(0).sizes)
     place = np.flatnonzero(curve.sizes == 3)[0]
     assert curve.r2[place] == pytest.approx(Trials(moments, cut).worth(3).r2)
     assert curve.coverage[place] == pytest.approx(Trials(moments, cut).worth(3).coverage)

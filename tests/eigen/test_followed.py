@@ -55,3 +55,18 @@ def test_matrices_that_have_nothing_in_common_are_decomposed(decomposed):
         values, vectors = follow(G)
         np.testing.assert_allclose((vectors * values) @ vectors.T, G, atol=1e-10)
     assert len(decomposed) == 30
+
+
+def test_values_after_a_turn_are_exact_to_the_second_order(decomposed):
+    rng = np.random.default_rng(3)
+    A, change = np.diag(np.arange(1.0, 9.0)), symmetric(rng, 8)
+    errors = []
+    for size in (1e-2, 1e-3):
+        follow = FollowedEigenpairs()
+        follow(A)
+        values, vectors = follow(A + size * change)
+        errors.append(np.max(np.abs(np.sort(values) - np.linalg.eigvalsh(A + size * change))))
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(8), atol=size**2)
+    assert len(decomposed) == 2
+    assert errors[1] < 1e-7
+    assert errors[0] / errors[1] > 500  # of the third order

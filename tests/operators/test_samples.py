@@ -285,3 +285,27 @@ def test_samples_as_they_came_are_scaled_where_they_are(tmp_path):
     np.testing.assert_allclose(scaled_columns(sp.csr_array(R), FACTORS).toarray(), R * FACTORS)
     assert scaled_columns(R.astype(np.float32), FACTORS).dtype == np.float32
     assert scaled_columns(R.astype(np.float32), FACTORS * 1e31).dtype == np.float64
+
+
+def test_squares_of_sparse_samples_of_which_all_entries_are_stored():
+    rng = np.random.default_rng(0)
+    R = 1e6 + rng.standard_normal((9, 3))  # a large mean would blow up rounding
+    R[:, 1] *= rng.random(9) < 0.5
+    weights = rng.uniform(0.5, 2, 9)
+    X = R - R.mean(axis=0)
+    found = SparseSamples(sp.csc_array(R), R.mean(axis=0))
+    np.testing.assert_allclose(found.weighted_squares(weights), weights @ X**2, rtol=1e-9)
+    np.testing.assert_allclose(found.squared_lengths(), np.sum(X**2, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.powers()[1], np.sum(X**4, axis=0), rtol=1e-8)
+
+
+@pytest.mark.parametrize("entries", [1, 20, 10**6])
+def test_large_blocks_on_an_accelerator_hold_all_features(entries, monkeypatch):
+    monkeypatch.setattr("jointsparse.operators.dense.on_accelerator", lambda array: True)
+    monkeypatch.setattr("jointsparse.operators.dense.BLOCK_ENTRIES", entries)
+    X = np.random.default_rng(0).standard_normal((9, 7))
+    found = DenseSamples(X)
+    np.testing.assert_allclose(found.squared_lengths(), np.sum(X**2, axis=0))
+    rows = np.random.default_rng(1).standard_normal((9, 2))
+    np.testing.assert_allclose(found.squared_lengths(rows), np.sum((X.T @ rows) ** 2, axis=1))
+    np.testing.assert_allclose(found.gram(), X @ X.T)

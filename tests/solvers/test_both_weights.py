@@ -1,6 +1,7 @@
 """AW-SPCA-PSD, and CSPCA-PSD without a rank penalty, by weights of samples and features."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -177,3 +178,97 @@ def test_patience_ends_the_run(monkeypatch):
     assert solution.n_iter == 8
     assert solution.gap == 1.0
     assert solution.objective == pytest.approx(objective(X, solution, penalty(X, 0.2, True)))
+
+
+def linear_map(seed=0, size=9):
+    """Return a map with one fixed point that plain steps approach slowly, and that point."""
+    rng = np.random.default_rng(seed)
+    turn = np.linalg.qr(rng.standard_normal((size, size)))[0]
+    fixed = rng.uniform(1, 2, size)
+    matrix = (turn * np.linspace(0.2, 0.95, size)) @ turn.T
+    return lambda x: fixed + matrix @ (x - fixed), fixed
+
+
+def test_mixing_is_much_faster_than_plain_steps():
+    step, fixed = linear_map()
+    mixing = both_weights._Mixing(4)
+    plain = mixed = fixed * np.random.default_rng(1).uniform(0.9, 1.1, 9)
+    errors = []
+    for _ in range(25):
+        plain, mixed = step(plain), mixing.next(mixed, step(mixed))
+        errors.append(np.max(np.abs(mixed - fixed)))
+    assert errors[-1] < 1e-7
+    assert errors[-1] < 1e-4 * np.max(np.abs(plain - fixed))
+    assert len(mixing.wanted) == len(mixing.changes) == both_weights.MEMORY + 1
+
+
+def test_mixing_goes_no_further_than_it_may_and_back_where_it_went_wrong():
+    mixing = both_weights._Mixing(2)
+    first, second = np.full(4, 2.0), np.full(4, 3.0)
+    np.testing.assert_array_equal(mixing.next(np.ones(4), first), first)  # nothing to mix with
+    # Steps that hardly change point far away: to 1 + 1 + 1 + …
+    mixed = mixing.next(first, second - 1e-6)
+    np.testing.assert_allclose(mixed, both_weights.LARGEST_FACTOR * (second - 1e-6))
+    # What came of it is worse: back to the last plain step, and everything is forgotten.
+    np.testing.assert_array_equal(mixing.next(mixed, mixed + 1e3 * mixed), second - 1e-6)
+    assert mixing.plain is None
+    assert mixing.wanted == []
+    np.testing.assert_array_equal(mixing.next(second, first), first)
+
+
+def test_short_norms_that_grow_are_not_mixed():
+    mixing = both_weights._Mixing(2)
+    used = np.array([1.0, 1.0, 1.0, 1e-4])
+    mixing.next(0.9 * used, used)
+    new = np.array([1.05, 1.02, 1.0, 2e-4])  # the last grows, and is short
+    mixed = mixing.next(used, new)
+    assert mixed[3] == new[3]
+    assert np.all(mixed[:2] != new[:2])
+
+
+def test_norms_have_a_floor_of_their_own_kind():
+    norms, newest = np.array([1e-12, 2.0, 1e-12, 5.0]), np.array([1.0, 3.0, 100.0, 300.0])
+    found = both_weights._floored(norms, newest, 2, 1e-2)
+    share = both_weights.SMOOTHING * 1e-2
+    np.testing.assert_allclose(found, [share * 2, 2, share * 200, 5])
+
+
+def test_short_columns_and_small_residuals_go_where_they_tend_to():
+    X = sample(7, 40, 6)
+    lam = penalty(X, 0.1, False)
+    model, scale = model_of(X, lam, False)
+    norms = np.linalg.norm(X, axis=1) / scale
+    lengths = np.full(6, 0.5)
+    plain = model.step((1 / norms, 1 / lengths))
+    asked = both_weights._next_norms(plain, model.lam)
+    np.testing.assert_allclose(asked, np.concatenate([plain.norms, plain.lengths]), rtol=1e-9)
+    lengths[2] = 1e-6  # held down, though it belongs to the model
+    step = model.step((1 / norms, 1 / lengths))
+    pull = step.lengths[2] / lengths[2]
+    assert pull > both_weights.GROWING
+    wanted = step.lengths[2] + model.lam * (pull - 1) / step.variances[2] / 2
+    limit = both_weights.SHORT * np.mean(step.lengths)
+    asked = both_weights._next_norms(step, model.lam)
+    assert asked[40 + 2] == pytest.approx(min(wanted, limit))
+    assert asked[40 + 2] > 10 * step.lengths[2]
+    varied = replace(step, variances=1e4 * step.variances)  # what varies so much grows less
+    wanted = step.lengths[2] + model.lam * (pull - 1) / varied.variances[2] / 2
+    assert step.lengths[2] < wanted < limit
+    assert both_weights._next_norms(varied, model.lam)[40 + 2] == pytest.approx(wanted)
+    norms[5] = 1e-7  # a residual that is held down
+    step = model.step((1 / norms, np.full(6, 2.0)))
+    pull = step.norms[5] / norms[5]
+    assert pull > both_weights.GROWING
+    leverage = 6 / 40 * np.mean(step.norms)
+    limit = both_weights.SMALL_GROWING * np.mean(step.norms)
+    wanted = max(step.norms[5], min(step.norms[5] + leverage * (pull - 1), limit))
+    assert both_weights._next_norms(step, model.lam)[5] == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("free_mean", [False, True])
+def test_few_weights_are_tried(free_mean):
+    for seed in range(3):
+        X = sample(seed, 50, 12)
+        solution = solve_both_weights(X, penalty(X, 0.3, free_mean), free_mean=free_mean)
+        assert solution.gap <= 1e-4
+        assert solution.n_iter <= 13

@@ -1,12 +1,20 @@
 """Good supports, units and tolerances of sparse components."""
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from jointsparse.solvers.sparse_component import open_part
+from jointsparse.solvers.sparse_component import part as part_module
 from jointsparse.solvers.sparse_component import search as search_module
 from jointsparse.solvers.sparse_component.deflation import Deflated
+from jointsparse.solvers.sparse_component.gershgorin import (
+    NARROWEST,
+    better_weights,
+    eliminate,
+)
 from jointsparse.solvers.sparse_component.joint.primal import best_jointly_on, exchanged_jointly
 from jointsparse.solvers.sparse_component.primal import (
     best_on,
@@ -158,6 +166,96 @@ def test_a_component_takes_its_value_off_the_trace():
     np.testing.assert_allclose(by_scatter.scatter, off @ S @ off, atol=1e-12)
     np.testing.assert_allclose(by_samples.centred.T @ by_samples.centred, off @ S @ off, atol=1e-12)
     assert np.trace(S) - np.trace(by_scatter.scatter) == pytest.approx(v @ S @ v)
-    alone = Deflated(np.outer(v, v))
-    alone.project_out(v)
-    assert alone.is_empty
+    for unit in (1e-9, 1.0, 1e9):
+        alone = Deflated(unit * np.outer(v, v))
+        assert not alone.is_empty
+        alone.project_out(v)
+        assert alone.is_empty
+        faint = Deflated(unit * np.diag([1.0, 1e-10]))
+        faint.project_out(np.array([1.0, 0.0]))
+        assert not faint.is_empty
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_node_that_is_interrupted_stays_open(joint, monkeypatch):
+    S = spiked()
+    poor = worst(lambda S, features: best_jointly_on(S, features, 1), S, 3)
+    truth = (JointSearch(S, 3, 1, NOBODY) if joint else Search(S, 3, NOBODY)).best.value
+    with monkeypatch.context() as late:
+        late.setattr(search_module, "good_component", lambda *_, **__: poor)
+        late.setattr(search_module, "good_components", lambda *_, **__: poor)
+        for module in (open_part, part_module):
+            late.setattr(module, "is_late", lambda deadline: True)
+        late.setattr("jointsparse.solvers.sparse_component.part.CHUNKS", (2,))
+        late.setattr("jointsparse.solvers.sparse_component.joint.part.CHUNKS", (2,))
+        search = JointSearch(S, 3, 1, NOBODY) if joint else Search(S, 3, NOBODY)
+        search.run(max_nodes=1)
+        assert search.n_open == 1
+        assert search.bound >= truth
+        assert not search.proved
+    search.run()
+    assert search.proved
+    assert search.best.value == pytest.approx(truth)
+
+
+@pytest.mark.parametrize("p", [3, 5, 6, 7])
+def test_what_needs_no_search_is_still_bounded_with_its_rounding(p):
+    # Ones: the first eigenvalue is p, and the sum of all is the trace.
+    unit = 2.0**-3
+    for seed in range(4):
+        X = np.random.default_rng(seed).standard_normal((p, p))
+        S = (X + X.T) * unit
+        exact = sum(Fraction(value) for value in np.diagonal(S))
+        for tol in (1e-6, 1e-17):  # proved as it is, and looked at
+            joint = JointSearch(S, p, p, NOBODY, tol=tol)
+            joint.run()
+            assert joint.n_open == 0 or joint.proved
+            assert Fraction(joint.bound) >= exact
+            assert joint.bound == pytest.approx(float(exact))
+    for tol in (1e-6, 1e-17):
+        one = Search(np.ones((p, p)) * unit, p, NOBODY, tol=tol)
+        one.run()
+        assert p * unit <= one.bound <= p * unit * (1 + 1e-12)
+
+
+def test_both_signs_count_unless_it_is_said():
+    S = np.array([[1.0, -0.9, 0.0], [-0.9, 1.0, 0.0], [0.0, 0.0, 1.2]])
+    kept, bound = eliminate(S, 2, as_mask((), 3), 1.5)
+    assert kept.tolist() == [0, 1]
+    assert bound >= 1.9
+    kept, _ = eliminate(S, 2, as_mask((), 3), 1.5, nonnegative=True)
+    assert kept.size == 0
+
+
+def test_the_last_feature_is_the_best_of_all_that_may_come(monkeypatch):
+    S = spiked()
+    for k, included in ((3, [5, 8]), (4, [0, 6, 9])):
+        every = [np.array([*included, j]) for j in range(10) if j not in included]
+        values = [best_on(S, some).value for some in every]
+        poor = best_on(S, every[int(np.argmin(values))])
+        monkeypatch.setattr(search_module, "good_component", lambda *_, poor=poor, **__: poor)
+        search = Search(S, k, np.array(included))
+        search.run()
+        assert search.proved
+        assert search.best.value == pytest.approx(max(values))
+        assert search.bound >= max(values)
+
+
+def test_weights_of_discs_move_towards_the_larger_discs():
+    weights, radii = np.array([1.0, 0.5, 0.25]), np.array([2.0, 1.0, -np.inf])
+    found = better_weights(weights, radii)
+    assert found.max() == 1
+    assert found[1] == pytest.approx(0.5 * 0.5**0.5)  # half of the way
+    assert found[2] == NARROWEST**0.5 * 0.25
+    assert np.all(better_weights(1e-9 * weights, radii) >= NARROWEST)
+
+
+def test_the_rounding_of_the_matrix_is_charged_to_the_bound():
+    S = spiked()
+    exact = Search(S, 3, NOBODY)
+    charged = Search(S, 3, NOBODY, error=1e-3)
+    for search in (exact, charged):
+        search.run()
+    assert exact.proved
+    assert charged.bound >= exact.best.value + 1e-3
+    assert charged.bound <= exact.bound + 1.1e-3

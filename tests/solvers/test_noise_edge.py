@@ -191,3 +191,70 @@ def test_at_most_half_of_the_directions_are_patterns():
     assert found.limited
     assert found.edge == pytest.approx(patterns.values[4])
     assert math.isfinite(found.edge)
+
+
+def series(seed=0):
+    rng = np.random.default_rng(seed)
+    return noise_edge._Series(rng.uniform(0.1, 1, 7) ** 2, 1.7)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 0.3, 20.0])
+def test_a_series_its_elasticity_and_its_slopes_are_those_of_the_function(delta):
+    found = series()
+
+    def value(d):
+        y = 1 / (found.largest + d)
+        return 1.7 * np.sum(found.coefficients * y / (1 - found.coefficients * y))
+
+    def slope(function, at, step=1e-5):
+        """In the logarithm of δ."""
+        return (function(at * math.exp(step)) - function(at * math.exp(-step))) / (2 * step)
+
+    def in_y(d):
+        return -math.log(found.largest + d)
+
+    def elasticity(d):
+        return slope(lambda x: math.log(value(x)), d) / slope(in_y, d)
+
+    assert found.argument(delta) == pytest.approx(1 / (found.largest + delta))
+    known = found.elasticity(delta)
+    assert known[0] == pytest.approx(value(delta))
+    assert known[1] == pytest.approx(elasticity(delta), rel=1e-6)
+    log, elastic, value_x, elastic_x = found.with_slopes(delta)
+    assert log == pytest.approx(math.log(value(delta)))
+    assert elastic == pytest.approx(1 / known[1])
+    assert value_x == pytest.approx(slope(lambda d: math.log(value(d)), delta), rel=1e-6)
+    inverse = slope(lambda d: 1 / found.elasticity(d)[1], delta)
+    assert elastic_x == pytest.approx(inverse, rel=1e-5)
+    # d log y / d log f is 1/E, whose slope in log f is that in log δ over that of log f.
+    assert found.curvature(delta) == pytest.approx(-inverse / value_x, rel=1e-5)
+    assert found.delta_at(value(delta)) == pytest.approx(delta, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_newton_needs_few_steps(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    one = noise_edge._Series(rng.uniform(0.2, 1, 30), 2.0)
+    other = noise_edge._Series(rng.uniform(0.5, 1.5, 20), 1.0)
+    monkeypatch.setattr(noise_edge, "NEWTON_STEPS", 7)
+    found = noise_edge._by_newton(one, other)
+    assert found is not None
+    np.testing.assert_allclose(found, noise_edge._by_bracket(one, other), rtol=1e-5)
+    value, elasticity = one.elasticity(found[0])
+    others, other_elasticity = other.elasticity(found[1])
+    assert value == pytest.approx(others)
+    assert 1 / elasticity + 1 / other_elasticity == pytest.approx(1)
+
+
+@pytest.mark.parametrize("root", [-7.3, -0.2, 0.0, 0.9, 12.0])
+def test_the_root_of_an_increasing_function_is_found_in_few_steps(root):
+    calls = []
+
+    def function(x):
+        calls.append(x)
+        return math.tanh(0.7 * (x - root)) + 0.1 * math.tanh(x - root) ** 3
+
+    found = noise_edge._increasing_root(function, 1.0)
+    assert abs(function(found)) <= noise_edge.PRECISION
+    assert found == pytest.approx(root, abs=1e-6)
+    assert len(calls) <= 12 + abs(root)

@@ -6,10 +6,10 @@ import pytest
 
 from jointsparse.solvers.sparse_component.bound_admm import Relaxation
 from jointsparse.solvers.sparse_component.joint.bound import JointRelaxation
-from jointsparse.solvers.subset.constraints import Rules
+from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.joint_certificate import certify, frame_of
 from jointsparse.solvers.subset.joint_relaxation import Relaxation as SetRelaxation
-from jointsparse.solvers.subset.problem import problem_of_columns
+from jointsparse.solvers.subset.problem import problem_of_columns, set_value
 
 
 def scatter(p, seed):
@@ -91,12 +91,15 @@ def joint_set(frame):
     return cp.Problem(cp.Maximize(cp.trace(frame.target @ P)), rules).solve(solver="CLARABEL")
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_the_joint_bound_of_sets_converges(size):
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.parametrize(("size", "include"), [(2, []), (3, []), (3, [1])])
+def test_the_joint_bound_of_sets_converges(size, include):
     X = np.random.default_rng(7).standard_normal((12, 2)) @ np.ones((2, 5))
     X = X + np.random.default_rng(8).standard_normal((12, 5))
     problem = problem_of_columns(X - X.mean(axis=0))
-    frame = frame_of(problem, size, Rules.none(5))
+    frame = frame_of(problem, size, Constraints(include=include).resolve(5))
+    assert frame.size == size - len(include)
+    assert frame.base == pytest.approx(set_value(problem, include), abs=1e-9)
     relaxation = SetRelaxation(frame)
     for step in range(1, 601):
         relaxation.step()
@@ -104,4 +107,4 @@ def test_the_joint_bound_of_sets_converges(size):
             relaxation.adapt()
     bound = certify(frame, relaxation.multipliers()).bound
     assert bound == pytest.approx(frame.base + joint_set(frame), rel=1e-4)
-    assert relaxation.weights.sum() == pytest.approx(size, rel=1e-3)
+    assert relaxation.weights.sum() == pytest.approx(frame.size, rel=1e-3)

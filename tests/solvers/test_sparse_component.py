@@ -456,6 +456,20 @@ def test_features_leave_by_products_only_where_they_are_in_no_better_support():
                     many.improve()
 
 
+def test_discs_lower_the_bound_of_many_features():
+    samples = ScatterEntries(spiked(n=80, p=60, k=4, strength=20.0))
+    many = ManyFeatures(samples, 4, np.arange(60), NOBODY, nonnegative=False)
+    before, level = many.bound, many.best.value * (1 + 1e-6)
+    assert before >= many.best.value
+    assert many.shrink(level, None)
+    assert many.best.value <= many.bound < before - 0.1
+    again = many.bound
+    for _ in range(3):
+        many.shrink(level, None)
+    assert many.best.value <= many.bound <= again
+    assert set(many.best.features) <= set(many.kept) or many.kept.size == 0
+
+
 def test_features_stay_where_the_time_is_over():
     many = ManyFeatures(ScatterEntries(spiked()), 5, np.arange(40), NOBODY, nonnegative=False)
     assert not many.shrink(many.best.value, deadline=0.0)

@@ -317,3 +317,80 @@ def test_a_search_on_a_device_finds_the_same(tensors):
     assert found[0].best.features.tolist() == found[1].best.features.tolist()
     assert found[0].bound == pytest.approx(found[1].bound, abs=1e-9)
     assert found[0].nodes == found[1].nodes
+
+
+def factors(seed=0, n=60, p=20):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4)) @ rng.standard_normal((4, p)) + rng.standard_normal((n, p))
+    return problem_of_scatter(X.T @ X)
+
+
+def test_a_relaxation_of_fewer_features_goes_on_where_that_of_all_has_come():
+    problem, rules = factors(p=12), Rules.none(12)
+    whole = frame_of(problem, 3, rules)
+    without = np.arange(12) % 5 == 0
+    some = frame_of(problem, 3, rules, without=without)
+    relaxation = Relaxation(whole)
+    for _ in range(100):
+        relaxation.step()
+    # Its multipliers prove about as much of fewer features as of all.
+    proved = certify(whole, relaxation.multipliers()).bound
+    assert certify(some, relaxation.restricted(some).multipliers()).bound <= proved + 0.003
+    bounds = []
+    for start in (relaxation.restricted(some), Relaxation(some)):
+        for _ in range(15):
+            start.step()
+        bounds.append(certify(some, start.multipliers()).bound)
+        for _ in range(300):
+            start.step()
+        bounds.append(certify(some, start.multipliers()).bound)
+    assert bounds[0] < bounds[2] - 0.005  # a start that is worth having
+    assert bounds[1] == pytest.approx(bounds[3], abs=2e-4)  # the same optimum
+
+
+def test_the_joint_bound_is_due_by_work_and_by_what_it_can_do():
+    joint = JointBound.at_root(factors(), 3, Rules.none(20))
+    first = joint_bound.FIRST * joint._root.step_work
+    assert not joint.due(0.0, 1.0)
+    for best, patience in ((0.5, 0.1), (1.0, 0.4)):  # ahead of the search, or behind it
+        joint.best = best
+        assert joint.due(1.01 * patience * first, 0.8)
+        assert not joint.due(0.99 * patience * first, 0.8)
+    joint.work = 1e6  # what was done here counts, too
+    assert not joint.due(1.01 * 0.4 * first, 0.8)
+    assert joint.due(1.01 * 0.4 * (first + 1e6), 0.8)
+    joint.finished = True
+    assert not joint.due(1e30, 0.8)
+
+
+def test_parts_are_due_after_the_search_had_its_time():
+    joint, _ = improved(factors(), 3, Rules.none(20), 10)
+    assert joint.n_parts > 1
+    assert not joint.due(0.99 * joint_bound.PARTS_AFTER, 1.0)
+    joint.work = 2 * joint_bound.PARTS_AFTER
+    assert not joint.due(1.1 * joint_bound.PARTS_AFTER, 1.0)
+    assert joint.due(2.1 * joint_bound.PARTS_AFTER, 1.0)
+
+
+def test_a_relaxation_ends_where_nothing_comes_of_it_or_after_its_steps():
+    joint = JointBound.at_root(factors(), 3, Rules.none(20))
+    part = joint._root
+    assert not part.at_its_end
+    part.begin(None)
+    assert part.improve(0.0, lambda: False) == joint_bound.STEPS_BETWEEN
+    assert not part.at_its_end
+    with patch.object(joint_bound, "MOST_STEPS", joint_bound.STEPS_BETWEEN):
+        assert part.at_its_end
+    while not part.at_its_end:
+        part.improve(0.0, lambda: False)
+    assert part.stalled >= joint_bound.STALLS
+    assert part.relaxation.steps < joint_bound.MOST_STEPS
+    assert part.improve(0.0, lambda: True) == 1  # asked to stop
+
+
+def test_the_work_of_a_step_grows_with_the_cube_of_the_features():
+    few, many = (
+        JointBound.at_root(factors(p=p, n=3 * p), 3, Rules.none(p))._root for p in (20, 60)
+    )
+    assert 9 < many.step_work / few.step_work < 27
+    assert many.size_in_bytes == 9 * few.size_in_bytes

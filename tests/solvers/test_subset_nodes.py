@@ -8,7 +8,7 @@ from jointsparse.solvers.subset import nodes as nodes_module
 from jointsparse.solvers.subset.bounds import largest_without, top_sum
 from jointsparse.solvers.subset.constraints import Rules
 from jointsparse.solvers.subset.exchange import FoundSet
-from jointsparse.solvers.subset.nodes import CompressedNodes, GramNodes, Table
+from jointsparse.solvers.subset.nodes import CompressedNodes, GramNodes, Table, TruncatedNode
 from jointsparse.solvers.subset.pairs import bounds_by_pairs, gains_of_pairs
 from jointsparse.solvers.subset.problem import (
     inverse_traces,
@@ -136,3 +136,83 @@ def test_fewer_candidates_than_features_wanted():
         search.run()
         assert search.proved
         assert search.best.features.size == min(size, 4)
+
+
+def test_the_rounding_of_sums_grows_with_the_root_of_their_terms():
+    X = table(np.random.default_rng(0), "plain", 4)
+    few, many, most = (problem_of_scatter(X.T @ X, n_samples=n).accuracy for n in (1, 100, 10**6))
+    assert few < many < most
+    assert (most - few) / (many - few) == pytest.approx(999 / 9)
+    assert few < 1e-14
+
+
+@pytest.mark.parametrize("kind", [CompressedNodes, GramNodes, TruncatedNode])
+def test_what_is_left_of_a_target_is_bounded_closely_by_every_kind_of_node(kind):
+    problem = related(3)
+    shared = Table(problem, 5, inverse_traces(problem, np.arange(9)))
+    inside, candidates = [3, 0], np.array([1, 2, 4, 5, 6, 7, 8])
+    nodes = kind(shared, np.array([inside]), candidates[None])
+    values, shadows = nodes.spectrum()
+    found = largest_without(values, shadows[0].T, np.zeros(7, dtype=np.int64), 3).sum(axis=1)
+    for place, feature in enumerate(candidates):
+        basis = np.linalg.qr(problem.columns[:, [*inside, feature]])[0]
+        off = np.eye(len(basis)) - basis @ basis.T
+        exact = np.linalg.eigvalsh(off @ problem.target @ off)[-3:].sum()
+        assert exact - 1e-12 <= found[place] <= exact * 1.02
+    # Without any direction: what is in is out of the target.
+    basis = np.linalg.qr(problem.columns[:, inside])[0]
+    off = np.eye(len(basis)) - basis @ basis.T
+    exact = np.linalg.eigvalsh(off @ problem.target @ off)[-4:]
+    np.testing.assert_allclose(values[0, -4:], exact, rtol=1e-9)
+
+
+def test_what_is_not_among_the_leading_eigenvalues_is_bounded_by_the_next_one():
+    # Half of the direction is outside of the eigenvectors that are kept; it raises the first value.
+    values = np.concatenate([np.zeros(4), np.full(9, 0.5), [1.0]])
+    direction = (np.eye(14)[13] + np.eye(14)[4]) / 2**0.5
+    off = np.eye(14) - np.outer(direction, direction)
+    exact = np.linalg.eigvalsh(off @ np.diag(values) @ off)[-1]
+    found = largest_without(values[None], direction[None], np.zeros(1, dtype=np.int64), 1)
+    assert exact == pytest.approx(0.75)
+    assert exact <= found[0, 0] <= exact + 1e-3
+
+
+@pytest.mark.parametrize("kept", [0, 2, 50])
+def test_leading_eigenvectors_and_the_next_eigenvalue_bound_the_target(kept, monkeypatch):
+    monkeypatch.setattr(nodes_module, "LEADING", kept)
+    problem = related(4)
+    axes, products, roots, next_one = Table(problem, 3).leading
+    count = min(3 + kept, 30)
+    assert axes.shape[1] == roots.size == count
+    bound = (axes * roots**2) @ axes.T + next_one * np.eye(30)
+    apart = np.linalg.eigvalsh(bound - problem.target)
+    assert apart[0] >= -1e-12
+    values = problem.spectrum[0]
+    np.testing.assert_allclose(roots**2 + next_one, values[-count:], atol=1e-12)
+    assert next_one == pytest.approx(values[-count - 1] if count < 30 else 0.0, abs=1e-12)
+    np.testing.assert_allclose(products[:, :9], axes.T @ problem.columns, atol=1e-12)
+    assert not products[:, 9].any()
+
+
+def test_of_pairs_that_are_nearly_the_same_nothing_is_said():
+    X = np.random.default_rng(6).standard_normal((30, 9))
+    X[:, 5] = X[:, 1] + 1e-4 * X[:, 5]
+    problem = problem_of_columns(X - X.mean(axis=0))
+    nodes = nodes_of(CompressedNodes, problem)
+    bounds = np.full(CANDIDATES.shape, 0.99)
+    good = CANDIDATES < 9
+    found = bounds_by_pairs(nodes, good, bounds, 0 * bounds, good, 2)
+    assert found[0, 0] == found[0, 1] == 0.99  # the two: 1 and 5
+    assert np.all(found[0, 2:] < 0.9)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_tables_of_any_unit_are_the_same_problem(unit):
+    X = np.random.default_rng(5).standard_normal((20, 5)) * [1, 2, 3, 4, 1e-3]
+    X -= X.mean(axis=0)
+    for target in (None, X[:, :2] @ np.ones((2, 1))):
+        plain = problem_of_columns(X, target)
+        other = problem_of_columns(unit * X, None if target is None else unit * target)
+        np.testing.assert_allclose(other.target, plain.target, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(other.columns, plain.columns, rtol=1e-12)
+        assert plain.reachable == pytest.approx(1)

@@ -169,3 +169,20 @@ def test_a_search_goes_on_where_it_stopped():
     assert np.all(np.diff(bounds) <= 0)
     assert (parts.nodes, parts.bound) == (whole.nodes, whole.bound)
     assert whole.proved
+
+
+def test_dependent_features_are_bounded_by_more_than_the_ceiling():
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((40, 6)) * [3, 2, 1, 1, 0.3, 0.3]
+    X = np.hstack([X, X[:, :1]])  # a copy
+    problem = problem_of_columns(X - X.mean(axis=0))
+    rules = Constraints(groups=["a", None, "b", "b", "c", "c", None], whole_groups=True).resolve(7)
+    nothing = FoundSet(np.zeros(0, dtype=np.int64), 0.0)
+    search = search_for(problem, 3, rules, start=nothing)
+    search.run(max_nodes=1)
+    weak = search.bounds_with[4]
+    sets = ([4, 5, *more] for more in ([], [0], [1], [6]))
+    assert max(set_value(problem, some) for some in sets) <= weak < search.bound - 0.05
+    assert search.bounds_with[4] == search.bounds_with[5]
+    search.run()
+    assert search.proved

@@ -116,7 +116,8 @@ def _scales(part: Array) -> tuple[FloatArray, FloatArray, FloatArray]:
     upper = np.minimum(ties + differ // 2, n - 1)
     middle = distances[lower, columns] / 2 + distances[upper, columns] / 2
     quarter = distances[max(int(np.ceil(0.75 * n)) - 1, 0)]
-    unit = np.where(differ > 0, np.maximum(middle / MIDDLE, quarter / UPPER), 1.0)
+    with np.errstate(over="ignore"):
+        unit = np.where(differ > 0, np.maximum(middle / MIDDLE, quarter / UPPER), 1.0)
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
     here = _like(unit, part)
     standard = standardised(part, location, here)
