@@ -35,6 +35,7 @@ from jointsparse.running.notices import warn_caller
 from jointsparse.selection.choosing import by_score
 from jointsparse.solvers.solution import Solution
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.base import within_memory_of
 from jointsparse.sources.in_memory import ArraySource
 
 
@@ -94,7 +95,7 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), within_memory_of(X):
             moments = self.moments_of(X, y, sample_weight=sample_weight, batch=batch)
             self._tell_what_runs_on_the_host(moments)
             return self.fit_moments(moments)
