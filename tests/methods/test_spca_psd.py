@@ -386,7 +386,7 @@ def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(mon
 def test_no_eta_is_advised_that_would_empty_the_model(monkeypatch, scale):
     X = np.random.default_rng(1).standard_normal((60, 600))
     unit = {"relative": 1.0, "trace": 1 / 30, "absolute": 600.0}[scale]
-    monkeypatch.setattr(convex_wide, "bytes_to_use", lambda data: 10 * 600 * 128)
+    monkeypatch.setattr(convex_wide, "bytes_to_use", lambda data: 600 * 128)
     model = SPCAPSD(alpha=1e-5 * unit, eta=1e-3 * unit, penalty_scale=scale)
     with pytest.raises(ValueError, match=r"allow more memory, since no eta") as raised:
         model.fit(X)
