@@ -1,3 +1,4 @@
+import contextlib
 import gc
 import weakref
 
@@ -314,3 +315,38 @@ def test_single_precision_is_left_where_it_cannot_hold_the_factors():
         near.variances / near.variances[0], X.astype(float).var(0) / X.astype(float).var(0)[0]
     )
     assert Moments.from_data(X).scaled(np.full(4, 2.0)).data.dtype == np.float32
+
+
+FILLED = {
+    "array": (np.array, lambda X: X.fill(7)),
+    "Fortran order": (np.asfortranarray, lambda X: X.fill(7)),
+    "csr": (sp.csr_array, lambda X: X.data.fill(7)),
+    "csc": (sp.csc_array, lambda X: X.data.fill(7)),
+    "pandas": (pd.DataFrame, lambda X: X.to_numpy().fill(7)),
+    "tensor": (lambda X: pytest.importorskip("torch").tensor(X), lambda X: X.fill_(7)),
+}
+
+
+@pytest.mark.parametrize("more", [{}, {"sample_weight": np.ones(6)}])
+@pytest.mark.parametrize("shape", [(6, 2), (6, 9)])
+@pytest.mark.parametrize("name", FILLED)
+def test_samples_that_change_later_do_not_change_their_moments(name, shape, more):
+    X = np.random.default_rng(0).standard_normal(shape)
+    make, fill = FILLED[name]
+    buffer = make(X.copy())
+    first = Moments.from_data(buffer, **more)
+    with contextlib.suppress(ValueError):  # pandas hands out arrays that cannot be written to
+        fill(buffer)
+    expected = np.cov(X.T) * (len(X) - 1)
+    np.testing.assert_allclose(first.variances, np.diagonal(expected), rtol=1e-12)
+    np.testing.assert_allclose(first.scatter, expected, rtol=1e-10, atol=1e-12)
+    both = first + Moments.from_data(X)
+    np.testing.assert_allclose(both.scatter, 2 * expected, rtol=1e-10, atol=1e-12)
+
+
+def test_a_mapped_file_is_not_copied_into_memory(tmp_path):
+    np.save(tmp_path / "x.npy", np.eye(4))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert np.shares_memory(Moments.from_data(mapped).data, mapped)
+    X = np.eye(4)
+    assert np.shares_memory(Moments.from_data(X, copy=False).data, X)

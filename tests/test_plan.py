@@ -15,7 +15,7 @@ from test_cli import invoke
 
 from jointsparse import CSPCA, SPCA, SPCAPSD, Moments, SelectFeatures, open_source
 from jointsparse.cli.words import in_options
-from jointsparse.io.budget import enough, parse_size
+from jointsparse.io.budget import allowed_memory, enough, limited_to, parse_size
 from jointsparse.methods.reading.needs import TO_JUDGE, Needs
 from jointsparse.methods.reading.plan import DoesNotFitError, Reading, plan, too_many_samples
 from jointsparse.methods.registry import methods
@@ -307,3 +307,17 @@ def test_a_small_table_in_a_file_gives_the_answer_of_its_array(tmp_path, monkeyp
     assert plan(source, Needs.of(SPCA())) is Reading.MOMENTS
     monkeypatch.setattr("jointsparse.methods.reading.plan.SMALL", 1000)
     assert plan(source, Needs.of(SPCAPSD())) is Reading.MOMENTS
+
+
+def test_kernels_take_no_more_than_a_source_allows(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((30, 5)))
+    seen, fit = [], SPCAPSD._fit
+    note = lambda self, moments: (seen.append(allowed_memory()), fit(self, moments))[1]  # noqa: E731
+    monkeypatch.setattr(SPCAPSD, "_fit", note)
+    selector = SPCAPSD(n_features_to_select=2)
+    selector.fit(open_source(tmp_path / "x.npy", memory="30MB"))
+    with limited_to("40MB"):  # what was allowed around it holds for what says nothing itself
+        selector.fit(open_source(tmp_path / "x.npy"))
+        selector.fit(np.load(tmp_path / "x.npy"))
+    assert seen == [30_000_000, 40_000_000, 40_000_000]
+    assert allowed_memory() > 40_000_000

@@ -168,7 +168,7 @@ def extreme_values(X: Any) -> Extremes | None:
     >>> found.columns.tolist(), found.column_samples.tolist()
     ([3], [7])
     """
-    moments = X if isinstance(X, Moments) else Moments.from_data(X)
+    moments = X if isinstance(X, Moments) else Moments.from_data(X, copy=False)
     if not moments.has_samples or moments.elsewhere:
         return None
     return moments.workspace.kept(EXTREMES, lambda: _found(moments))

@@ -2,13 +2,13 @@ r"""The one door data comes in by: samples become a count, a mean and a scatter 
 
 .. math:: n,\qquad \mu = \frac1n\sum_i x_i,\qquad S = \sum_i (x_i-\mu)(x_i-\mu)^\top
 
-Samples come from a :class:`Source`, block by block, so the caller's array is neither copied as a
-whole nor changed. All sums are accumulated in float64 whatever the type of the data.
+Samples come from a :class:`Source`, block by block; the caller's array is never changed, and a fit
+does not copy it. All sums are accumulated in float64 whatever the type of the data.
 """
 
 from __future__ import annotations
 
-import copy
+from copy import copy as shallow_copy
 from functools import cached_property, partial
 from numbers import Integral
 from typing import Any, Self
@@ -34,7 +34,7 @@ from jointsparse.preparation import Prepared, prepared, with_holes
 from jointsparse.robust import learning
 from jointsparse.running.workspace import Slot, Workspace
 from jointsparse.sources import Source, as_source
-from jointsparse.sources.door import as_samples
+from jointsparse.sources.door import as_samples, own
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.refusals import bytes_for_moments as bytes_for_moments
 from jointsparse.sources.refusals import check_memory
@@ -59,8 +59,7 @@ NEAR_ONE: Slot[Moments] = Slot("near one")
 class Moments:
     """Count, mean and scatter matrix of a set of samples.
 
-    Moments of disjoint sets of samples can be added; methods that need nothing but the scatter
-    matrix can be fitted from them (``fit_moments``).
+    Moments of disjoint sets can be added, and methods be fitted from them (``fit_moments``).
 
     Parameters
     ----------
@@ -139,12 +138,8 @@ class Moments:
         ----------
         labels : ndarray of shape (n_samples,) or None
             Class of each sample.
-
-        Returns
-        -------
-        Moments
         """
-        other = copy.copy(self)
+        other = shallow_copy(self)
         other.labels = labels
         return other
 
@@ -284,15 +279,15 @@ class Moments:
         batch: Any = None,
         missing: str = "error",
         robust: str | None = None,
+        copy: bool = True,
     ) -> Self:
         """Compute the moments of samples.
 
         Parameters
         ----------
         X : array-like, data frame, sparse matrix or memmap of shape (n_samples, n_features)
-            Samples, one per row. Never modified; sparse data are never made dense, and tensors of
-            PyTorch and arrays of CuPy stay on their device. A source, or the path of a file or
-            folder, is read once, block by block, and not kept.
+            Samples, one per row. Never modified, nor made dense; tensors stay on their device. A
+            source, or the path of a file or folder, is read once, block by block, and not kept.
         sample_weight : array-like of shape (n_samples,) or None
             Weights, at least 0. Whole numbers are counts: a sample of weight 2 is there twice, one
             of weight 0 is not. Others are divided by their mean: only their ratios matter.
@@ -307,22 +302,25 @@ class Moments:
         robust : {None, "samples", "cells"}, default=None
             Bound what outliers can do first, as :class:`SpatialSign` or :class:`Wrap` does with
             units="original"; with neither weights nor batches nor missing values.
+        copy : bool, default=True
+            Whether samples in memory are copied: they are looked at later, and may have changed.
         """
         if sample_weight is not None or batch is not None or missing != "error":
             learning.refuse_with_robust(robust, sample_weight=sample_weight, batch=batch)
             options = {"sample_weight": sample_weight, "batch": batch, "missing": missing}
             if is_device_array(X):
                 samples = checked_samples(X, missing=missing != "error")
-                return cls.of_prepared(prepared(samples, **options))
+                return cls.of_prepared(prepared(samples, **options), copy=copy)
             source = with_holes(X)
-            return cls.of_prepared(prepared(source, **options), source.feature_names)
+            return cls.of_prepared(prepared(source, **options), source.feature_names, copy=copy)
         if robust is not None:
             X, how = learning.robust_samples(X, robust, comparable=False)
-            moments = cls.from_data(X)
+            moments = cls.from_data(X, copy=copy)
             moments.robust = how
             return moments
         if is_device_array(X):
-            device = DeviceMoments(checked_samples(X))
+            samples = checked_samples(X)
+            device = DeviceMoments(own(samples) if copy else samples)
             moments = cls(device.n_samples, to_host(device.mean), data=device.data)
             moments._device = device
             return moments
@@ -330,13 +328,14 @@ class Moments:
         if source.array is None:
             return cls.from_source(source)
         n_samples, mean = mean_of(source)
-        return cls(n_samples, mean, None, source.feature_names, data=source.array)
+        data = own(source.array) if copy else source.array
+        return cls(n_samples, mean, None, source.feature_names, data=data)
 
     @classmethod
-    def of_prepared(cls, table: Prepared, feature_names: Any = None) -> Self:
+    def of_prepared(cls, table: Prepared, feature_names: Any = None, *, copy: bool = False) -> Self:
         """Take what weights, batches and missing values were made into."""
         if table.estimate is None:
-            moments = cls.from_data(table.samples)
+            moments = cls.from_data(table.samples, copy=copy)
         else:
             moments = cls._of_estimate(table.estimate)
         moments.missing, moments.batches = table.missing, table.batches

@@ -169,7 +169,7 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
     """
     if not isinstance(fdr, int | float) or isinstance(fdr, bool) or not 0 < fdr < 1:
         raise ValueError(f"fdr={fdr!r} is not a number between 0 and 1")
-    moments = X if isinstance(X, Moments) else Moments.from_data(X)
+    moments = X if isinstance(X, Moments) else Moments.from_data(X, copy=False)
     table = _table(moments)
     significant = np.zeros(moments.n_features, dtype=bool)
     live = moments.variances > 0

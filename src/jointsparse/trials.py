@@ -166,7 +166,9 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
 
 def _of_rows(moments: Moments, rows: IntArray) -> Moments:
     data = moments.data
-    part = Moments.from_data(data[like(rows, data)] if is_device_array(data) else data[rows])
+    part = Moments.from_data(
+        data[like(rows, data)] if is_device_array(data) else data[rows], copy=False
+    )
     part.feature_names = moments.feature_names
     return part
 

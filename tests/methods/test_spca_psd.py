@@ -382,6 +382,17 @@ def test_an_eta_that_needs_too_much_memory_is_refused_with_one_that_does_not(mon
     convex_wide.check_memory(DenseSamples(X - X.mean(axis=0)), advised * used / (1e-3 * unit))
 
 
+@pytest.mark.parametrize("scale", ["relative", "trace", "absolute"])
+def test_no_eta_is_advised_that_would_empty_the_model(monkeypatch, scale):
+    X = np.random.default_rng(1).standard_normal((60, 600))
+    unit = {"relative": 1.0, "trace": 1 / 30, "absolute": 600.0}[scale]
+    monkeypatch.setattr(convex_wide, "bytes_to_use", lambda data: 600 * 128)
+    model = SPCAPSD(alpha=1e-5 * unit, eta=1e-3 * unit, penalty_scale=scale)
+    with pytest.raises(ValueError, match=r"allow more memory, since no eta") as raised:
+        model.fit(X)
+    assert "use eta=" not in str(raised.value)
+
+
 def test_advice_on_an_empty_model_of_many_features(monkeypatch):
     X = wide_counts()
     with pytest.warns(UserWarning, match="empties the model; every alpha up to"):

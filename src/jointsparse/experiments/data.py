@@ -20,4 +20,4 @@ def dataset(name: str) -> tuple[NDArray[Any], NDArray[Any]]:
 @lru_cache(maxsize=2)
 def moments(name: str) -> Moments:
     """Return the moments of a dataset; scatter matrix and spectrum are computed once."""
-    return Moments.from_data(dataset(name)[0])
+    return Moments.from_data(dataset(name)[0], copy=False)

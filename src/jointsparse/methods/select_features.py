@@ -152,7 +152,7 @@ class SelectFeatures(
             self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
             method, values = self._method_and_its_data(X, checked)
             self._take_step(method)
-            moments = Moments.from_data(self._as_fitted(values))
+            moments = Moments.from_data(self._as_fitted(values), copy=False)
             moments.scale = self.scale
             return self._select(method, moments, y)
 

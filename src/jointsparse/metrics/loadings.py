@@ -67,7 +67,7 @@ def explained_variance(X: Any, components: Any, *, kind: str = "reconstruction")
     """
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}")
-    moments = X if isinstance(X, Moments) else Moments.from_data(X)
+    moments = X if isinstance(X, Moments) else Moments.from_data(X, copy=False)
     loadings = _unit_loadings(components, moments.n_features)
     check_variance(moments)
     gram = gram_of(moments)
@@ -110,7 +110,7 @@ def index_of_sparseness(X: Any, components: Any, *, kind: str = "reconstruction"
     >>> round(index_of_sparseness(X, [[1, 0]]), 3)
     0.272
     """
-    moments = X if isinstance(X, Moments) else Moments.from_data(X)
+    moments = X if isinstance(X, Moments) else Moments.from_data(X, copy=False)
     sparse = float(np.sum(explained_variance(moments, components, kind=kind)))
     loadings = np.asarray(components)
     values, _ = gram_of(moments).leading(len(loadings))

@@ -160,7 +160,7 @@ class Comparison:
         size = max(map(len, sets), default=0)
         if size == 0:
             return self
-        moments = X if isinstance(X, Moments) else Moments.from_data(X)
+        moments = X if isinstance(X, Moments) else Moments.from_data(X, copy=False)
         rules = rules_of(constraints, moments.n_features, moments.feature_names)
         problem = settled(subset_problem(moments, "features", None), rules)
         values = [set_value(problem, kept) if kept else np.nan for kept in sets]
@@ -418,7 +418,7 @@ class _Judge:
                 warnings.simplefilter("always")
                 start = time.perf_counter()
                 # Moments of its own, so that no method profits from what another has computed.
-                own = Moments.from_data(self.moments.data)
+                own = Moments.from_data(self.moments.data, copy=False)
                 own.feature_names = self.moments.feature_names
                 fitted = fit_to(clone(estimator), own)
                 seconds = time.perf_counter() - start
@@ -467,7 +467,7 @@ class _Judge:
 
 
 def _significant(moments: Moments, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return feature_significance(Moments.from_data(moments.data[rows])).significant
+    return feature_significance(Moments.from_data(moments.data[rows], copy=False)).significant
 
 
 def _best_first(fitted: Any) -> NDArray[np.int64]:

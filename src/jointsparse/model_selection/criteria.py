@@ -157,7 +157,7 @@ def effective_rank(model: Any) -> float | None:
 def _points(data: Any) -> FloatArray:
     """Return coordinates of the samples with the same distances, no more of them than samples."""
     if data.shape[1] > data.shape[0]:
-        values, axes = row_axes(feature_columns(Moments.from_data(data)), 1e-12)
+        values, axes = row_axes(feature_columns(Moments.from_data(data, copy=False)), 1e-12)
         return axes * np.sqrt(values)
     return np.asarray(data.toarray() if sp.issparse(data) else data, dtype=np.float64)
 

@@ -115,7 +115,9 @@ def as_moments(estimator: Any, X: Any) -> Moments:
     fresh = clone(estimator)
     # As a source: what was checked once is not checked again.
     values = valid_samples(fresh, X, fitting=True)
-    moments = Moments.from_data(values if is_device_array(values) else ArraySource(values))
+    moments = Moments.from_data(
+        values if is_device_array(values) else ArraySource(values), copy=False
+    )
     moments.feature_names = getattr(fresh, "feature_names_in_", None)
     return moments
 

@@ -259,7 +259,7 @@ def complementary_pairs(
 
 def support_on(estimator: Any, moments: Moments, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return what an estimator keeps on some of the samples."""
-    part = Moments.from_data(moments.data[rows])
+    part = Moments.from_data(moments.data[rows], copy=False)
     part.feature_names = moments.feature_names  # constraints may go by them
     return np.asarray(fit_to(clone(estimator), part).get_support(), dtype=bool)
 

@@ -129,7 +129,7 @@ class Fitted:
         return report
 
     def _moments(self) -> Moments:
-        return Moments.from_data(self.values)
+        return Moments.from_data(self.values, copy=False)
 
     def features(self, report: SelectionReport | None) -> Features:
         """Return all features with the reasons why they were kept or dropped."""

@@ -78,7 +78,7 @@ def solve(
         raise ValueError("solve needs a penalty: without one every feature reconstructs itself")
     chosen = _solver(solver, loss, penalties)
     check_requirements(chosen, penalties)
-    moments = X if isinstance(X, Moments) else Moments.from_data(X)
+    moments = X if isinstance(X, Moments) else Moments.from_data(X, copy=False)
     solution: Solution = chosen.solve((loss or SquaredLoss()).on(moments), penalties, start=start)
     return solution
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.io.budget import default_budget
+from jointsparse.io.budget import default_budget, limited_to
 from jointsparse.operators.blocks import RemoteSamples
 from jointsparse.sources.finite import refuse_missing
 from jointsparse.sources.read_ahead import read_ahead
@@ -313,6 +314,17 @@ class CheckedSource(MappedSource):
         for block in self.source.blocks(entries):
             yield self.function(block, start=start)
             start += block.shape[0]
+
+
+@contextmanager
+def within_memory_of(X: Any) -> Iterator[None]:
+    """Let kernels take no more memory than a source allows, within the block.
+
+    Of anything else, and of a source that says nothing, what was allowed before stays so.
+    """
+    allowed = X.memory if isinstance(X, Source) else None
+    with nullcontext() if allowed is None else limited_to(allowed):
+        yield
 
 
 def _append(function: Any, state: Any, block: Block, start: int, *parts: Any) -> list[Any]:

@@ -7,6 +7,7 @@ matrix of finite real numbers, and the caller's data are never changed.
 
 from __future__ import annotations
 
+from mmap import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.utils import check_array
 
+from jointsparse.device import is_device_array
 from jointsparse.io.table import distinct
+from jointsparse.linalg import array_namespace
 from jointsparse.numerics.sparse import canonical
 from jointsparse.sources.frames import (
     arrow_values,
@@ -197,6 +200,18 @@ def without_mask(values: Any) -> Any:
         return values.data
     holes = np.ma.getmaskarray(values)
     return np.where(holes, np.nan, values.data.astype(np.result_type(values.dtype, np.float16)))
+
+
+def own(array: Any) -> Any:
+    """Return a copy of samples, which no one else can change; of a mapped file the array itself."""
+    held = array
+    while held is not None:
+        if isinstance(held, np.memmap | mmap):
+            return array
+        held = getattr(held, "base", None)
+    if is_device_array(array):
+        return array_namespace(array).asarray(array, copy=True)
+    return array.copy() if sp.issparse(array) else np.copy(array, order="K")
 
 
 def missing_entries(values: Any) -> NDArray[np.bool_]:

@@ -256,7 +256,7 @@ def prices(
 
     if constraints is None or count == 0:
         return []
-    moments = values if isinstance(values, Moments) else Moments.from_data(values)
+    moments = values if isinstance(values, Moments) else Moments.from_data(values, copy=False)
     known, moments.feature_names = moments.feature_names, names
     try:
         return list(constraint_prices(moments, constraints, count, time_limit=seconds))

@@ -337,10 +337,13 @@ class ConvexSelector(Selector):
             unit = self._largest_eta(moments)
         elif self.penalty_scale == "trace":
             unit = moments.total_variance
+        cure = "allow more memory, since no eta that keeps any feature needs less"
+        if problem.eta < self._largest_eta(moments):
+            cure = f"use eta={_rounded_up(problem.eta / unit)} or more, or allow more memory"
         return (
             f"eta={self._eta} lets {problem.count} directions matter, which need about "
             f"{size_in_words(1e9 * problem.gigabytes)} of memory at {moments.n_features} features: "
-            f"use eta={_rounded_up(problem.eta / unit)} or more, or allow more memory"
+            f"{cure}"
         )
 
 

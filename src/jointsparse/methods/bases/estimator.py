@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from jointsparse.device import is_device_array, on_accelerator
-from jointsparse.io.budget import limited_to
 from jointsparse.methods.bases.all_or_nothing import all_or_nothing, unchanged
 from jointsparse.methods.bases.online import Online
 from jointsparse.methods.bases.ranking import Ranked
@@ -36,7 +34,8 @@ from jointsparse.robust.learning import refuse_with_robust
 from jointsparse.running.notices import warn_caller
 from jointsparse.selection.choosing import by_score
 from jointsparse.solvers.solution import Solution
-from jointsparse.sources import Source, as_source, is_streamed
+from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.base import within_memory_of
 from jointsparse.sources.in_memory import ArraySource
 
 
@@ -96,8 +95,7 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
         -------
         self
         """
-        allowed = X.memory if isinstance(X, Source) else None
-        with all_or_nothing(self), nullcontext() if allowed is None else limited_to(allowed):
+        with all_or_nothing(self), within_memory_of(X):
             moments = self.moments_of(X, y, sample_weight=sample_weight, batch=batch)
             self._tell_what_runs_on_the_host(moments)
             return self.fit_moments(moments)

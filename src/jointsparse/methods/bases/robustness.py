@@ -52,9 +52,9 @@ def robust_moments(X: Any, estimator: Any) -> Moments:
     """
     robust = robust_of(estimator)
     if robust is None:
-        return Moments.from_data(X)
+        return Moments.from_data(X, copy=False)
     samples, how = robust_samples(X, robust, comparable=_comparable(estimator))
-    moments = Moments.from_data(samples)
+    moments = Moments.from_data(samples, copy=False)
     moments.robust = how
     return moments
 

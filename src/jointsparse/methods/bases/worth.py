@@ -71,7 +71,7 @@ class SelectionWorth(NotesOutliers):
                 )
             moments, cut, y, extremes = remembered
             if not isinstance(moments, Moments):
-                moments = Moments.from_data(moments)
+                moments = Moments.from_data(moments, copy=False)
             if cut is None and self.support_.any():
                 cut = self._cut(moments, y)
             self.selection_report_ = self._make_report(moments, cut, extremes)
@@ -174,7 +174,7 @@ class SelectionWorth(NotesOutliers):
         data = self._data_for_report(X)
         if takes_missing(self):
             inner: Any = getattr(self, "estimator", self)
-            moments = Moments.from_data(data, missing=inner.missing)
+            moments = Moments.from_data(data, missing=inner.missing, copy=False)
         else:
             moments = _moments_to_judge(data)
         return scaled_moments(moments, scale_of(self))
@@ -229,10 +229,10 @@ class SelectionWorth(NotesOutliers):
 def _moments_to_judge(X: Any) -> Moments:
     """Return the moments of samples to judge a set of features by, however many there are."""
     if not is_streamed(X):
-        return Moments.from_data(X)
+        return Moments.from_data(X, copy=False)
     source = as_source(X)
     if source.array is not None:
-        return Moments.from_data(source.array)
+        return Moments.from_data(source.array, copy=False)
     return read_moments(source, TO_JUDGE)
 
 

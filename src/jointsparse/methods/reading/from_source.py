@@ -34,7 +34,7 @@ def moments_to_fit(source: Source, estimator: Any) -> Moments:
         Says whether it needs them.
     """
     if source.array is not None:
-        return Moments.from_data(source.array)
+        return Moments.from_data(source.array, copy=False)
     name = type(getattr(estimator, "estimator", estimator)).__name__
     return read_moments(source, Needs.of(estimator), name)
 
@@ -78,7 +78,7 @@ def samples_at_hand(source: Source) -> Moments:
             check_finite(values.sum(axis=0, dtype=np.float64), values, 0)
         except NotFiniteError as error:
             raise not_finite(source, error) from error
-    moments = Moments.from_data(values)
+    moments = Moments.from_data(values, copy=False)
     moments.feature_names = source.feature_names
     return moments
 

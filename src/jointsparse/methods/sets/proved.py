@@ -178,7 +178,7 @@ def _as_moments(X: Any, is_scatter: bool | None) -> Moments:
             "X is square and symmetric: say by is_scatter=True that it is a covariance or "
             "correlation matrix, or by is_scatter=False that these are samples"
         )
-    return Moments.from_data(X)
+    return Moments.from_data(X, copy=False)
 
 
 def _seems_symmetric(X: Any) -> bool:

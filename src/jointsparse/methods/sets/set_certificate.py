@@ -169,7 +169,7 @@ def certify_set(
     (0.527, 0.566, [3, 6, 9])
     """
     seconds, nodes = search_limits(time_limit, max_nodes)
-    moments = X if isinstance(X, Moments) else Moments.from_data(X)
+    moments = X if isinstance(X, Moments) else Moments.from_data(X, copy=False)
     check_variance(moments)
     if isinstance(target, str) and target == "outcomes":
         if not moments.has_samples:

@@ -204,7 +204,7 @@ def _fixed_point(copies: Copies) -> tuple[Arrays, Arrays]:
     targets = tuple(z + y for z, y in zip(copies.values, copies.duals, strict=True))
     step = tuple(a - z for a, z in zip(copies.agreed, copies.values, strict=True))
     for part in step:
-        part *= RELAXATION  # noqa: PLW2901 - in place
+        part *= RELAXATION
     return targets, step
 
 

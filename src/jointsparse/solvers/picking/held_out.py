@@ -404,7 +404,7 @@ def cross_validation_folds(
         if rows.size == moments.n_samples or moments.elsewhere:
             columns, everyone, tests = feature_columns(moments), rows, list(parts)
         else:
-            columns = feature_columns(Moments.from_data(_rows(moments.data, rows)))
+            columns = feature_columns(Moments.from_data(_rows(moments.data, rows), copy=False))
             everyone = np.arange(rows.size)
             tests = np.split(everyone, ends[:-1])
         gram = columns.gram()
@@ -412,7 +412,7 @@ def cross_validation_folds(
             _row_fold(columns, gram, np.setdiff1d(everyone, test), test, mask)
             for test, mask in zip(tests, masks, strict=True)
         ]
-    cut = [Moments.from_data(_rows(moments.data, part)) for part in parts]
+    cut = [Moments.from_data(_rows(moments.data, part), copy=False) for part in parts]
     return _scatter_folds(cut, moments, masks)
 
 

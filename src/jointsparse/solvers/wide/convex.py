@@ -21,8 +21,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jointsparse.arrays import Array
-from jointsparse.device import free_bytes
+import numpy as np
+
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import free_bytes, to_host
 from jointsparse.io.budget import allowed_memory, size_in_words
 from jointsparse.linalg import array_namespace, eigh, root_of_scatter
 from jointsparse.operators.dense import operator_of
@@ -35,7 +37,13 @@ from jointsparse.solvers.solution import Solution, Trace, continued
 from jointsparse.solvers.wide.certificate import SampleDual
 from jointsparse.solvers.wide.penalties import leading_eigenvalues
 from jointsparse.solvers.wide.rounds import solve_in_full_range
-from jointsparse.solvers.wide.scatter_access import FLOOR, LARGEST_GRAM, DataScatter, floor_of
+from jointsparse.solvers.wide.scatter_access import (
+    FLOOR,
+    LARGEST_GRAM,
+    NOISE_FLOOR,
+    DataScatter,
+    floor_of,
+)
 
 # Columns of the small basis, of the features: the fall-back costs even more. On two thirds of a
 # sample of mnist (267 × 570, 130 directions above the noise) it took two seconds instead of 0.3.
@@ -284,15 +292,33 @@ def check_memory(data: Samples, eta: float, *, noise: bool = True) -> None:
     most = bytes_to_use(data) // (entry * p)
     if 2 * n <= most or n > LARGEST_GRAM:
         return
-    values = xp.linalg.eigvalsh(data.gram())  # ascending
+    values = to_host(xp.linalg.eigvalsh(data.gram()))
+    count, both = _directions(values, eta, noise=noise)
+    if both > most:
+        fits = _smallest_eta(values, most, noise=noise)
+        raise TooManyDirectionsError(count, entry * p * both / 1e9, fits)
+
+
+def _directions(values: FloatArray, eta: float, *, noise: bool) -> tuple[int, int]:
+    """Return how many directions a basis keeps at this η, and that with those of a solution."""
     floor = floor_of(values, eta) if noise else FLOOR
-    count, matter = (int(xp.sum(2 * values > share * eta)) for share in (floor, 1.0))
-    if count + matter <= most:
-        return
-    # With this η half of what fits is leading directions; the other half is left for the solution.
-    fits = 2 * float(values[n - 1 - most // 2]) / floor
-    gigabytes = entry * p * (count + matter) / 1e9
-    raise TooManyDirectionsError(count, gigabytes, fits * (1 + 1e-6))
+    count, matter = (int(np.sum(2 * values > share * eta)) for share in (floor, 1.0))
+    return count, count + matter
+
+
+def _smallest_eta(values: FloatArray, most: int, *, noise: bool) -> float:
+    """Return the smallest η found at which no more directions are needed than there is room for."""
+    # Counts change where a share of η passes one of these; at the largest, nothing is kept.
+    passed = np.unique(2 * values[values > 0, None] / np.array([FLOOR, NOISE_FLOOR, 1.0]))
+    passed = passed * (1 + 1e-6)
+    low, high = -1, passed.size - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _directions(values, float(passed[middle]), noise=noise)[1] <= most:
+            high = middle
+        else:
+            low = middle
+    return float(passed[high])
 
 
 def _room(data: Samples) -> int | None:

@@ -36,7 +36,7 @@ def _standardised(name: str) -> Moments:
     X, _ = sample_of(*dataset(name), 2000)
     X = np.asarray(X, dtype=float)
     X = X[:, X.std(axis=0) > 0]
-    return Moments.from_data(X / X.std(axis=0))
+    return Moments.from_data(X / X.std(axis=0), copy=False)
 
 
 def _row(case: dict[str, Any]) -> list[Row]:

@@ -55,7 +55,7 @@ def thinned(name: str) -> tuple[FloatArray, NDArray[Any], Moments]:
         X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1)
     varying = np.flatnonzero(X.std(axis=0) > 0)
     kept = np.sort(np.random.default_rng(0).permutation(varying)[:FEATURES])
-    return X[:, kept], y, Moments.from_data(X[:, kept])
+    return X[:, kept], y, Moments.from_data(X[:, kept], copy=False)
 
 
 def counts_for(n_features: int) -> list[int]:

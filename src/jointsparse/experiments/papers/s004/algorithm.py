@@ -46,7 +46,7 @@ def _planted(case: dict[str, Any]) -> list[Row]:
         shared=True,
         random_state=case["seed"],
     )
-    data, planted = Moments.from_data(X), np.any(directions != 0, axis=0)
+    data, planted = Moments.from_data(X, copy=False), np.any(directions != 0, axis=0)
     exact = SPCAPSD(alpha=ALPHA, eta=ETA, tol=1e-8, max_iter=5000, n_features_to_select="support")
     fitted(exact, data)
     rows = []
@@ -79,7 +79,7 @@ def _counterexample() -> Row:
         residuals = X - X @ omega.T
         return float(np.linalg.norm(residuals, axis=1).sum() + np.linalg.norm(omega, axis=0).sum())
 
-    data, values = Moments.from_data(X), {}
+    data, values = Moments.from_data(X, copy=False), {}
     for psd in (True, False):
         model = CSPCA(
             alpha=1.0,

@@ -90,7 +90,7 @@ def _orders(
             yield lam, ranked(model.feature_scores_, data)
     else:
         if method in SPECTRAL and len(X) > LARGEST_GRAPH:
-            data = Moments.from_data(sample_of(X, y, LARGEST_GRAPH)[0])
+            data = Moments.from_data(sample_of(X, y, LARGEST_GRAPH)[0], copy=False)
         for eta in GRID[:: case["step"]] if method in TWO_PENALTIES else [1.0]:
             model = published_model(method, penalty or 1.0, eta, n_classes)
             yield eta, ranked(fitted(model, data)[0].feature_scores_, data)

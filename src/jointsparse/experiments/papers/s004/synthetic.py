@@ -48,7 +48,7 @@ def _shape_cases(quick: bool) -> Cases:
 def _shape_row(case: dict[str, Any]) -> list[Row]:
     X, y = SHAPES[case["shape"]]()
     X[:, 2:] *= case["noise"]
-    data, score = Moments.from_data(X), cached_kmeans(X, y, case["repeats"])
+    data, score = Moments.from_data(X, copy=False), cached_kmeans(X, y, case["repeats"])
     grid = GRID[:: case["step"]]
     lams = grid if case["method"] not in ("laplacian-score", "rne") else [1.0]
     etas = grid if case["method"] in TWO_PENALTIES else [1.0]
