@@ -103,7 +103,7 @@ class Anderson:
         combined: list[Array] = []
         for number, part in enumerate(g):
             for weight, (dg, _) in zip(weights, self._steps, strict=True):
-                part = part - float(weight) * dg[number]  # noqa: PLW2901 - one at a time
+                part = part - float(weight) * dg[number]
             combined.append(part)
         return tuple(combined)
 
