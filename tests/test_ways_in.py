@@ -72,10 +72,11 @@ def test_landmarks_of_a_source(way_in, tmp_path):
 def test_methods_on_samples_refuse_what_does_not_fit(way_in, tmp_path):
     # Less than the samples and a centred copy take, more than the scatter matrices do.
     source = open_source(way_in(samples(200), tmp_path), memory=18_000)
-    with pytest.raises(ValueError, match=r"RNE needs them all at once.*spca-psd, cspca-psd"):
+    with pytest.raises(ValueError, match=r"RNE needs them all at once.*spca-psd, greedy"):
         RNE().fit(source)
     source = open_source(tmp_path / "parquet", memory=4000)
-    with pytest.raises(ValueError, match=r'allow more with memory="29kB", or read fewer columns'):
+    # With the distances among them.
+    with pytest.raises(ValueError, match=r'allow more with memory="390kB", or read fewer columns'):
         RNE().fit(source)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from jointsparse.methods.bases.components import ComponentsMethod
 from jointsparse.methods.bases.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.bases.selector import check_stopping
+from jointsparse.methods.reading.needs import Needs, copies_of
 from jointsparse.moments import Moments
 from jointsparse.solvers.components.dictionary import solve_dictionary
 from jointsparse.solvers.components.dictionary_root import Root
@@ -127,6 +128,9 @@ class DictionarySPCA(ComponentsMethod):
         self.tol = tol
         self.max_iter = max_iter
         self.missing = missing
+
+    def _needs(self) -> Needs:
+        return Needs(fit_bytes=copies_of(0, 7))  # of wide samples: measured 7, with the samples
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         check_stopping(self.tol, self.max_iter)

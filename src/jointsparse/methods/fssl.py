@@ -16,7 +16,7 @@ from jointsparse.methods.bases.components import ComponentsMethod, check_count
 from jointsparse.methods.bases.graph_selector import check_count as check_whole
 from jointsparse.methods.bases.selector import check_stopping, is_number
 from jointsparse.methods.reading.classes import class_labels
-from jointsparse.methods.reading.needs import Needs, scatter_bytes
+from jointsparse.methods.reading.needs import Needs, copies_of, copies_with_graph, scatter_bytes
 from jointsparse.methods.reading.preparing import preparation_rounding, rows_for
 from jointsparse.methods.reading.wide_samples import samples_for_graph
 from jointsparse.moments import Moments
@@ -280,6 +280,7 @@ class FSSL(ComponentsMethod):
         return Needs(
             samples=self.graph != "pca",
             sparse=sparse,
+            fit_bytes=copies_with_graph(5) if self.graph != "pca" else copies_of(0, 0),
             dense_bytes=lambda n, p: scatter_bytes(n, p) if sparse or p <= n else 5 * 8 * n * p,
         )
 

@@ -13,7 +13,7 @@ from jointsparse.linalg import double
 from jointsparse.methods.bases.components import ComponentsMethod, regression
 from jointsparse.methods.bases.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.bases.selector import check_stopping, is_number
-from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.needs import Needs, copies_of, matrices_of
 from jointsparse.methods.reading.passes import samples_of
 from jointsparse.moments import Moments
 from jointsparse.solvers.components.joint import (
@@ -199,7 +199,9 @@ class JSPCA(ComponentsMethod):
         self.projection_, self.recovery_ = self.projection_[:, order], self.recovery_[:, order]
 
     def _needs(self) -> Needs:
-        return Needs(samples=self.loss == "samples", passes=self.solver == "exact")
+        samples = self.loss == "samples"
+        fit = matrices_of(0, 32, 0) if samples else copies_of(0, 0)  # measured 31
+        return Needs(samples=samples, passes=self.solver == "exact", fit_bytes=fit)
 
     def _solve(self, moments: Moments, gram: Gram) -> Solution:
         self._check_parameters()

@@ -6,7 +6,7 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.bases.graph_selector import GraphSelector, neighbour_graph
-from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.needs import Needs, copies_with_graph
 from jointsparse.moments import Moments
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.solvers.graph.smoothness import solve_smoothness
@@ -108,7 +108,7 @@ class LaplacianScore(GraphSelector):
         return solution, scores
 
     def _needs(self) -> Needs:
-        return Needs(samples=True)
+        return Needs(samples=True, fit_bytes=copies_with_graph(5))
 
     def _solve_samples(
         self, data: FloatArray | SparseSamples, mean: FloatArray, unit: float

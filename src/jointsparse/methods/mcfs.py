@@ -17,7 +17,7 @@ from jointsparse.methods.bases.graph_selector import (
     neighbour_graph,
 )
 from jointsparse.methods.bases.selector import check_stopping, is_number
-from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.needs import Needs, copies_with_graph
 from jointsparse.operators.dense import operator_of
 from jointsparse.solvers.products.gram import Gram, SampleGram
 from jointsparse.solvers.regression.subspace import SubspaceProblem, emptying, solve_subspace
@@ -141,7 +141,7 @@ class MCFS(GraphSelector):
         self.scale = scale
 
     def _needs(self) -> Needs:
-        return Needs(samples=True)
+        return Needs(samples=True, fit_bytes=copies_with_graph(5))
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float

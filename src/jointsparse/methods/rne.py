@@ -19,7 +19,7 @@ from jointsparse.graphs.sparse_samples import stored
 from jointsparse.methods.bases.graph_selector import GraphSelector, check_count, embedded
 from jointsparse.methods.bases.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.bases.selector import check_stopping, is_number
-from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.needs import Needs, copies_with_graph
 from jointsparse.moments import Moments
 from jointsparse.solvers.graph.neighbourhood import residual_start, solve_neighbourhood
 from jointsparse.solvers.solution import Solution, closed_form
@@ -174,7 +174,8 @@ class RNE(GraphSelector):
 
     def _needs(self) -> Needs:
         exact = self.solver == "exact" and not self.legacy_transpose
-        return Needs(samples=True) if exact else super()._needs()
+        fit = copies_with_graph(8, pairs=3)
+        return Needs(samples=True, fit_bytes=fit) if exact else super()._needs()
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float

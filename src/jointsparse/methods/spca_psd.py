@@ -11,7 +11,7 @@ from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Spectrum
 from jointsparse.methods.bases.convex import ConvexSelector
-from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.needs import Needs, copies_of
 from jointsparse.methods.reading.wide_samples import (
     advised_by_few,
     strongest,
@@ -203,9 +203,10 @@ class SPCAPSD(ConvexSelector):
         if self.solver == "splitting":
             return Needs(dense_bytes=lambda n, p: MATRICES * 8 * p**2, scatter_copies=MATRICES)
         if self.solver == "factored":
-            return Needs(products=True)
+            return Needs(products=True, fit_bytes=copies_of(0, 11))
         # Where a small basis does not hold the optimum, the model is split.
-        return Needs(products=self.solver == "exact", scatter_copies=MATRICES)
+        products = self.solver == "exact"
+        return Needs(products=products, scatter_copies=MATRICES, fit_bytes=copies_of(0, 11))
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
         spectrum: Spectrum = moments.native.thin_spectrum

@@ -21,6 +21,7 @@ from jointsparse.methods.bases.graph_selector import (
     twin_labels,
 )
 from jointsparse.methods.bases.selector import Selector, check_stopping
+from jointsparse.methods.reading.needs import Needs, copies_of
 from jointsparse.methods.reading.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.selection.choosing import projection_target
@@ -157,6 +158,9 @@ class SPCAFS(Selector):
         self.max_iter = max_iter
         self.missing = missing
         self.scale = scale
+
+    def _needs(self) -> Needs:
+        return Needs(fit_bytes=copies_of(0, 9))  # of wide samples: measured 9, with the samples
 
     def _target(self, solution: Solution, moments: Moments) -> Target | None:
         return projection_target(solution.loadings)

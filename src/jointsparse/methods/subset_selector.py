@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.methods.bases.choosing import Model
 from jointsparse.methods.bases.selector import Selector, check_stopping
-from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.needs import Needs, copies_of
 from jointsparse.methods.reading.preparing import rows_for
 from jointsparse.methods.sets.set_certificate import SetCertificate, relative_gap, search_limits
 from jointsparse.methods.sets.set_finder import SetFinder
@@ -185,7 +185,11 @@ class SubsetSelector(Selector):
 
     def _needs(self) -> Needs:
         # Centred and unit columns, their images and rounds of copies of them.
-        return Needs(samples=self._outcomes(), dense_bytes=lambda n, p: 6 * 8 * p * min(n, p))
+        return Needs(
+            samples=self._outcomes(),
+            dense_bytes=lambda n, p: (6 if p <= n else 11) * 8 * p * min(n, p),
+            fit_bytes=copies_of(0, 11),
+        )
 
     def moments_of(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, batch: Any = None

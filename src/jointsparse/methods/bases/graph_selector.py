@@ -16,7 +16,7 @@ from jointsparse.graphs.laplacian import WEIGHTS, affinity, degrees
 from jointsparse.linalg import column_norms, columns_near_one, columns_near_one_there, double
 from jointsparse.methods.bases.penalty_scale import check_scale, penalty_in_units
 from jointsparse.methods.bases.selector import Selector, is_number
-from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.needs import Needs, copies_with_graph
 from jointsparse.methods.reading.wide_samples import sparse_samples
 from jointsparse.moments import Moments
 from jointsparse.operators.dense import operator_of
@@ -47,7 +47,8 @@ class GraphSelector(Selector):
     _scale_free = False
 
     def _needs(self) -> Needs:
-        return Needs(samples=True, sparse=False, dense_bytes=_bytes)
+        fit = copies_with_graph(11, pairs=4)
+        return Needs(samples=True, sparse=False, dense_bytes=_bytes, fit_bytes=fit)
 
     def _stays(self, moments: Moments) -> bool:
         """Whether ``_solve_samples`` takes samples on a device as they are."""

@@ -6,10 +6,68 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jointsparse.graphs.neighbours import BLOCK_ENTRIES, PAIR_ENTRIES
+
+NEIGHBOURS = 5  # of a sample, as methods on them have it unless told otherwise
+
 
 def scatter_bytes(n_samples: int, n_features: int) -> int:
     """Return the bytes of a scatter matrix and a copy; 0 for wide samples, which need none."""
     return 2 * 8 * n_features**2 if n_features <= n_samples else 0
+
+
+def copies_of(tall: int, wide: int) -> Callable[[int, int], int]:
+    """Return what gives the bytes of so many arrays of the size of dense samples.
+
+    Parameters
+    ----------
+    tall, wide : int
+        How many, of at least as many samples as features, and of fewer.
+    """
+    return lambda n_samples, n_features: (
+        (tall if n_features <= n_samples else wide) * 8 * n_samples * n_features
+    )
+
+
+def matrices_of(tables: int, squares: int, wide: int) -> Callable[[int, int], int]:
+    """Return what gives the bytes of arrays of the size of dense samples and of p × p matrices.
+
+    Parameters
+    ----------
+    tables, squares : int
+        How many of each, of at least as many samples as features.
+    wide : int
+        How many of the size of the samples, of fewer samples.
+    """
+    samples = copies_of(tables, wide)
+    return lambda n_samples, n_features: (
+        samples(n_samples, n_features)
+        + (squares * 8 * n_features**2 if n_features <= n_samples else 0)
+    )
+
+
+def copies_with_graph(wide: int, pairs: int = 0) -> Callable[[int, int], int]:
+    """Return what gives the bytes of a method on neighbours, of dense samples.
+
+    Copies of the samples, distances, which are compared in blocks, and products of the smaller
+    side. Measured with 4000 × 600, 1500 × 400 and 100 × 20 000 entries.
+
+    Parameters
+    ----------
+    wide : int
+        Arrays of the size of the samples, of wide ones; of others there are 4.
+    pairs : int
+        Blocks of differences between neighbours.
+    """
+    samples = copies_of(4, wide)
+
+    def needed(n_samples: int, n_features: int) -> int:
+        distances = min(n_samples**2, BLOCK_ENTRIES)
+        squares = 4 * min(n_samples, n_features) ** 2
+        differences = min(NEIGHBOURS * n_samples * n_features, PAIR_ENTRIES)
+        return samples(n_samples, n_features) + 8 * (squares + distances + pairs * differences)
+
+    return needed
 
 
 # Arrays as large as the scatter matrix that exist at the same time: those of all samples and of two
@@ -39,6 +97,9 @@ class Needs:
         sparse samples; 0 for none.
     scatter_copies : int
         How many arrays as large as the scatter matrix it holds, where it works on that.
+    fit_bytes : callable
+        Given the numbers of samples and features, what a fit to dense samples takes at its peak,
+        the samples included, where that is more than a few copies of them; 0 elsewhere.
     """
 
     samples: bool = False
@@ -48,6 +109,7 @@ class Needs:
     sparse: bool = True
     dense_bytes: Callable[[int, int], int] = field(default=scatter_bytes, compare=False)
     scatter_copies: int = SCATTER_COPIES
+    fit_bytes: Callable[[int, int], int] = field(default=copies_of(0, 0), compare=False)
 
     @classmethod
     def of(cls, estimator: Any) -> Needs:

@@ -94,13 +94,15 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     passes = scatter_fits and not wide and needs.passes
     if passes and source.remote:
         return Reading.PASSES
+    if not source.remote:  # the memory of this process is all that counts
+        needed = max(needed, bytes_at_once(source, n_samples, needs))
     if needed <= budget:
         return Reading.WHOLE
     if passes:
         return Reading.PASSES
     if wide and needs.products and source.n_samples is not None:
         return Reading.PRODUCTS
-    raise too_many_samples(source, n_samples, method)
+    raise too_many_samples(source, n_samples, method, needed)
 
 
 def bytes_in_blocks(source: Source, needs: Needs) -> int:
@@ -150,6 +152,8 @@ def bytes_at_once(source: Source, n_samples: int, needs: Needs, *, named: bool =
         needed += NAME_BYTES * n_samples * len({*source.ids, *source.labels})
     if n_samples >= n_features and not needs.samples:
         needed += bytes_of_scatter(n_features, needs)
+    if source.entries is None:
+        needed = max(needed, needs.fit_bytes(n_samples, n_features))
     return needed + max(FEATURE_BYTES * n_features - UNCOUNTED, 0)
 
 
@@ -170,9 +174,14 @@ def _too_many_features(source: Source, needs: Needs) -> DoesNotFitError:
     )
 
 
-def too_many_samples(source: Source, n_samples: int, method: str) -> DoesNotFitError:
-    """Return the error of samples that a method needs in memory, where they do not fit."""
-    needed = bytes_of_samples(source, n_samples)
+def too_many_samples(
+    source: Source, n_samples: int, method: str, needed: int = 0
+) -> DoesNotFitError:
+    """Return the error of samples that a method needs in memory, where they do not fit.
+
+    ``needed`` is what a fit to them takes, where that is more than they take themselves.
+    """
+    needed = max(needed, bytes_of_samples(source, n_samples))
     wide = n_samples < source.n_features
     why = "goes over them many times" if wide else "needs them all at once"
     ways = [_more_memory(source, needed), "read fewer columns"]
@@ -213,10 +222,10 @@ def _methods_in_blocks(source: Source, below: Needs | None = None) -> list[str]:
     found = []
     for name, method in registry.methods().items():
         needs = Needs.of(method.make())
-        fits = bytes_in_blocks(source, needs) <= source.budget
-        if below is None or needs.scatter_copies < below.scatter_copies:
-            if fits and (method.scatter_only or needs.passes):
-                found.append(name)
+        fewer = below is None or needs.scatter_copies < below.scatter_copies
+        in_blocks = fewer and (method.scatter_only or needs.passes)
+        if in_blocks and bytes_in_blocks(source, needs) <= source.budget:
+            found.append(name)
     return found
 
 

@@ -155,12 +155,13 @@ def run_splitting(
                 lower_bound = max(lower_bound, problem.lower_bound(copies, thorough=True))
                 gap = relative_gap(best.objective, lower_bound)
             done = trace.record(iteration, best.objective * scale, gap=gap, measure=gap)
-            if done or iteration == trace.max_iter:
-                break
             if gap <= WORTHWHILE * milestone[1]:
                 milestone = (iteration, gap)
-            elif patience is not None and iteration - milestone[0] >= patience:
-                break
+            idle = iteration - milestone[0]
+            done = done or iteration == trace.max_iter
+            if done or (patience is not None and idle and idle >= patience):
+                apart = residuals(problem, copies, previous)
+                return SplitResult(best, lower_bound, copies, apart)
             pause = 1 if small else _pause(last_check, iteration, gap, trace.tol)
             next_check = iteration + pause
             last_check = (iteration, gap)
@@ -171,7 +172,7 @@ def run_splitting(
         previous = copies.agreed
         del copies
         handed.append(accelerator.step(handed.pop(0), handed.pop(0)))
-    return SplitResult(best, lower_bound, copies, residuals(problem, copies, previous))
+    raise ValueError("at least one iteration has to be allowed")
 
 
 def residuals(
@@ -204,7 +205,7 @@ def _fixed_point(copies: Copies) -> tuple[Arrays, Arrays]:
     targets = tuple(z + y for z, y in zip(copies.values, copies.duals, strict=True))
     step = tuple(a - z for a, z in zip(copies.agreed, copies.values, strict=True))
     for part in step:
-        part *= RELAXATION
+        part *= RELAXATION  # in place
     return targets, step
 
 
