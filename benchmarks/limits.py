@@ -232,11 +232,11 @@ def rows_of(now, before):
 
 # What profiles say about goals that are missed.
 WHY = (
-    "Small tables: a greedy fit makes some 3 900 calls of Python functions, of 1 µs each; half of "
-    "them tell patterns from noise (two spectra and their edges, which decide what may be kept and "
-    "are reported), a quarter are the picks, a tenth checks of what was given. LAPACK is a tenth. "
-    "JSPCA alternates 32 times. To be within 1 ms of LAPACK, a fit may make a quarter of these "
-    "calls, fewer than the noise alone takes now. Nobody has shown that it cannot take fewer.",
+    "Small tables: a greedy fit makes some 2 700 calls of Python functions (it was 3 900), of half "
+    "a microsecond each; half of the time tells patterns from noise (two spectra and their edges, "
+    "which decide what may be kept and are reported), a third are the picks. LAPACK is a tenth. "
+    "JSPCA alternates 9 times (it was 32), for a third of a millisecond each. Of the noise, half "
+    "is Newton's iteration for the edges, five of them with four or five steps each.",
     "AW-SPCA-PSD: ten steps of a table of 178 × 13 numbers take a few milliseconds, as the whole "
     "published iteration does; the fit around them takes more (see small tables). The published "
     "iteration proves nothing, and stays above the optimum (0.4 % of usps, also with its smoothing "

@@ -51,7 +51,7 @@ from jointsparse.sources.sums import (
 from jointsparse.sources.weighting import Batches
 
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
-# Properties that are kept, and forgotten when samples are added.
+# What is kept until samples are added.
 DERIVED = ["variances", "_pairs", "spectrum", "thin_spectrum", "centred_data", "_mean_seems_small"]
 NEAR_ONE: Slot[Moments] = Slot("near one")
 
@@ -223,7 +223,7 @@ class Moments:
             return self._device.spectrum.on_host()
         pairs, trace = self.eigenpairs()
         values, vectors = pairs.everything()
-        self.__dict__.pop("_pairs", None)  # as large as the vectors, which have it all
+        del self._pairs  # as large as the vectors, which have it all
         return Spectrum(positive_part(values), vectors, trace)
 
     def eigenpairs(self) -> tuple[Eigenpairs, float]:
@@ -265,10 +265,9 @@ class Moments:
         dense = self._data.toarray() if sp.issparse(self._data) else np.asarray(self._data)
         if dense.dtype == np.float32 and not single_is_safe(self.total_variance / dense.size):
             dense = dense.astype(np.float64)
-        in_double = dense.dtype == np.float64
-        centred = dense - self.mean if in_double else DenseSamples(dense, self.mean).dense()
+        centred: NDArray[Any] = DenseSamples(dense, self.mean).dense()
         centred[:, self.variances == 0] = 0.0
-        return np.asarray(centred)
+        return centred
 
     @classmethod
     def from_data(

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.neighbors import NearestNeighbors
 
+from jointsparse.graphs import laplacian as laplacian_module
 from jointsparse.graphs import neighbours as module
 from jointsparse.graphs.adaptive import initial_weights
 from jointsparse.graphs.discriminant import discriminant_matrix
@@ -77,6 +78,18 @@ def test_single_precision_rules_nobody_out_wrongly(kind, monkeypatch):
 def test_neighbours_do_not_depend_on_the_scale(scale):
     X = samples(3)
     np.testing.assert_array_equal(nearest_neighbours(scale * X, 5)[0], nearest_neighbours(X, 5)[0])
+
+
+@pytest.mark.parametrize("weights", ["binary", "heat", "cosine"])
+@pytest.mark.parametrize("n", [2, 7, 60])
+def test_graphs_of_few_samples_are_those_of_many(weights, n, monkeypatch):
+    X = np.random.default_rng(n).standard_normal((n, 3))
+    X[: n // 3] = X[0]
+    few = affinity(X, 5, weights=weights)
+    monkeypatch.setattr(laplacian_module, "SMALL", 0)
+    many = affinity(X, 5, weights=weights)
+    for part in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(few, part), getattr(many, part))
 
 
 @pytest.mark.parametrize("weights", ["binary", "heat", "cosine"])

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from jointsparse import JSPCA, Moments
 from jointsparse.metrics import explained_variance
+from jointsparse.solvers.components import joint_steps
 
 BREAST = load_breast_cancer()
 X = StandardScaler().fit_transform(BREAST.data)
@@ -261,3 +262,29 @@ def test_weights_that_go_in_turn_end_the_run():
         model = JSPCA(alpha=0.01, penalty_scale="absolute", loss="features").fit(X)
     assert model.n_iter_ < 500
     assert model.diagnostics_["optimality"] > model.diagnostics_["optimality_bound"]
+
+
+@pytest.mark.parametrize("loss", ["samples", "frobenius"])
+@pytest.mark.parametrize("shape", [(80, 40), (30, 120)])
+def test_larger_steps_lead_to_the_same_optimum_and_never_up(loss, shape, monkeypatch):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
+    X += rng.standard_normal(shape)
+    fast = JSPCA(n_components=2, loss=loss, tol=1e-6).fit(X)
+    assert np.all(np.diff(fast.history_) <= 1e-12 * fast.history_[0])
+    monkeypatch.setattr(joint_steps.Extrapolation, "step", lambda *pairs: None)
+    plain = JSPCA(n_components=2, loss=loss, tol=1e-6).fit(X)
+    assert fast.n_iter_ < plain.n_iter_
+    assert fast.objective_ == pytest.approx(plain.objective_, rel=1e-10)
+    np.testing.assert_allclose(fast.components_, plain.components_, atol=1e-4)
+
+
+def test_where_larger_steps_lead_nowhere_small_ones_go_on(monkeypatch):
+    X = np.random.default_rng(4).standard_normal((60, 30))
+    X[:, :8] += 2 * np.random.default_rng(5).standard_normal((60, 1))
+    expected = JSPCA(n_components=2).fit(X).objective_
+    # A step that is none: nothing is gained by it for as long as it is tried.
+    monkeypatch.setattr(joint_steps.Extrapolation, "step", lambda self, before, found: before)
+    found = JSPCA(n_components=2).fit(X)
+    assert found.converged_
+    assert found.objective_ == pytest.approx(expected, rel=1e-8)

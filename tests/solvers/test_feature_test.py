@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import false_discovery_control, kstest
 
 from jointsparse import Moments
+from jointsparse.solvers.picking import feature_test
 from jointsparse.solvers.picking.feature_test import (
     beyond_doubt,
     discoveries,
@@ -63,6 +64,16 @@ def test_noise_features_have_uniform_pvalues_and_share_nothing_on_average():
         raw_shares.append(np.mean(1 - (1 - T) * 99 / 97))
     assert kstest(np.concatenate(pvalues), "uniform").pvalue > 1e-3
     assert abs(np.mean(raw_shares)) < 0.002
+
+
+@pytest.mark.parametrize(("shape", "sizes"), [((60, 30), [10]), ((40, 100), [20, 15, 10])])
+def test_newtons_steps_end_where_repetition_would(shape, sizes, monkeypatch):
+    patterns = patterns_of(Moments.from_data(planted(2, *shape, sizes)), standardised=True)
+    found = leave_one_out(patterns, len(sizes))
+    monkeypatch.setattr(feature_test, "STEPS", 0)
+    monkeypatch.setattr(feature_test, "SETTLED", 1e-15)
+    monkeypatch.setattr(feature_test, "ROUNDS", 1000)
+    np.testing.assert_allclose(found, leave_one_out(patterns, len(sizes)), rtol=0, atol=1e-11)
 
 
 def test_a_signal_shares_what_the_others_know_of_its_factor():

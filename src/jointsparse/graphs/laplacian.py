@@ -87,7 +87,7 @@ def _joined(indices: IntArray, values: FloatArray) -> sp.csr_array:
     dense = np.zeros((n, n))
     dense.reshape(-1)[n * np.arange(n)[:, None] + indices] = values
     dense = np.maximum(dense, dense.T)
-    rows, columns = np.nonzero(dense)
+    rows, columns = divmod(np.flatnonzero(dense), n)
     pointer = np.zeros(n + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=n), out=pointer[1:])
     return sp.csr_array((dense[rows, columns], columns, pointer), shape=(n, n))

@@ -166,7 +166,10 @@ class DenseSamples(ColumnBlocks):
 
     def dense(self) -> Array:
         """Return the array, centred."""
-        return self.array if self._as_it_is else super().dense()
+        if self._as_it_is:
+            return self.array
+        at_once = self._in_double and self._factors is None and self._weights is None
+        return self.array - self.mean if at_once else super().dense()
 
     def scaled(self, factors: Array) -> DenseSamples:
         """Return the features multiplied by factors, on the way."""

@@ -304,6 +304,9 @@ def solve_joint(
             point, accuracy = earlier, FINE
         else:
             progress.note(point)
+        if progress.over and faster is not None:
+            # What rounding makes of larger steps says nothing about small ones.
+            faster, progress = None, _Progress(descends=loss.descends)
         if trace.record(iteration, point.value, measure=point.violation) or (tol and progress.over):
             break
         if point is not earlier:

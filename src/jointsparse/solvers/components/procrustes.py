@@ -23,6 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.linalg import length
 from jointsparse.penalties import soft_threshold
 from jointsparse.solvers.components.procrustes_spaces import FeatureSpace, SampleSpace, Space
 from jointsparse.solvers.components.procrustes_steps import Extrapolation
@@ -207,12 +208,12 @@ def solve_alternating(
     faster = Extrapolation(space)
     for iteration in range(1, max_iter + 1):
         C, before = space.correlation(B)
-        B, image = steps.best(C, before, np.flatnonzero(alive))
+        B, image = steps.best(C, before, alive.nonzero()[0])
         # A component that is empty stays so: its a_j no longer means anything.
         alive &= B.any(axis=0)
         match, spread = space.turn(B, alive, image)
-        size = float(np.linalg.norm(B))
-        change = float(np.linalg.norm(B - before)) / size if size > 0 else 0.0
+        size = length(B)
+        change = length(B - before) / size if size > 0 else 0.0
         objective = penalty.objective(B, match, spread) * gram.trace
         if faster.failed(objective):
             trace.record(iteration, trace.history[-1], measure=float("inf"))

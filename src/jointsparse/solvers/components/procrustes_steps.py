@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
+from jointsparse.linalg import length
 from jointsparse.numerics.projections import polar
 from jointsparse.solvers.components.procrustes_spaces import Space
 from jointsparse.solvers.convex.acceleration import AndersonOfOne
@@ -37,7 +38,7 @@ class Extrapolation:
     def residual(self) -> float:
         """How far an alternation moves A, as a share of its length."""
         frame = self.space.frame
-        return float(np.linalg.norm(frame - self.frame)) / frame.shape[1] ** 0.5
+        return length(frame - self.frame) / frame.shape[1] ** 0.5
 
     def failed(self, objective: float) -> bool:
         """Return whether the last step was for the worse; then A is where it would have been."""
@@ -52,7 +53,7 @@ class Extrapolation:
     def step(self, objective: float, alive: NDArray[np.bool_], *, extrapolate: bool) -> None:
         """Move A beyond where the alternation has brought it."""
         reached = self.space.frame
-        if self.alive is None or not np.array_equal(alive, self.alive):
+        if self.alive is None or bool((alive != self.alive).any()):
             self.anderson.reset()
         self.alive, self.objective, self.plain = alive.copy(), objective, None
         if not extrapolate:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import inverse_of_factor
+from jointsparse.linalg import inverse_of_factor, length
 from jointsparse.solvers.products.gram import Gram
 from jointsparse.solvers.regression.elastic_net import cholesky
 
@@ -174,7 +174,7 @@ def towards_axes(directions: FloatArray, spread: FloatArray) -> FloatArray:
         pull = turned * (pull - np.mean(pull, axis=0))
         left, _, right = np.linalg.svd(directions.T @ pull)
         previous, rotation = rotation, left @ right
-        if np.linalg.norm(rotation - previous) <= 1e-3:  # it is a start
+        if length(rotation - previous) <= 1e-3:  # it is a start
             break
     widths = spread @ rotation**2
     return directions @ rotation[:, np.argsort(-widths, kind="stable")]

@@ -23,7 +23,7 @@ class SignedSet:
     """Features with signs, and the Cholesky factor of G = S + λ₂I on them."""
 
     def __init__(self, gram: Gram, ridge: float, signs: FloatArray) -> None:
-        self.features = np.flatnonzero(signs)
+        self.features = signs.nonzero()[0]
         self.signs = signs[self.features]
         block = gram.block(self.features)
         block.flat[:: len(block) + 1] += ridge
@@ -98,7 +98,7 @@ class ElasticNets:
             rest = c - image
             size = np.where(signs == 0, np.abs(rest), 0.0)
             signs[b * signs <= 0] = 0.0
-            missed = np.flatnonzero(size > limit)
+            missed = (size > limit).nonzero()[0]
             most = max(10, int(np.count_nonzero(signs)))
             if missed.size > most:  # one that enters explains others, which then need not
                 missed = missed[np.argsort(-size[missed], kind="stable")[:most]]
