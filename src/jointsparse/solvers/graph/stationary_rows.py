@@ -20,7 +20,8 @@ factorisation for each step, a tenth of an eigenproblem.
 
 The objective has a kink where a row is zero, which the quadratic model knows nothing of: a row that
 would pass through zero is made shorter in the step, and leaves once it is negligible. For q = 1 it
-comes back where :math:`2\|(AW)_j\| > g`; for q < 1 rows that are zero stay so.
+comes back where :math:`2\|(AW)_j\| > g`; for q < 1 rows that are zero stay so. At the end all rows
+take part, as short as smoothing leaves them, so that the point is stationary for all features.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ RETURNING = 1e-3  # length of a row that comes back
 MOST_RETURNS = 200  # rounds of such rows, each of which lowers the objective
 NEARLY = 0.05  # relative gradient at which to look for them
 MOST_ROWS = 1000  # a Cholesky factorisation of so many takes some milliseconds
+TINY = 1e-300
 ROUNDING = 1e-15  # of the objective: less is no gain
 BELOW = 0.9  # of the smallest eigenvalue of Λ: the shift σ
 LEAST_ACCURATE = 0.1  # residual of conjugate gradients, relative to the gradient
@@ -111,7 +113,8 @@ def stationary_leverages(
         slope = search.slope()
         if slope.relative <= NEARLY and search.bring_back():
             continue
-        if slope.relative <= tol or not search.step(slope):
+        done = slope.relative <= tol or not search.step(slope)
+        if done and not search.take_all():
             break
     return search.leverages()
 
@@ -131,11 +134,31 @@ class _Search:
         self.size = vectors.shape[0]
         self.matrix = form.block(used)
         self.at = self._point(orthonormal(vectors[used].T))
-        self.radius, self.returns = FIRST_RADIUS, 0
+        self.radius, self.returns, self.whole = FIRST_RADIUS, 0, False
 
     def leverages(self) -> FloatArray:
         """Return those of all features; where a row is out, what smoothing leaves of it."""
+        if self.whole:
+            return np.clip(self.at.squares - self.smoothing, 0.0, 1.0)
+        return self._smoothed(self._all_images())
+
+    def take_all(self) -> bool:
+        """Add the rows that smoothing leaves of all others; False where there is nothing to add.
+
+        They are 1e-5 long and many: what they do to those in use is above usual tolerances.
+        """
+        if self.whole or self.size > MOST_ROWS:
+            return False
         images = self._all_images()
+        lengths = np.sqrt(self._smoothed(images) / np.maximum(np.vecdot(images, images), TINY))
+        rows = -lengths[:, None] * images
+        rows[self.used] = self.at.vectors.T
+        self.whole = True
+        self._restrict(np.arange(self.size), rows)
+        return True
+
+    def _smoothed(self, images: FloatArray) -> FloatArray:
+        """Return the leverages of all features, given AW."""
         weight = self.penalty * (self.power / 2) * self.smoothing ** ((self.power - 2) / 2)
         first = np.vecdot(images, images) / weight**2
         # Such a row is -(AW)_j over its weight, and the weight is that of this row.
@@ -202,7 +225,7 @@ class _Search:
 
     def bring_back(self) -> bool:
         """Give a short row to features that are out and would lower the objective."""
-        if self.power < 1 or self.returns == MOST_RETURNS:
+        if self.whole or self.power < 1 or self.returns == MOST_RETURNS:
             return False
         images = self._all_images()
         pulls = 2 * np.sqrt(np.vecdot(images, images))
@@ -220,7 +243,7 @@ class _Search:
     def _let_go(self) -> None:
         """Leave out rows that are next to nothing and would not come back."""
         out = self.at.squares <= GONE
-        if not out.any():
+        if self.whole or not out.any():
             return
         if self.power == 1:
             images = self.at.images[:, out]
