@@ -235,14 +235,14 @@ def remark(model):
     return "" if rank is None or model.eta_ == 0 else f"the optimum has rank {rank:.0f}"
 
 
-def measured():
-    """Return everything that one version of the library takes."""
+def measured(*, now):
+    """Return everything that one version of the library takes; of earlier ones, what they have."""
     warnings.simplefilter("ignore")
     rows = fits()
     return {
         "fits": {name: seconds_of(row[2], row[3]) for name, row in rows.items()},
-        "remarks": {name: remark(row[2]) for name, row in rows.items()},
-        "stopped early": stopped_early(),
+        "remarks": {name: remark(row[2]) for name, row in rows.items()} if now else {},
+        "stopped early": stopped_early() if now else {},
         "small": small_fits(),
         "memory": memory_of_wide(),
         "published": published(),
@@ -253,7 +253,8 @@ def in_process(sources):
     """Measure one version in a process of its own, on one thread."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     paths = os.pathsep.join((str(sources), str(HERE.parent)))
-    code = "import json; from benchmarks.limits import measured; print(json.dumps(measured()))"
+    call = f"measured(now={sources == HERE.parent / 'src'})"
+    code = f"import json; from benchmarks.limits import measured; print(json.dumps({call}))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **threads, "PYTHONPATH": paths},
