@@ -46,8 +46,10 @@ MOST_RETURNS = 200  # rounds of such rows, each of which lowers the objective
 NEARLY = 0.05  # relative gradient at which to look for them
 MOST_ROWS = 1000  # a Cholesky factorisation of so many takes some milliseconds
 TINY = 1e-300
+DEPENDENT = 1e-6  # length of what a row adds to those before it: below, squares leave no digits
 ROUNDING = 1e-15  # of the objective: less is no gain
 BELOW = 0.9  # of the smallest eigenvalue of Λ: the shift σ
+MOST_SHIFTS = 60  # to reach below all eigenvalues; each is twice as far as the one before
 LEAST_ACCURATE = 0.1  # residual of conjugate gradients, relative to the gradient
 
 
@@ -133,7 +135,7 @@ class _Search:
         self.penalty, self.power, self.smoothing = model
         self.size = vectors.shape[0]
         self.matrix = form.block(used)
-        self.at = self._point(orthonormal(vectors[used].T))
+        self.at = self._of(vectors)
         self.radius, self.returns, self.whole = FIRST_RADIUS, 0, False
 
     def leverages(self) -> FloatArray:
@@ -185,12 +187,18 @@ class _Search:
         W, before = self.at.vectors, self.at.objective
         K = add_to_diagonal(self.matrix.copy(), slope.weights)
         factor = _factor(K, slope.inner)
+        if factor is None:
+            return False
         while self.radius > SMALLEST_RADIUS:
             step, promised, cut = self._direction(slope, K, factor)
             moved = W + step
             through = np.add.reduce(W * moved, axis=0) <= 0
             moved[:, through] = SHORTER * W[:, through]
-            trial = self._point(orthonormal(moved))
+            basis = orthonormal(moved)
+            if basis is None:  # rows that were made shorter held the space up
+                self.radius /= 4
+                continue
+            trial = self._point(basis)
             gained = before - trial.objective
             length = float(np.linalg.norm(step))
             if gained > 0:
@@ -255,7 +263,14 @@ class _Search:
 
     def _restrict(self, used: IntArray, rows: FloatArray) -> None:
         self.used, self.matrix = used, self.form.block(used)
-        self.at = self._point(orthonormal(rows[used].T))
+        self.at = self._of(rows)
+
+    def _of(self, rows: FloatArray) -> _Point:
+        """Return the point of these rows, which are nearly orthonormal columns."""
+        basis = orthonormal(rows[self.used].T)
+        if basis is None:
+            basis = np.linalg.qr(rows[self.used])[0].T
+        return self._point(basis)
 
     def _all_images(self) -> FloatArray:
         rows = np.zeros((self.size, self.at.vectors.shape[0]))
@@ -310,19 +325,25 @@ def within_region(
     return step, promised, cut
 
 
-def orthonormal(rows: FloatArray) -> FloatArray:
-    """Return rows that are orthonormal and span the same space."""
-    return np.asarray(dtrtrs(np.linalg.cholesky(rows @ rows.T), rows, lower=1)[0])
+def orthonormal(rows: FloatArray) -> FloatArray | None:
+    """Return rows that are orthonormal and span the same space; None where they depend."""
+    factor, failed = dpotrf(rows @ rows.T, lower=1)
+    if failed or np.min(np.diagonal(factor)) <= DEPENDENT * np.max(np.diagonal(factor)):
+        return None
+    return np.asarray(dtrtrs(factor, rows, lower=1)[0])
 
 
-def _factor(K: FloatArray, inner: FloatArray) -> FloatArray:
-    """Return a Cholesky factor of K less a number that is below its eigenvalues."""
+def _factor(K: FloatArray, inner: FloatArray) -> FloatArray | None:
+    """Return a Cholesky factor of K less a number below its eigenvalues; None: there is none."""
     values = np.linalg.eigvalsh(inner)
     size = float(np.max(np.abs(values)))
     shift = float(BELOW * values[0]) if values[0] > 0 else float(values[0]) - (1 - BELOW) * size
-    while True:
+    for _ in range(MOST_SHIFTS):
         factor, failed = dpotrf(add_to_diagonal(K.copy(), -shift).T, lower=1, overwrite_a=1)
         if not failed:
             return np.asarray(factor)
-        shift = min(shift, 0.0) - size if shift <= 0 else shift / 2 if shift > size / 8 else 0.0
-        size *= 2 if shift <= 0 else 1
+        if shift > size / 8:
+            shift /= 2
+        else:  # A has eigenvalues below those of the space
+            shift, size = min(shift, 0.0) - size, 2 * size
+    return None
