@@ -7,12 +7,15 @@ import pytest
 
 from benchmarks import __main__, limits
 
+EARLY = {"stops": 1.0, "in passes": 7, "above": 0.02, "passes": 0.1, "stationary": 0.2}
 PUBLISHED = {"certified": 2.0, "stops": 1.0, "above": 0.004, "comes near": None, "passes": 0.6}
 
 
 def numbers(seconds, *, memory=8.0):
     return {
         "fits": dict.fromkeys(limits.fits(), seconds),
+        "remarks": {**dict.fromkeys(limits.fits(), ""), "SOGFS": "a remark"},
+        "stopped early": {"here": EARLY, "there": {**EARLY, "stationary": 0.01, "passes": None}},
         "small": {"SPCA": (4e-3, 1e-3), "greedy": (2e-3, 1e-3)},
         "memory": memory,
         "published": {"wine": PUBLISHED, "usps": {**PUBLISHED, "comes near": 3.0, "passes": 0.5}},
@@ -23,6 +26,14 @@ def test_every_row_says_whether_its_goal_is_met():
     rows = {(row[0], row[1]): row for row in limits.rows_of(numbers(1.0), numbers(9.0, memory=30))}
     assert rows["UDFS", "300 × 150"][-1]  # 9 times as fast, and 6 were asked for
     assert not rows["SOGFS", "300 × 150"][-1]
+    assert rows["SOGFS", "300 × 150"][2].endswith("; a remark")
+    early = "UDFS, its kernel against scikit-feature's iteration on the same matrix"
+    assert rows[early, "here"][2] == (
+        "stationary 5.0 × as soon as that stops after 7 passes, 2.00% above ours; "
+        "no higher than that 10.0 × as soon"
+    )
+    assert not rows[early, "here"][-1]
+    assert rows[early, "there"][-1]
     assert not rows["SPCA, whole fit", "80 × 40"][-1]
     assert rows["greedy, whole fit", "80 × 40"][-1]
     proved = rows["AW-SPCA-PSD to a proved 1e-4, against the published iteration", "wine"]
@@ -60,3 +71,12 @@ def test_the_suite_writes_a_page_and_its_numbers(tmp_path, monkeypatch):
     stored = json.loads((tmp_path / "limits.json").read_text())
     assert stored["before"]["fits"]["UDFS"] == pytest.approx(2.0)
     assert "2.0 × as fast as before" in (tmp_path / "limits.md").read_text()
+
+
+def test_scikit_feature_s_iteration_ends_at_its_tolerance():
+    root = np.random.default_rng(0).standard_normal((30, 6))
+    value, seconds, passes = limits.scikit_feature_udfs(root.T @ root, 2, 1.0)
+    lowest = float(np.sum(np.linalg.eigvalsh(root.T @ root)[:2]))
+    assert lowest + 2 <= value  # two rows of length 1 are the least
+    assert passes > 1
+    assert seconds >= 0

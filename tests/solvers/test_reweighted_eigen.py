@@ -324,6 +324,21 @@ def test_a_row_that_was_left_out_comes_back():
     assert not search.bring_back()
 
 
+def test_rows_that_depend_have_no_basis_and_shifts_reach_below_all_eigenvalues():
+    rows = np.random.default_rng(0).standard_normal((2, 5))
+    basis = stationary_rows.orthonormal(rows)
+    np.testing.assert_allclose(basis @ basis.T, np.eye(2), atol=1e-14)
+    np.testing.assert_allclose((rows @ basis.T) @ basis, rows, atol=1e-14)
+    assert stationary_rows.orthonormal(np.vstack([rows, rows[:1] + rows[1:]])) is None
+    K = np.diag([-50.0, 1.0, 2.0])
+    factor = np.tril(stationary_rows._factor(K, np.array([[2.0]])))
+    lowered = factor @ factor.T - K
+    np.testing.assert_allclose(lowered, lowered[0, 0] * np.eye(3), atol=1e-12)
+    assert lowered[0, 0] > 50
+    K[1, 1] = -np.inf
+    assert stationary_rows._factor(K, np.array([[2.0]])) is None
+
+
 def test_a_bad_stationary_point_is_taken_back(monkeypatch):
     A = np.cov(np.random.default_rng(2).standard_normal((50, 8)), rowvar=False)
     sure = solve_reweighted_eigen(DenseForm(A), 2, penalty=0.3, tol=1e-9, max_iter=500)

@@ -75,7 +75,8 @@ class SPCAFS(Selector):
         Largest change of a score, and violation of the conditions of optimality (see
         ``diagnostics_``), at which to stop.
     max_iter : int, default=1000
-        Largest number of eigenproblems.
+        Largest number of eigenproblems. Up to 30 are made as published; where more are allowed, a
+        search between them makes ten do as a rule.
     :shared: missing
     :shared: scale
 

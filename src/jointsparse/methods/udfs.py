@@ -61,7 +61,8 @@ class UDFS(GraphSelector):
         Largest change of a score, and violation of the conditions of optimality (see
         ``diagnostics_``), at which to stop.
     max_iter : int, default=1000
-        Largest number of eigenproblems. (The authors' program makes 20.)
+        Largest number of eigenproblems. (The authors' program makes 20. Up to 30 are made as
+        published; where more are allowed, a search between them makes ten do as a rule.)
     :shared: scale
 
     Attributes

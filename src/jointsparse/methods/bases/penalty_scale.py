@@ -56,5 +56,5 @@ def penalty_in_units(
     if not is_number(value) or not 0 <= value < float("inf"):
         raise ValueError(f"{name}={value!r} is neither a number of at least 0 nor 'auto'")
     if scale == "relative":
-        return float(value) * unit()
+        return float(value) * unit() if value > 0 else 0.0
     return float(value) * (trace if scale == "trace" else 1.0)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
-from jointsparse.linalg import array_namespace
+from jointsparse.linalg import array_namespace, column_norms
 from jointsparse.methods.bases.convex import ConvexSelector
 from jointsparse.methods.reading.needs import Needs, matrices_of
 from jointsparse.methods.reading.passes import median_of, root_of_slope, samples_of
@@ -53,7 +53,10 @@ class SampleLossSelector(ConvexSelector):
         elsewhere = samples_of(moments)
         if elsewhere is not None:
             return root_of_slope(elsewhere, moments, free_mean=self._free_mean)
-        return emptying_data(double_where_held(moments), free_mean=self._free_mean)
+        data = double_where_held(moments)
+        if self._free_mean and not moments.is_wide:  # about the median, which is asked for again
+            return emptying_data(data - like(median_of(moments), data), free_mean=False)
+        return emptying_data(data, free_mean=self._free_mean)
 
     def _data(self, moments: Moments) -> Array | Samples:
         """Return the samples for the solver on the cone."""
@@ -92,6 +95,12 @@ class SampleLossSelector(ConvexSelector):
         return 2 * float(leading_eigenvalues(self._weighted(moments), 1)[0])
 
     def _largest_lam(self, moments: Moments) -> float:
+        if not moments.is_wide and self.eta_ == 0:  # no eigenvalue is cut off: Q itself will do
+            data = self._slope_data(moments)
+            Q = data.T @ data
+            trace = float(array_namespace(Q).linalg.trace(Q))
+            largest = float(array_namespace(Q).max(column_norms(Q / (trace or 1.0))))
+            return self._slope * largest * trace
         if not moments.is_wide:
             return super()._largest_lam(moments)
         return largest_lam_wide(self._weighted(moments), self.eta_)

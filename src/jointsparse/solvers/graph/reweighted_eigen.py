@@ -27,9 +27,9 @@ from jointsparse.solvers.graph.stationary_rows import stationary_leverages
 from jointsparse.solvers.solution import Solution, Trace
 
 SMOOTHING = 1e-10  # ε; at rounding level the weights would exceed what an eigensolver can resolve
-# Passes as published before the first extrapolation. Of 36 random tables (30 to 140 features, 2 to
-# 8 columns) 33 to 35 have the same minimum after 4, 6, 8 or 10 passes as after 30; the others are
-# lower in two of three cases.
+# Passes as published before the first extrapolation. Of 120 random tables (30 to 140 features, 2 to
+# 8 columns, all sorts of noise and penalties) 113 have the same minimum after 6 as after 30; three
+# have a lower one, by up to 1.6 %, and four a higher one, by up to 0.16 %.
 PLAIN = 6
 AS_PUBLISHED = 30  # passes: who allows no more asks for those of the papers, of 12 to 30
 STATIONARY = 1e-5  # relative gradient at which the search between passes stops: below tolerances

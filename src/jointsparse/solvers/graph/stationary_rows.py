@@ -20,7 +20,8 @@ factorisation for each step, a tenth of an eigenproblem.
 
 The objective has a kink where a row is zero, which the quadratic model knows nothing of: a row that
 would pass through zero is made shorter in the step, and leaves once it is negligible. For q = 1 it
-comes back where :math:`2\|(AW)_j\| > g`; for q < 1 rows that are zero stay so.
+comes back where :math:`2\|(AW)_j\| > g`; for q < 1 rows that are zero stay so. At the end all rows
+take part, as short as smoothing leaves them, so that the point is stationary for all features.
 """
 
 from __future__ import annotations
@@ -44,8 +45,11 @@ RETURNING = 1e-3  # length of a row that comes back
 MOST_RETURNS = 200  # rounds of such rows, each of which lowers the objective
 NEARLY = 0.05  # relative gradient at which to look for them
 MOST_ROWS = 1000  # a Cholesky factorisation of so many takes some milliseconds
+TINY = 1e-300
+DEPENDENT = 1e-6  # length of what a row adds to those before it: below, squares leave no digits
 ROUNDING = 1e-15  # of the objective: less is no gain
 BELOW = 0.9  # of the smallest eigenvalue of Λ: the shift σ
+MOST_SHIFTS = 60  # to reach below all eigenvalues; each is twice as far as the one before
 LEAST_ACCURATE = 0.1  # residual of conjugate gradients, relative to the gradient
 
 
@@ -111,7 +115,8 @@ def stationary_leverages(
         slope = search.slope()
         if slope.relative <= NEARLY and search.bring_back():
             continue
-        if slope.relative <= tol or not search.step(slope):
+        done = slope.relative <= tol or not search.step(slope)
+        if done and not search.take_all():
             break
     return search.leverages()
 
@@ -130,12 +135,32 @@ class _Search:
         self.penalty, self.power, self.smoothing = model
         self.size = vectors.shape[0]
         self.matrix = form.block(used)
-        self.at = self._point(orthonormal(vectors[used].T))
-        self.radius, self.returns = FIRST_RADIUS, 0
+        self.at = self._of(vectors)
+        self.radius, self.returns, self.whole = FIRST_RADIUS, 0, False
 
     def leverages(self) -> FloatArray:
         """Return those of all features; where a row is out, what smoothing leaves of it."""
+        if self.whole:
+            return np.clip(self.at.squares - self.smoothing, 0.0, 1.0)
+        return self._smoothed(self._all_images())
+
+    def take_all(self) -> bool:
+        """Add the rows that smoothing leaves of all others; False where there is nothing to add.
+
+        They are 1e-5 long and many: what they do to those in use is above usual tolerances.
+        """
+        if self.whole or self.size > MOST_ROWS:
+            return False
         images = self._all_images()
+        lengths = np.sqrt(self._smoothed(images) / np.maximum(np.vecdot(images, images), TINY))
+        rows = -lengths[:, None] * images
+        rows[self.used] = self.at.vectors.T
+        self.whole = True
+        self._restrict(np.arange(self.size), rows)
+        return True
+
+    def _smoothed(self, images: FloatArray) -> FloatArray:
+        """Return the leverages of all features, given AW."""
         weight = self.penalty * (self.power / 2) * self.smoothing ** ((self.power - 2) / 2)
         first = np.vecdot(images, images) / weight**2
         # Such a row is -(AW)_j over its weight, and the weight is that of this row.
@@ -162,12 +187,18 @@ class _Search:
         W, before = self.at.vectors, self.at.objective
         K = add_to_diagonal(self.matrix.copy(), slope.weights)
         factor = _factor(K, slope.inner)
+        if factor is None:
+            return False
         while self.radius > SMALLEST_RADIUS:
             step, promised, cut = self._direction(slope, K, factor)
             moved = W + step
             through = np.add.reduce(W * moved, axis=0) <= 0
             moved[:, through] = SHORTER * W[:, through]
-            trial = self._point(orthonormal(moved))
+            basis = orthonormal(moved)
+            if basis is None:  # rows that were made shorter held the space up
+                self.radius /= 4
+                continue
+            trial = self._point(basis)
             gained = before - trial.objective
             length = float(np.linalg.norm(step))
             if gained > 0:
@@ -202,7 +233,7 @@ class _Search:
 
     def bring_back(self) -> bool:
         """Give a short row to features that are out and would lower the objective."""
-        if self.power < 1 or self.returns == MOST_RETURNS:
+        if self.whole or self.power < 1 or self.returns == MOST_RETURNS:
             return False
         images = self._all_images()
         pulls = 2 * np.sqrt(np.vecdot(images, images))
@@ -220,7 +251,7 @@ class _Search:
     def _let_go(self) -> None:
         """Leave out rows that are next to nothing and would not come back."""
         out = self.at.squares <= GONE
-        if not out.any():
+        if self.whole or not out.any():
             return
         if self.power == 1:
             images = self.at.images[:, out]
@@ -232,7 +263,14 @@ class _Search:
 
     def _restrict(self, used: IntArray, rows: FloatArray) -> None:
         self.used, self.matrix = used, self.form.block(used)
-        self.at = self._point(orthonormal(rows[used].T))
+        self.at = self._of(rows)
+
+    def _of(self, rows: FloatArray) -> _Point:
+        """Return the point of these rows, which are nearly orthonormal columns."""
+        basis = orthonormal(rows[self.used].T)
+        if basis is None:
+            basis = np.linalg.qr(rows[self.used])[0].T
+        return self._point(basis)
 
     def _all_images(self) -> FloatArray:
         rows = np.zeros((self.size, self.at.vectors.shape[0]))
@@ -287,19 +325,25 @@ def within_region(
     return step, promised, cut
 
 
-def orthonormal(rows: FloatArray) -> FloatArray:
-    """Return rows that are orthonormal and span the same space."""
-    return np.asarray(dtrtrs(np.linalg.cholesky(rows @ rows.T), rows, lower=1)[0])
+def orthonormal(rows: FloatArray) -> FloatArray | None:
+    """Return rows that are orthonormal and span the same space; None where they depend."""
+    factor, failed = dpotrf(rows @ rows.T, lower=1)
+    if failed or np.min(np.diagonal(factor)) <= DEPENDENT * np.max(np.diagonal(factor)):
+        return None
+    return np.asarray(dtrtrs(factor, rows, lower=1)[0])
 
 
-def _factor(K: FloatArray, inner: FloatArray) -> FloatArray:
-    """Return a Cholesky factor of K less a number that is below its eigenvalues."""
+def _factor(K: FloatArray, inner: FloatArray) -> FloatArray | None:
+    """Return a Cholesky factor of K less a number below its eigenvalues; None: there is none."""
     values = np.linalg.eigvalsh(inner)
     size = float(np.max(np.abs(values)))
     shift = float(BELOW * values[0]) if values[0] > 0 else float(values[0]) - (1 - BELOW) * size
-    while True:
+    for _ in range(MOST_SHIFTS):
         factor, failed = dpotrf(add_to_diagonal(K.copy(), -shift).T, lower=1, overwrite_a=1)
         if not failed:
             return np.asarray(factor)
-        shift = min(shift, 0.0) - size if shift <= 0 else shift / 2 if shift > size / 8 else 0.0
-        size *= 2 if shift <= 0 else 1
+        if shift > size / 8:
+            shift /= 2
+        else:  # A has eigenvalues below those of the space
+            shift, size = min(shift, 0.0) - size, 2 * size
+    return None
