@@ -499,3 +499,10 @@ def test_few_samples_are_judged_with_the_quantile_of_as_many_degrees(n_samples):
     expected = student.ppf(normal.cdf(FAR), degrees) / FAR
     assert _caution(n_samples) == pytest.approx(expected, rel=0.01)
     assert _caution(n_samples) > _caution(10 * n_samples) > 1
+
+
+def test_a_single_sample_has_a_location_and_no_spread():
+    found = column_scales(np.array([[1.0, -2.0, 0.0]]))
+    assert found.location.tolist() == [1, -2, 0]
+    assert found.unit.tolist() == [1, 1, 1]
+    assert not found.deviation.any()
