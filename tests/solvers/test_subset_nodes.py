@@ -226,3 +226,19 @@ def test_nodes_with_fewer_candidates_see_no_more_of_the_target(kind):
     alone = kind(shared, np.array(INCLUDED[1:]), CANDIDATES[1:, :3]).spectrum()[0][0]
     np.testing.assert_allclose(both[-3:], alone[-3:], atol=1e-12)
     np.testing.assert_allclose(both.sum(), alone.sum(), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [CompressedNodes, GramNodes])
+def test_charges_come_from_the_inverse_of_the_inner_products(kind):
+    problem = related(6)
+    nodes = nodes_of(kind, problem)
+    for row, inside in enumerate(INCLUDED):
+        columns = problem.columns[:, inside]
+        assert nodes.inverse_trace[row] == pytest.approx(
+            np.trace(np.linalg.inv(columns.T @ columns))
+        )
+        for place, feature in enumerate(CANDIDATES[row]):
+            if feature < 9:
+                columns = problem.columns[:, [*inside, feature]]
+                known = np.trace(np.linalg.inv(columns.T @ columns))
+                assert nodes.inverse_traces[row, place] == pytest.approx(known)
