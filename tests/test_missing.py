@@ -83,6 +83,10 @@ def test_em_takes_the_steps_of_a_direct_implementation():
     np.testing.assert_allclose(found.mean, mean, atol=1e-12)
     assert len(found.history) == 7
     assert not found.converged
+    # The first number is the likelihood of the start, without the 2π of every value.
+    values = np.count_nonzero(~np.isnan(X))
+    known = likelihood(X, np.zeros(6), start) + 0.5 * values * np.log(2 * np.pi)
+    assert found.history[0] == pytest.approx(known, rel=1e-6)
 
 
 def test_em_ends_at_a_maximum_of_the_likelihood():

@@ -283,6 +283,11 @@ def test_a_strength_of_zero_is_no_penalty():
     for penalty in (L21(0.0), L1(0.0), Nuclear(0.0), Trace(0.0)):
         assert penalty.polar(zero) == 0
         assert penalty.polar(np.eye(3)) == float("inf")
+    for penalties in ((L1(0.0),), (L21(0.0),), (L21(0.0), Trace(0.0))):
+        for solver in ("auto", "splitting") + ("exact", "factored") * (len(penalties) - 1):
+            found = solve(table(), penalties=penalties, solver=solver)
+            assert found.converged
+            assert found.objective == pytest.approx(0, abs=1e-9)  # every sample is reproduced
     assert Trace(1.0).value(-np.eye(3)) == float("inf")
     assert Trace(1.0).value(np.triu(np.ones((3, 3)))) == float("inf")
 

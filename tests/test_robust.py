@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from outlier_cases import SIGNAL, angle, outlier_table
 from scipy.optimize import minimize
 from scipy.stats import median_abs_deviation
+from scipy.stats import norm as normal
+from scipy.stats import t as student
 
 from jointsparse import (
     JSPCA,
@@ -22,7 +24,7 @@ from jointsparse import (
 )
 from jointsparse.robust.centre import geometric_median
 from jointsparse.robust.columns import HUGE, column_scales, standardised, typical
-from jointsparse.robust.learning import _factors, learn, made_robust, rows_to_learn
+from jointsparse.robust.learning import _caution, _factors, learn, made_robust, rows_to_learn
 from jointsparse.robust.rule import FAR
 from jointsparse.robust.wrapping import BEND, GROSS, HEIGHT, STEEPNESS, wrapped
 
@@ -488,3 +490,19 @@ def test_large_tables_are_made_robust_block_by_block(rng, kind, dtype, monkeypat
     assert parts.dtype == whole.dtype == dtype
     np.testing.assert_allclose(parts, whole, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(again.scores, how.scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_samples", [2, 5, 30, 1000])
+def test_few_samples_are_judged_with_the_quantile_of_as_many_degrees(n_samples):
+    # A median deviation of Gaussian samples is as precise as a deviation of 37 % of them.
+    degrees = max(0.37 * (n_samples - 1), 1.0)
+    expected = student.ppf(normal.cdf(FAR), degrees) / FAR
+    assert _caution(n_samples) == pytest.approx(expected, rel=0.01)
+    assert _caution(n_samples) > _caution(10 * n_samples) > 1
+
+
+def test_a_single_sample_has_a_location_and_no_spread():
+    found = column_scales(np.array([[1.0, -2.0, 0.0]]))
+    assert found.location.tolist() == [1, -2, 0]
+    assert found.unit.tolist() == [1, 1, 1]
+    assert not found.deviation.any()

@@ -516,3 +516,12 @@ def test_nothing_lies_above_pure_noise():
     assert noise_of(moments).target is None
     with pytest.raises(ValueError, match="nothing to explain"):
         pattern_loadings(moments)
+
+
+def test_weights_that_were_given_out_are_the_caller_s_own():
+    moments = Moments.from_data(unequal_samples(np.random.default_rng(0))[0])
+    first = feature_significance(moments)
+    assert first.weighted
+    before = first.sample_weights.copy()
+    first.sample_weights[:] = 0.0
+    np.testing.assert_array_equal(feature_significance(moments).sample_weights, before)

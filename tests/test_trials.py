@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from jointsparse.trials import (
     Curve,
     Picked,
     Trials,
+    _why_not,
     choose_count,
     cut_and_pick,
     fixed_cut,
@@ -399,3 +401,14 @@ def test_the_report_of_a_long_table_judges_the_trials_of_the_fit(monkeypatch):
     monkeypatch.setattr(module.SelectionWorth, "_cut", lambda *_: asked.append(1))
     assert selector.selection_report_.worth.n_rows == trials.MOST_ROWS
     assert not asked
+
+
+def test_why_nothing_is_held_out_is_said():
+    X = one_factor()
+    centred = X - X.mean(axis=0)
+    assert _why_not(Moments.from_data(X)) == ""
+    sums = Moments.from_scatter(centred.T @ centred, len(X))
+    assert _why_not(sums) == "there are no samples to hold out"
+    assert "too few" in _why_not(Moments.from_data(X[:3]))
+    elsewhere = SimpleNamespace(n_samples=300, halves=None, has_samples=True, elsewhere=True)
+    assert "do not fit in memory" in _why_not(elsewhere)

@@ -74,3 +74,17 @@ def test_wide_thresholds_leave_nothing_and_full_rank_is_decomposed(monkeypatch):
         found = full(M, 0.1)
         assert full.basis is None
     np.testing.assert_allclose(found[0] @ found[1].T, lowered(M, 0.1)[0], atol=1e-7)
+
+
+def test_directions_that_only_seem_to_be_above_the_threshold_are_left_out():
+    rng = np.random.default_rng(4)
+    M = low_rank(rng, 300, 160, rank=3)
+    squares, vectors = np.linalg.eigh(M.T @ M)
+    for wrong in (1.0, 4.0):  # as values that are followed may be off
+        shrink = Shrink(160)
+        said = squares.copy()
+        said[-4] = wrong * 2.0**2
+        shrink.follow = lambda gram, said=said: (said, vectors)
+        A, R = shrink(M, 2.0)
+        assert R.shape[1] == 3
+        np.testing.assert_allclose(A @ R.T, lowered(M, 2.0)[0], atol=1e-8)

@@ -10,12 +10,14 @@ from jointsparse.solvers.sparse_component import open_part
 from jointsparse.solvers.sparse_component import part as part_module
 from jointsparse.solvers.sparse_component import search as search_module
 from jointsparse.solvers.sparse_component.deflation import Deflated
+from jointsparse.solvers.sparse_component.entries import ScatterEntries
 from jointsparse.solvers.sparse_component.gershgorin import (
     NARROWEST,
     better_weights,
     eliminate,
 )
 from jointsparse.solvers.sparse_component.joint.primal import best_jointly_on, exchanged_jointly
+from jointsparse.solvers.sparse_component.many_features import ManyFeatures
 from jointsparse.solvers.sparse_component.primal import (
     best_on,
     exchanged,
@@ -259,3 +261,23 @@ def test_the_rounding_of_the_matrix_is_charged_to_the_bound():
     assert exact.proved
     assert charged.bound >= exact.best.value + 1e-3
     assert charged.bound <= exact.bound + 1.1e-3
+
+
+def test_the_room_for_states_is_counted(monkeypatch):
+    monkeypatch.setattr("jointsparse.solvers.sparse_component.part.CHUNKS", (2,))
+    monkeypatch.setattr("jointsparse.solvers.sparse_component.part.OTHER_CHUNKS", ())
+    search = Search(scatter(1, p=14), 5, NOBODY, tol=1e-9)
+    seen = 0
+    for _ in range(8):
+        search.run(max_nodes=1)
+        kept = sum(node.start.n_numbers for node in search._heap if node.start is not None)
+        assert search._state_numbers == kept
+        seen = max(seen, kept)
+    assert seen > 0
+
+
+def test_one_feature_of_many_is_the_one_that_varies_most():
+    X = np.random.default_rng(0).standard_normal((30, 6)) * [5, 1, 1, 1, 1, 2]
+    many = ManyFeatures(ScatterEntries(X), 1, np.arange(6), NOBODY, nonnegative=False)
+    assert many.best.features.tolist() == [0]
+    assert many.best.value == pytest.approx(np.sum(X[:, 0] ** 2))

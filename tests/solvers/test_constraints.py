@@ -172,3 +172,13 @@ def test_groups_without_a_limit_of_their_own_are_free():
     rules = Constraints(groups=[1, 1, 2, 2], max_per_group={1: 1}).resolve(4)
     assert rules.allows([0, 2, 3])
     assert not rules.allows([0, 1])
+
+
+def test_what_costs_nothing_fits_into_no_budget():
+    rules = Constraints(costs=[0.0, 1.0, 0.0], budget=0.0).resolve(3)
+    assert rules.room().free.tolist() == [True, False, True]
+    assert rules.allows([0, 2])
+    assert not rules.allows([1])
+    assert rules.most_features() == 2
+    assert rules.room([0]).fits([2])
+    assert not rules.room([0]).fits([1])

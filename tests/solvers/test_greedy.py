@@ -399,3 +399,18 @@ def test_roots_of_scatter_matrices_of_another_library():
     wide = Moments.from_data(torch.as_tensor(X.T.copy()))
     thin = Moments.from_data(X.T).thin_spectrum
     np.testing.assert_allclose(wide.thin_spectrum.values, thin.values, atol=1e-12)
+
+
+def test_axes_of_rows_are_those_above_a_share_of_the_largest():
+    rng = np.random.default_rng(0)
+    left, right = (np.linalg.qr(rng.standard_normal((n, 6)))[0] for n in (8, 12))
+    sizes = np.array([1.0, 0.9, 0.8, 0.7, 0.3, 0.1])
+    X = (left * sizes**0.5) @ right.T
+    for unit in (1e-3, 1.0, 1e3):
+        columns = Columns(unit * X)
+        for smallest, count in ((0.6, 4), (0.2, 5), (0.0, 6)):
+            values, axes = row_axes(columns, smallest)
+            values, axes = values[:6], axes[:, :6]  # the others are rounding
+            assert values.size == count
+            np.testing.assert_allclose(values / values[0], sizes[:count], rtol=1e-9)
+            np.testing.assert_allclose(np.abs(axes.T @ left), np.eye(6)[:count], atol=1e-8)

@@ -174,3 +174,14 @@ def test_a_feature_that_varies_in_weightless_samples_alone_is_constant():
     found = patterns_of(Moments.from_data(X), standardised=True, levels=levels)
     assert found.squares.tolist() == [30.0] * 5 or found.squares[0] == 0.0
     assert np.isfinite(found.values).all()
+
+
+def test_images_of_any_number_of_directions_are_the_first_of_all():
+    X = np.random.default_rng(6).standard_normal((30, 9))
+    whole = patterns_of(Moments.from_data(X), standardised=True).images(7)
+    assert whole.shape == (9, 7)
+    found = patterns_of(Moments.from_data(X), standardised=True)
+    for count in (2, 5, 3, 1, 7, 4, 2):  # more than before, and fewer
+        np.testing.assert_allclose(found.images(count), whole[:, :count], atol=1e-9)
+        left = found.squares - whole[:, :count].sum(axis=1)
+        np.testing.assert_allclose(found.residual_squares(count), left, atol=1e-9)

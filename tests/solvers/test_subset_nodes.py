@@ -216,3 +216,29 @@ def test_tables_of_any_unit_are_the_same_problem(unit):
         np.testing.assert_allclose(other.target, plain.target, rtol=1e-12, atol=1e-15)
         np.testing.assert_allclose(other.columns, plain.columns, rtol=1e-12)
         assert plain.reachable == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", [CompressedNodes, GramNodes])
+def test_nodes_with_fewer_candidates_see_no_more_of_the_target(kind):
+    problem = related(5)
+    shared = Table(problem, 5, inverse_traces(problem, np.arange(9)))
+    both = kind(shared, np.array(INCLUDED), CANDIDATES).spectrum()[0][1]
+    alone = kind(shared, np.array(INCLUDED[1:]), CANDIDATES[1:, :3]).spectrum()[0][0]
+    np.testing.assert_allclose(both[-3:], alone[-3:], atol=1e-12)
+    np.testing.assert_allclose(both.sum(), alone.sum(), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [CompressedNodes, GramNodes])
+def test_charges_come_from_the_inverse_of_the_inner_products(kind):
+    problem = related(6)
+    nodes = nodes_of(kind, problem)
+    for row, inside in enumerate(INCLUDED):
+        columns = problem.columns[:, inside]
+        assert nodes.inverse_trace[row] == pytest.approx(
+            np.trace(np.linalg.inv(columns.T @ columns))
+        )
+        for place, feature in enumerate(CANDIDATES[row]):
+            if feature < 9:
+                columns = problem.columns[:, [*inside, feature]]
+                known = np.trace(np.linalg.inv(columns.T @ columns))
+                assert nodes.inverse_traces[row, place] == pytest.approx(known)

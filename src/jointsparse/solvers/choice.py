@@ -81,6 +81,7 @@ class Splitting(_Certified):
         """Minimise a loss on some samples and penalties."""
         del start  # a cold start is as fast, but for paths, which have their own way
         known = _l21_and(Trace, penalties)
+        known = known if known is not None and sum(known) > 0 else None  # steps are in their unit
         if isinstance(loss, SampleNormLossOn):
             return self._of_samples(loss, penalties)
         if not isinstance(loss, SquaredLossOn):
@@ -177,6 +178,8 @@ class Exact(_Certified):
     def solve(self, loss: Any, penalties: Sequence[Any], *, start: Any = None) -> Solution:
         """Minimise the squared loss on some samples, with L21 and Trace."""
         lam, eta = _squared_l21_trace("Exact", loss, penalties)
+        if lam + eta == 0:  # nothing to screen by
+            return Splitting(self.tol, self.max_iter).solve(loss, penalties)
 
         def to(tol: float) -> Solution:
             return solve_scatter(
