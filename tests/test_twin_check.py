@@ -9,7 +9,8 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from fuzz import estimators
-from fuzz.containers import CONTAINERS, same_content
+from fuzz.containers import CONTAINERS, close, same_content
+from fuzz.oracle import wrong_sums
 from fuzz.twins import (
     OPEN,
     REFUSED,
@@ -24,7 +25,9 @@ from fuzz.twins import (
     verdict,
 )
 from jointsparse import JSPCA, SPCA, SPCAPSD, GreedySelector, LaplacianScore, moments
+from jointsparse.operators import blocks
 from jointsparse.operators.sparse import SparseSamples
+from jointsparse.sources import weighting
 from jointsparse.sources.sums import Sums
 
 
@@ -346,3 +349,73 @@ def test_a_wrong_sign_in_the_products_of_sparse_samples_is_a_fault(monkeypatch, 
 
     monkeypatch.setattr(SparseSamples, "times", times)
     assert "differ" in verdict(JSPCA(), lambda one: answer(one, held), X)
+
+
+def forget_the_weights(monkeypatch):
+    checked = weighting.checked_weights
+    monkeypatch.setattr(weighting, "checked_weights", lambda w, n: np.ones_like(checked(w, n)))
+
+
+def sum_in_single_precision(monkeypatch):
+    added = Sums.add
+    rounded = lambda self, block, start=0: added(self, np.float32(block), start)  # noqa: E731
+    monkeypatch.setattr(Sums, "add", rounded)
+
+
+def divide_by_one_more(monkeypatch):
+    complete = Sums.complete
+    monkeypatch.setattr(Sums, "complete", lambda self: complete(self) * (1 - 1 / self.n))
+
+
+def put_the_centre_elsewhere(monkeypatch):
+    means = blocks._means
+    monkeypatch.setattr(blocks, "_means", lambda block: means(block) * (1 + 1e-7))
+
+
+def multiply_by_too_much(monkeypatch):
+    times = blocks._times
+    monkeypatch.setattr(blocks, "_times", lambda block, U: times(block, U) * (1 + 1e-7))
+
+
+def forget_the_centre(monkeypatch):
+    made = SparseSamples.__init__
+    monkeypatch.setattr(SparseSamples, "__init__", lambda self, X, mean: made(self, X, 0 * mean))
+
+
+# Faults of what a container has in common with its twin, and where each is to be found.
+COMMON = {
+    "weights": (forget_the_weights, "as it is"),
+    "precision": (sum_in_single_precision, "Fortran order"),
+    "unit": (divide_by_one_more, "npy in blocks"),
+    "centre": (put_the_centre_elsewhere, "npy in blocks"),
+    "product": (multiply_by_too_much, "as it is"),
+    "sparse": (forget_the_centre, "csr array"),
+}
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_what_is_wrong_in_the_twin_too_is_found_by_sums_in_long_double(name, monkeypatch, tmp_path):
+    X = np.round(table(n=90) * 100) / 128 + 5  # whose means are larger than their spread
+    X[np.random.default_rng(0).random(X.shape) < 0.4] = 0.0
+    fault, container = COMMON[name]
+    held = CONTAINERS[container].make(X, tmp_path)
+
+    def found():
+        return [f for seed in range(8) for f in wrong_sums(held, X, np.random.default_rng(seed))]
+
+    assert found() == []
+    fault(monkeypatch)
+    assert found()
+
+
+@pytest.mark.parametrize("name", [name for name in CONTAINERS if CONTAINERS[name].in_python])
+def test_sums_over_every_container_are_those_of_its_numbers(name, tmp_path):
+    container = CONTAINERS[name]
+    if not container.installed:
+        pytest.skip("its package is not installed")
+    X = table(n=90) + 5
+    X[np.random.default_rng(0).random(X.shape) < 0.4] = 0.0
+    held = container.make(X, tmp_path)
+    for seed in range(8):  # of which some draw weights, and some batches
+        assert list(wrong_sums(held, container.values(X), np.random.default_rng(seed))) == []
+    close(held)

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from typer.testing import CliRunner
 
+from fuzz.twins import as_stream
 from jointsparse import (
     FSSL,
     SPCA,
@@ -272,6 +273,27 @@ def test_samples_of_no_batch_in_a_file_are_no_batch_of_their_own(tmp_path):
         told = CliRunner().invoke(app, asked)
         assert told.exit_code == 2
         assert "batch is missing for sample 2" in " ".join(told.stderr.split())
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array, as_stream])
+def test_weights_cost_no_digits_of_single_precision_beside_a_large_mean(make):
+    far = (1e6 + X).astype(np.float32)  # of whose deviations there are one or two digits
+    expected = weighted_scatter(far.astype(np.float64), SHARES)
+    found = Moments.from_data(make(far), sample_weight=SHARES).scatter
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * expected.max())
+    apart = Moments.from_data(make(far), batch=BATCH).scatter
+    centred = within(far.astype(np.float64), BATCH)
+    np.testing.assert_allclose(apart, centred.T @ centred, rtol=1e-9, atol=1e-9 * apart.max())
+    assert Moments.from_data(X.astype(np.float32), sample_weight=SHARES).dtype == np.float32
+
+
+@pytest.mark.parametrize("seed", range(6))  # sums of weights in another order are more, or less
+def test_weighted_columns_without_a_zero_vary_beside_a_large_mean(seed):
+    far, weights = X.copy(), np.random.default_rng(seed).uniform(0.1, 2.0, len(X))
+    far[:, 2] = 1e9 + np.round(far[:, 2])
+    found = Moments.from_data(sp.csr_array(far), sample_weight=weights)
+    expected = weighted_scatter(far, weights)
+    np.testing.assert_allclose(found.scatter, expected, rtol=1e-7, atol=1e-7 * expected.max())
 
 
 def test_a_masked_weight_is_missing():

@@ -83,7 +83,9 @@ def _sum_sparse(found: BatchSums, block: Any, codes: IntArray, weights: FloatArr
         mean = add(weight * values) / np.where(count > 0, count, 1.0)
         deviations = add(weight * (values - mean[part.indices]) ** 2)
         found.counts[code], found.means[code] = count, mean
-        found.squares[code] = deviations + (count - add(weight)) * mean**2
+        # Where all entries are stored this is rounding, and a large mean would blow it up.
+        some = np.bincount(part.indices, minlength=mean.size) < mine.size
+        found.squares[code] = deviations + np.where(some, count - add(weight), 0.0) * mean**2
 
 
 def _per_column(columns: IntArray, n_columns: int, values: FloatArray) -> FloatArray:

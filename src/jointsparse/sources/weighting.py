@@ -36,6 +36,10 @@ from jointsparse.sources.door import missing_entries, without_mask
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.sums import rounding
 
+# Times the spread: a mean beyond this leaves fewer digits of deviations than single precision has
+# twice over (6e-8 · 100 of each), where rows that were changed are rounded beside it.
+FAR = 100.0
+
 
 @dataclass(frozen=True)
 class Batches:
@@ -350,14 +354,18 @@ def _centred_table(
             )
     mixing = _Mixing.of(weights)
     centre = np.where(np.isfinite(sums.means), sums.means, total)
-    change = _Change(centre, total, within > 0, np.zeros(total.size), mixing is not None and fill)
+    single = str(samples.dtype).endswith("float32")
+    single &= bool(np.all((total / FAR) ** 2 * n <= np.where(within > 0, within, np.inf)))
+    fills = mixing is not None and fill
+    change = _Change(centre, total, within > 0, np.zeros(total.size), fills, single)
     aligned = (codes,) if mixing is None else (codes, mixing.roots, mixing.axis)
     if mixing is not None:
         added = partial(_fold_added, change=change)
         change = change._replace(added=2 * _reduced(samples, added, *aligned))
     if is_device_array(samples):
         return change.of(samples, *aligned), batches
-    changed = AlignedSource(samples, change.of, aligned, n, _float(samples.dtype))
+    kept = np.dtype(np.float32 if single else np.float64)
+    changed = AlignedSource(samples, change.of, aligned, n, kept)
     if samples.array is None or sp.issparse(samples.array):
         return changed, batches  # blocks become dense one at a time
     return ArraySource(changed.read(), samples.feature_names), batches
@@ -385,6 +393,7 @@ class _Change(NamedTuple):
     varying: NDArray[np.bool_]
     added: FloatArray
     fill: bool
+    single: bool
 
     def deviations(self, block: Block, codes: IntArray, roots: FloatArray | None) -> Any:
         """Return √w_i (x_i - μ_b); exactly 0 where a feature does not vary within batches."""
@@ -410,8 +419,7 @@ class _Change(NamedTuple):
             rows = rows - like(axis[:, None] * self.added, rows)
         rows = rows + like(self.mean, rows)
         xp = array_namespace(rows)
-        single = str(block.dtype).endswith("float32")
-        return xp.astype(rows, xp.float32, copy=False) if single else rows
+        return xp.astype(rows, xp.float32, copy=False) if self.single else rows
 
 
 def _fold_added(
@@ -441,7 +449,3 @@ def _reduced(samples: Any, fold: Callable[..., Any], *aligned: NDArray[Any]) -> 
 
 def _add(one: Any, other: Any) -> Any:
     return one + other
-
-
-def _float(dtype: Any) -> np.dtype[Any]:
-    return np.dtype(np.float32 if dtype == np.float32 else np.float64)
