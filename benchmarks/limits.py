@@ -328,8 +328,8 @@ WHY = (
     "UDFS: eigenproblems are a third of the kernel's time; a third of the fit is for neighbours, "
     "noise and picks. scikit-feature's iteration stops by an absolute change of its objective, "
     "wherever that is.",
-    "SOGFS: every alternation has a graph of its own, with eigenvectors of samples and six passes "
-    "as published before the search for a stationary W.",
+    "SOGFS: its W-steps are made as published, as where they end decides on the next graph. With a "
+    "search for a stationary W in each, the fit took 0.4 of the time and ended up to 12 % higher.",
 )
 
 

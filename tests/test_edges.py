@@ -241,7 +241,7 @@ def test_a_warm_start_of_another_shape_is_left():
 
 def test_memory_that_solvers_ask_for():
     assert SPCAPSD(solver="published")._needs().dense_bytes(10, 100) == 12 * 8 * 1000
-    assert SPCAPSD(solver="splitting")._needs().dense_bytes(10, 100) == 10 * 8 * 100**2
+    assert SPCAPSD(solver="splitting")._needs().dense_bytes(10, 100) == 24 * 8 * 100**2
     assert jointsparse.metrics.__name__ == "jointsparse.metrics"
 
 

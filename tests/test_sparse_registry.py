@@ -91,6 +91,7 @@ def test_wide_samples_stay_sparse(name, never_dense, monkeypatch):
     # Small ones may be dense, and so may be what belongs to a few features.
     monkeypatch.setattr("jointsparse.methods.spcafs.DENSE_UP_TO", 0)
     monkeypatch.setattr("jointsparse.solvers.graph.leverage_newton.MOST", 100)
+    monkeypatch.setattr("jointsparse.solvers.graph.stationary_rows.MOST_ROWS", 100)
     matrix = text_like()
     dense = np.array([matrix[[i]].toarray()[0] for i in range(N)])
     kind = (sp.csr_array, sp.csc_matrix)[len(name) % 2]

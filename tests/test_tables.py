@@ -104,7 +104,7 @@ def test_ids_and_labels_are_carried_through(tmp_path):
     classes, sites = ["x", "y"] * (N // 2), ["p", "q", "r"] * (N // 3)
     path = tmp_path / "a.csv"
     frame(who=[f"w{i}" for i in range(N)], site=sites, kind=classes).to_csv(path, index=False)
-    for more in ((), ("--memory", "3kB")):
+    for more in ((), ("--memory", "4kB")):
         for suffix in (".csv", ".parquet", ".arrow"):
             out = tmp_path / f"out{suffix}"
             done(

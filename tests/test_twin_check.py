@@ -305,7 +305,7 @@ def test_a_table_with_missing_values_is_what_it_was(dtype):
 
 def test_what_all_readings_in_blocks_have_in_common_can_be_wrong(monkeypatch):
     X = table(n=300)
-    in_blocks = partial(as_stream, memory=6000)
+    in_blocks = partial(as_stream, memory=9000)
     held = in_blocks(X)
     estimator = SPCAPSD(n_features_to_select=2)
 

@@ -144,7 +144,7 @@ CASES = {
     "FSSL, narrow, reweighted": (js.FSSL(mu=3, solver="reweighted"), NARROW, 154, 154, 157),
     "SPCAFS, narrow": (ranked(js.SPCAFS, n_components=2, alpha=0.1), NARROW, 8, 8, 37),
     "UDFS, narrow": (ranked(js.UDFS, n_clusters=3, alpha=0.1), NARROW, 8, 8, 26),
-    "SOGFS, narrow": (ranked(js.SOGFS, n_clusters=3, alpha=0.1), NARROW, 6, 6, 243),
+    "SOGFS, narrow": (ranked(js.SOGFS, n_clusters=3, alpha=0.1), NARROW, 7, 7, 129),
     "RNE, narrow": (ranked(js.RNE), NARROW, 1, 0, 2),
     "RNE, narrow, published": (ranked(js.RNE, solver="published"), NARROW, 50, 50, 2),
     "MCFS, narrow": (ranked(js.MCFS, n_clusters=3), NARROW, 1, 1, 32),
