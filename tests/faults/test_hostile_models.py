@@ -102,7 +102,20 @@ def test_one_array_that_is_named_often(model, monkeypatch):
     parts["schema.json"] = json.dumps(schema).encode()
     write(model, parts)
     monkeypatch.setattr(persistence, "available_memory", lambda: 5 * 10**8)
-    refused(model, "takes 2.", "GB of memory, and 500 MB are free")
+    refused(model, "takes 3.5", "GB of memory, and 500 MB are free")
+
+
+def test_a_model_that_memory_holds_but_three_times(model, monkeypatch):
+    """What is read is there as parts, as an archive and as a model, all at the same time."""
+    from jointsparse import persistence
+
+    parts = parts_of(model)
+    content = io.BytesIO()
+    np.save(content, np.zeros(10**7 // 8))
+    parts[next(name for name in parts if name.endswith(".npy"))] = content.getvalue()
+    write(model, parts)
+    monkeypatch.setattr(persistence, "available_memory", lambda: 3 * 10**7)
+    refused(model, "of memory, and 30 MB are free")
 
 
 def lying(path, parts, name, tail, says=None):
