@@ -69,7 +69,7 @@ def test_the_command_says_who_takes_part(tmp_path):
     assert result.exit_code == 0, result.output
     record = json.loads(result.stdout)
     said = " ".join(result.stderr.split())
-    assert "scatter matrices of 200 features take 4.16 MB, more than the 900 kB allowed" in said
+    assert "scatter matrices of 200 features take 7.68 MB, more than the 900 kB allowed" in said
     assert any("take part, those that share most" in n for n in record["notes"])
     kept = {feature["name"] if isinstance(feature, dict) else feature for feature in record["kept"]}
     assert "x008" in kept

@@ -41,6 +41,7 @@ def screened(
 
     from jointsparse.io import TableError
     from jointsparse.io.budget import enough, size_in_words
+    from jointsparse.methods.reading.needs import Needs
     from jointsparse.methods.reading.plan import bytes_in_blocks, bytes_of_scatter
     from jointsparse.moments import not_finite
     from jointsparse.sources.refusals import check_reading
@@ -55,8 +56,9 @@ def screened(
     named = options.costs is not None or options.groups is not None
     if n is None or n < p or named or bytes_in_blocks(source, needs) <= source.budget:
         return source, []
-    count = MOST
-    while bytes_of_scatter(count, needs) > source.budget // 2:
+    count, budget, usual = MOST, source.budget, Needs()
+    # Blocks take the other half, and are gone where a solver takes more than is usual.
+    while bytes_of_scatter(count, usual) > budget // 2 or bytes_of_scatter(count, needs) > budget:
         count //= 2
     if count < LEAST or p <= count:
         return source, []  # which is refused, with the memory that would do
