@@ -75,8 +75,8 @@ def test_methods_on_samples_refuse_what_does_not_fit(way_in, tmp_path):
     with pytest.raises(ValueError, match=r"RNE needs them all at once.*spca-psd, greedy"):
         RNE().fit(source)
     source = open_source(tmp_path / "parquet", memory=4000)
-    # With the distances among them.
-    with pytest.raises(ValueError, match=r'allow more with memory="390kB", or read fewer columns'):
+    # With the distances among them, and differences between neighbours.
+    with pytest.raises(ValueError, match=r'allow more with memory="600kB", or read fewer columns'):
         RNE().fit(source)
 
 

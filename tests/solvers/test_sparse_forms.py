@@ -392,7 +392,7 @@ def test_the_penalty_that_makes_room(monkeypatch):
     assert refusal.value.count == 19
     assert refusal.value.gigabytes == pytest.approx(entry * 60 * 38 / 1e9)
     eta = refusal.value.eta
-    assert 2 * values[0] < eta < 2 * values[-1]  # it leaves something of the model
+    assert eta <= 2 * values[-1] * (1 + 1e-5)  # noise: nothing is left where so little fits
     convex_wide.check_memory(DenseSamples(X), eta)
     with pytest.raises(TooManyDirectionsError):  # and is the smallest that fits
         convex_wide.check_memory(DenseSamples(X), 0.99 * eta)

@@ -11,7 +11,7 @@ from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
 from jointsparse.linalg import Spectrum
 from jointsparse.methods.bases.convex import ConvexSelector
-from jointsparse.methods.reading.needs import Needs, copies_of
+from jointsparse.methods.reading.needs import Needs
 from jointsparse.methods.reading.wide_samples import (
     advised_by_few,
     strongest,
@@ -24,9 +24,14 @@ from jointsparse.solvers.convex.published import factor_of_scatter
 from jointsparse.solvers.convex.splitting import MATRICES, solve_splitting
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
+from jointsparse.solvers.wide.basis import ACCELERATION_BYTES
 from jointsparse.solvers.wide.convex import TooManyDirectionsError, WideState, solve_wide
 from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
 
+# Arrays of the size of wide samples: as every method has, and earlier steps, up to their limit
+# (measured 10 in all with 100 × 20 000 and 80 × 10 000 entries). How many directions matter is not
+# known before; what more of them take, the solver asks itself.
+COPIES, REMEMBERED = 4, 7
 SMALLEST_FACTORED = 400  # features; below, p × p matrices cost no more than the overhead
 
 
@@ -203,10 +208,10 @@ class SPCAPSD(ConvexSelector):
         if self.solver == "splitting":
             return Needs(dense_bytes=lambda n, p: MATRICES * 8 * p**2, scatter_copies=MATRICES)
         if self.solver == "factored":
-            return Needs(products=True, fit_bytes=copies_of(0, 11))
+            return Needs(products=True)
         # Where a small basis does not hold the optimum, the model is split.
         products = self.solver == "exact"
-        return Needs(products=products, scatter_copies=MATRICES, fit_bytes=copies_of(0, 11))
+        return Needs(products=products, scatter_copies=MATRICES, fit_bytes=_wide_bytes)
 
     def _slope_spectrum(self, moments: Moments) -> Spectrum:
         spectrum: Spectrum = moments.native.thin_spectrum
@@ -275,3 +280,11 @@ class SPCAPSD(ConvexSelector):
             problem.eta *= unit
             raise ValueError(self._about_rank(problem, moments)) from None
         return solution if unit == 1 else solution.in_unit(unit)
+
+
+def _wide_bytes(n_samples: int, n_features: int) -> int:
+    """Return what a fit to wide samples takes; 0 of others."""
+    samples = 8 * n_samples * n_features
+    if n_features <= n_samples:
+        return 0
+    return COPIES * samples + min(REMEMBERED * samples, ACCELERATION_BYTES)

@@ -13,6 +13,7 @@ from jointsparse.cli.options.weighing import weighed_source
 from jointsparse.text import counted
 
 if TYPE_CHECKING:
+    from jointsparse.methods.reading.needs import Needs
     from jointsparse.sources import Source
 
 MOST = 1000  # features that take part: a fit to them takes minutes, and grows with their cube
@@ -55,9 +56,7 @@ def screened(
     named = options.costs is not None or options.groups is not None
     if n is None or n < p or named or bytes_in_blocks(source, needs) <= source.budget:
         return source, []
-    count = MOST
-    while bytes_of_scatter(count, needs) > source.budget // 2:
-        count //= 2
+    count = _how_many(source.budget, needs)
     if count < LEAST or p <= count:
         return source, []  # which is refused, with the memory that would do
     names = StreamedTable(source, 0).names
@@ -93,6 +92,18 @@ def screened(
     cut = source.columns(found.columns)
     cut.feature_names = np.array([names[j] for j in found.columns], dtype=object)
     return cut, [said]
+
+
+def _how_many(budget: int, needs: "Needs") -> int:
+    """Return how many features may take part."""
+    from jointsparse.methods.reading.needs import Needs
+    from jointsparse.methods.reading.plan import bytes_of_scatter
+
+    count, usual = MOST, Needs()
+    # Blocks take the other half, and are gone where a solver takes more than is usual.
+    while bytes_of_scatter(count, usual) > budget // 2 or bytes_of_scatter(count, needs) > budget:
+        count //= 2
+    return count
 
 
 def _prepared_source(source: "Source", how: Preparation, given: dict[str, Any]) -> "Source":

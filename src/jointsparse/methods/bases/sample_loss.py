@@ -37,7 +37,8 @@ class SampleLossSelector(ConvexSelector):
         products = exact and not self._free_mean
         # Measured with 4000 × 600, 1500 × 400 and 100 × 20 000 entries, the samples included.
         squares = 46 if self._free_mean else 74
-        fit = matrices_of(7 if self._free_mean else 3, squares, 16)
+        # Of wide samples on the cone the solver asks itself, once it knows the directions.
+        fit = matrices_of(7 if self._free_mean else 3, squares, 0)
         if not self.psd or self.solver == "published":
             fit = matrices_of(25, 20, 25) if self._free_mean else matrices_of(20, 56, 36)
         return Needs(

@@ -94,7 +94,9 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
     passes = scatter_fits and not wide and needs.passes
     if passes and source.remote:
         return Reading.PASSES
-    if not source.remote:  # the memory of this process is all that counts
+    # On a cluster, samples that are not needed here stay there; where products would do, the
+    # solver makes do with what the samples leave.
+    if not source.remote and not (wide and needs.products):
         needed = max(needed, bytes_at_once(source, n_samples, needs))
     if needed <= budget:
         return Reading.WHOLE

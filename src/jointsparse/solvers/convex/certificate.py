@@ -39,6 +39,7 @@ from typing import NamedTuple
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import (
+    STRIP,
     add_to_diagonal,
     array_namespace,
     column_norms,
@@ -139,6 +140,8 @@ def consistent_move(model: ConvexModel, remainder: Array, raise_by: float) -> Ar
     """Return Δ with SΔ + ΔS + ε Δ = R, ε = raise_by · (η + λ)."""
     s = model.spectrum.values
     raised = s + raise_by * (model.eta + model.lam)
+    if remainder.shape[0] * remainder.shape[1] <= STRIP:
+        return remainder / (s[:, None] + raised[None, :])
     move = array_namespace(remainder).empty_like(remainder)
     for part in strips(*remainder.shape):  # without a matrix of denominators
         move[part, :] = remainder[part, :] / (s[part, None] + raised[None, :])

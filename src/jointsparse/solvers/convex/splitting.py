@@ -42,7 +42,13 @@ from jointsparse.solvers.convex.certificate import (
     dual_value_of_cone,
     relative_gap,
 )
-from jointsparse.solvers.convex.loop import ACCELERATION_BYTES, Candidate, Copies, run_splitting
+from jointsparse.solvers.convex.loop import (
+    ACCELERATION_BYTES,
+    ACCELERATION_MEMORY,
+    Candidate,
+    Copies,
+    run_splitting,
+)
 from jointsparse.solvers.convex.model import ConvexModel, factor_on, first_share
 from jointsparse.solvers.solution import Solution, Trace
 
@@ -132,9 +138,9 @@ def solve_splitting(
 def _acceleration_bytes(vectors: Array) -> int:
     """Return what earlier steps may take: what the matrices without them leave of the memory."""
     matrix = 8 * vectors.shape[0] * vectors.shape[1]
-    wanted = MATRICES * matrix + ACCELERATION_BYTES
-    left = (free_bytes(vectors) or allowed_memory(wanted)) - MATRICES * matrix
     # The last step, which earlier ones are compared with, counts like one of them.
+    wanted = (MATRICES + 4 + 4 * ACCELERATION_MEMORY) * matrix
+    left = (free_bytes(vectors) or allowed_memory(wanted)) - MATRICES * matrix
     return max(0, min(ACCELERATION_BYTES, left - 4 * matrix))
 
 
@@ -198,12 +204,13 @@ class SquaredLoss:
 
     def _weigh(self, matrix: Array, rho: float) -> None:
         """Multiply by ρ/(s_i + s_j + 2ρ), in place; few weights are kept until ρ changes."""
-        scaled = self.s / rho
         if matrix.shape[0] > MOST_KEPT:
+            scaled = self.s / rho
             for part in strips(*matrix.shape):
                 matrix[part, :] *= 1 / (scaled[part, None] + (scaled + 2)[None, :])
             return
         if self._cached_weights is None or self._cached_weights[0] != rho:
+            scaled = self.s / rho
             self._cached_weights = (rho, 1 / (scaled[:, None] + (scaled + 2)[None, :]))
         matrix *= self._cached_weights[1]
 
