@@ -1,9 +1,9 @@
 """Numbers that pages quote, and where they come from: ``python docs/quotes.py`` writes them anew.
 
 A quote is a sentence of a page with holes for its numbers, and what fills them from stored results
-(benchmarks/RESULTS.json, benchmarks/results, docs/reproduction/summary.json). A test fails
-where the page says something else than its source; this script mends the page. Pages that a
-script writes as a whole (evidence, sets, outliers, history, reproduction) need no quotes.
+(benchmarks/RESULTS.json, benchmarks/results, docs/reproduction/summary.json, mutation/score.json).
+A test fails where the page says something else than its source; this script mends the page. Pages
+that a script writes as a whole (evidence, sets, outliers, history, reproduction) need no quotes.
 """
 
 import json
@@ -102,7 +102,28 @@ def streamed(name):
     return stored("results/streaming.json")["5000000 x 200"][name]
 
 
+def faults():
+    """Return what became of the faults that were put into the code, shares in percent.
+
+    How many there were, how they were chosen, what share was noticed, and of those that a test can
+    notice; then of "<" in place of "<=", and of real numbers doubled.
+    """
+    path = ROOT / "mutation" / "score.json"
+    score = json.loads(path.read_text(encoding="utf-8"))
+    chosen = [score["tried"], score["per_file"], score["seed"]]
+    kinds = (score["kinds"][kind] for kind in ("< and <=, > and >=", "real number doubled"))
+    noticed = [100 * kind["noticed"] / sum(kind.values()) for kind in kinds]
+    return [*chosen, 100 * score["raw"], 100 * score["after_review"], *noticed]
+
+
 QUOTES = (
+    Quote(
+        "CONTRIBUTING.md",
+        "of {} such faults in the kernels that are new in 0.2 (`--same --per-file {} --seed {}`) "
+        "{:.0f} % were noticed, and {:.0f} % of those that a test can notice. Of `<` in place of "
+        "`<=` {:.0f} % are, of real numbers doubled {:.0f} %: most are tolerances",
+        faults,
+    ),
     Quote(
         "README.md",
         "over 13 datasets the top 50 predict {:.0f} % of the others in new samples, 50 *random* "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -78,6 +79,9 @@ def main() -> int:
         "--only", action="append", help="pattern of source files, as '*greedy.py'; may be repeated"
     )
     parser.add_argument(
+        "--same", action="store_true", help=f"the source files of {SCORE.name}, and no others"
+    )
+    parser.add_argument(
         "--tests",
         action="append",
         help="pattern of files of tests, as '*subset*'; may be repeated. The others count as if "
@@ -98,6 +102,8 @@ def main() -> int:
     store = Store(arguments.store, ROOT)
     every = _files(SOURCES)
     patterns = arguments.only or ["*"]
+    if arguments.same:
+        patterns = list(json.loads(SCORE.read_text(encoding="utf-8"))["files"])
     chosen = [file for file in every if any(fnmatch(file, pattern) for pattern in patterns)]
     if not arguments.report:
         wanted = arguments.tests or ["*"]

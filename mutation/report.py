@@ -85,7 +85,10 @@ class Score:
             "tried": self.total("tried"),
             "raw": round(self.raw, 4),
             "after_review": round(self.after, 4),
-            "kinds": {kind: dict(sorted(c.items())) for kind, c in sorted(self.kinds.items())},
+            "kinds": {
+                kind: {count: found[count] for count in ("noticed", "reviewed", "missed")}
+                for kind, found in sorted(self.kinds.items())
+            },
             "files": {
                 file: {count: getattr(one, count) for count in counts}
                 for file, one in sorted(self.files.items())

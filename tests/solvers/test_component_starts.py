@@ -281,3 +281,22 @@ def test_one_feature_of_many_is_the_one_that_varies_most():
     many = ManyFeatures(ScatterEntries(X), 1, np.arange(6), NOBODY, nonnegative=False)
     assert many.best.features.tolist() == [0]
     assert many.best.value == pytest.approx(np.sum(X[:, 0] ** 2))
+
+
+def test_a_last_support_is_still_to_be_looked_at():
+    S = spiked()
+    problem = Problem(S, 3, False, 1e-6)
+    node = open_part.Node((-5.0, 1), np.arange(4), NOBODY)
+    out, none = as_mask((3,), 4), as_mask((), 4)
+    part = part_module.Part(problem, node, worst(best_on, S, 3))
+    assert part._leave(out, none)
+    assert part.candidates.tolist() == [0, 1, 2]  # three are left, and may be better
+    assert part.bound == 5.0
+    part = part_module.Part(problem, node, worst(best_on, S, 3))
+    assert part._leave(as_mask((0, 3), 4), none)
+    assert part.bound == part.level  # two are left: no support at all
+    part = part_module.Part(problem, node, worst(best_on, S, 3))
+    assert part._leave(none, as_mask((0, 1, 2), 4))
+    assert part.included.tolist() == [0, 1, 2]
+    assert part.bound == 5.0
+    assert not part._leave(none, none)
