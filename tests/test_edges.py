@@ -22,6 +22,7 @@ from jointsparse.model_selection import parameters, stability_selection
 from jointsparse.model_selection.comparison import _selector
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.report import comparison, payload, pictures, words
+from jointsparse.solvers.convex.splitting import MATRICES
 from jointsparse.sources import as_source
 from jointsparse.sources.files.stored import ChunkedSource
 from jointsparse.sources.files.writing import write_source
@@ -241,7 +242,7 @@ def test_a_warm_start_of_another_shape_is_left():
 
 def test_memory_that_solvers_ask_for():
     assert SPCAPSD(solver="published")._needs().dense_bytes(10, 100) == 12 * 8 * 1000
-    assert SPCAPSD(solver="splitting")._needs().dense_bytes(10, 100) == 24 * 8 * 100**2
+    assert SPCAPSD(solver="splitting")._needs().dense_bytes(10, 100) == MATRICES * 8 * 100**2
     assert jointsparse.metrics.__name__ == "jointsparse.metrics"
 
 

@@ -80,11 +80,11 @@ def test_the_peak_of_text_with_many_columns(tmp_path):
     names = ",".join(f"g{j}" for j in range(X.shape[1]))
     np.savetxt(tmp_path / "big.csv", X, "%g", ",", header=names, comments="")
     said = refused(tmp_path / "big.csv", "--memory", "30MB")
-    assert "a fit to 3 samples × 20000 features needs 36.8 MB of memory" in said
-    assert "allow more with --memory 37MB" in said
-    status, peak, _ = measured(tmp_path, tmp_path / "little.csv", tmp_path / "big.csv", "37MB")
+    assert "a fit to 3 samples × 20000 features needs 40.2 MB of memory" in said
+    assert "allow more with --memory 41MB" in said
+    status, peak, _ = measured(tmp_path, tmp_path / "little.csv", tmp_path / "big.csv", "41MB")
     assert status == 0
-    assert peak <= 37
+    assert peak <= 41
 
 
 def refused(*words):
