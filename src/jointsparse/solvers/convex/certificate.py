@@ -43,6 +43,7 @@ from jointsparse.linalg import (
     array_namespace,
     column_norms,
     largest_eigenvalue,
+    length,
     positive_part,
     symmetric_part,
 )
@@ -106,22 +107,20 @@ def dual_value_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> 
         R = H - G in the eigenbasis, where H is that of Ω and of a V with columns of norm at most
         1, and G ⪯ ηI.
     """
-    xp = array_namespace(rotated)
     budget = model.eta + model.lam
     best = 0.0
     for raise_by in _RAISES:
         move = consistent_move(model, remainder, raise_by)
-        left = raise_by * budget * float(xp.linalg.vector_norm(move))
+        left = raise_by * budget * length(move)
         best = max(best, _value_at(model, rotated + move, budget / (budget + left)))
     return best
 
 
 def dual_point_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> MatrixDual:
     """Return the dual point of the smallest raise, given as to :func:`dual_value_of_cone`."""
-    xp = array_namespace(rotated)
     budget, raise_by = model.eta + model.lam, min(_RAISES)
     move = consistent_move(model, remainder, raise_by)
-    left = raise_by * budget * float(xp.linalg.vector_norm(move))
+    left = raise_by * budget * length(move)
     limit = budget / (budget + left)
     return MatrixDual(model.spectrum.vectors, symmetric_part(rotated + move), limit)
 
