@@ -44,6 +44,7 @@ from jointsparse.linalg import (
     array_namespace,
     column_norms,
     largest_eigenvalue,
+    length,
     positive_part,
     strips,
     symmetric_part,
@@ -114,12 +115,11 @@ def dual_value_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> 
         R = H - G in the eigenbasis, where H is that of Ω and of a V with columns of norm at most
         1, and G ⪯ ηI.
     """
-    xp = array_namespace(rotated)
     budget = model.eta + model.lam
     best = 0.0
     for raise_by in _RAISES:
         move = consistent_move(model, remainder, raise_by)
-        left = raise_by * budget * float(xp.linalg.vector_norm(move))
+        left = raise_by * budget * length(move)
         move += rotated
         best = max(best, _value_at(model, move, budget / (budget + left)))
         del move  # before the next one comes
@@ -128,10 +128,9 @@ def dual_value_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> 
 
 def dual_point_of_cone(model: ConvexModel, rotated: Array, remainder: Array) -> MatrixDual:
     """Return the dual point of the smallest raise, given as to :func:`dual_value_of_cone`."""
-    xp = array_namespace(rotated)
     budget, raise_by = model.eta + model.lam, min(_RAISES)
     move = consistent_move(model, remainder, raise_by)
-    left = raise_by * budget * float(xp.linalg.vector_norm(move))
+    left = raise_by * budget * length(move)
     limit = budget / (budget + left)
     return MatrixDual(model.spectrum.vectors, symmetric_part(rotated + move), limit)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import array_namespace
+from jointsparse.linalg import inner_product
 from jointsparse.solvers.convex.acceleration import Anderson, Arrays
 from jointsparse.solvers.convex.certificate import relative_gap
 from jointsparse.solvers.solution import Trace
@@ -196,8 +196,7 @@ def residuals(
 
 
 def _norm(arrays: list[Array]) -> float:
-    xp = array_namespace(*arrays)
-    return math.sqrt(sum(float(xp.linalg.vector_norm(a)) ** 2 for a in arrays))
+    return math.sqrt(sum(inner_product(a, a) for a in arrays))
 
 
 def _fixed_point(copies: Copies) -> tuple[Arrays, Arrays]:

@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from jointsparse.arrays import Array
 from jointsparse.linalg import Spectrum, array_namespace, positive_part
 from jointsparse.numerics.projections import positive_eigenpairs
@@ -72,8 +74,11 @@ class ConvexModel:
 
     def smooth_terms(self, rotated: Array) -> tuple[float, float]:
         """Return ⟨S, Ω⟩ and tr(ΩSΩ) for a symmetric Ω given in the eigenbasis."""
-        xp = array_namespace(rotated)
         s = self.spectrum.values
+        if type(rotated) is np.ndarray and type(s) is np.ndarray:
+            squares = np.einsum("ij,ij->j", rotated, rotated)  # no temporary array
+            return float(s @ rotated.diagonal()), float(s @ squares)
+        xp = array_namespace(rotated)
         linear = float(xp.sum(s * xp.linalg.diagonal(rotated)))
         quadratic = float(xp.sum(s * xp.sum(rotated**2, axis=0)))
         return linear, quadratic
