@@ -6,6 +6,7 @@ A test fails where the page says something else than its source; this script men
 that a script writes as a whole (evidence, sets, outliers, history, reproduction) need no quotes.
 """
 
+import ast
 import json
 import re
 import statistics
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "jointsparse"
 HOLE = r"{[^}]*}"
 NUMBER = r"[+-]?[\d.]+(?: \d{3})*"
 
@@ -95,6 +97,31 @@ def claims():
     verdicts = ("reproduced", "close", "not reproduced", "not testable")
     counts = [sum(one["claims"][verdict] for one in experiments) for verdict in verdicts]
     return [sum(counts), *counts]
+
+
+def house():
+    """Return how many lines the sources have, docstrings and empty ones of them, and files.
+
+    Lines in hundreds: a page need not follow every commit.
+    """
+    texts = [path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py")]
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    documented = [
+        node.body[0]
+        for text in texts
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, kinds) and ast.get_docstring(node) is not None
+    ]
+    lines = [line for text in texts for line in text.splitlines()]
+    docstrings = sum(one.end_lineno - one.lineno + 1 for one in documented)
+    counts = (len(lines), docstrings, sum(not line.strip() for line in lines))
+    return [*(f"{round(count, -2):,}".replace(",", " ") for count in counts), len(texts)]
+
+
+def rooms():
+    """Return how many files and folders the sources have."""
+    files = list(SOURCES.rglob("*.py"))
+    return [len(files), len({path.parent for path in files})]
 
 
 def streamed(name):
@@ -184,6 +211,12 @@ QUOTES = (
         "Peak memory of the process {:.2f} GB; the whole fit took {:.1f} times as long as the bare "
         "read plus the matrix products",
         lambda: [streamed("peak"), streamed("ratio")],
+    ),
+    Quote("docs/architecture.md", "the counts: {} files in {} rooms", rooms),
+    Quote(
+        "docs/architecture.md",
+        "{} ({} of them docstrings, {} empty), in {} files",
+        house,
     ),
 )
 

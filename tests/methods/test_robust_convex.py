@@ -1,9 +1,12 @@
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, Moments
+from jointsparse.solvers.wide.convex import TooManyDirectionsError
 
 
 def wild_samples(seed, amplitude=8):
@@ -165,3 +168,18 @@ def test_features_that_explain_the_same_tie_in_single_precision_too():
         found = CSPCA(eta=0.01, n_features_to_select="r2>=0.5").fit(values)
         assert found.ranking_[[2, 3, 5]].tolist() == [1, 2, 3]
         assert np.flatnonzero(found.support_).tolist() == [2]
+
+
+def test_too_many_directions_are_refused_without_a_word_of_a_penalty_that_it_has_not(monkeypatch):
+    def refusing(*given, **options):
+        raise TooManyDirectionsError(60, 0.009, 1.0)
+
+    monkeypatch.setattr("jointsparse.methods.aw_spca.solve_samples_on_cone", refusing)
+    X = np.random.default_rng(1).standard_normal((20, 120))
+    sentence = (
+        "60 directions matter, which need about 9 MB of memory at 120 features: allow more memory, "
+        "or use fewer features"
+    )
+    with pytest.raises(ValueError, match=re.escape(sentence)) as raised:
+        AWSPCA(n_features_to_select=3).fit(X)
+    assert type(raised.value) is ValueError

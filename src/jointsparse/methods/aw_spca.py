@@ -18,6 +18,7 @@ from jointsparse.solvers.samples.exact import solve_samples_on_cone
 from jointsparse.solvers.samples.free import solve_samples_free
 from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
+from jointsparse.solvers.wide.convex import TooManyDirectionsError
 
 SHRUNK = 1e-3  # of the largest stretch: directions in which b is not determined by v
 ESTIMATE = 3.0  # by which LAPACK may underestimate the norm of an inverse
@@ -159,9 +160,12 @@ class AWSPCA(SampleLossSelector):
         if self.solver == "splitting":
             spectrum = moments.native.spectrum
             return solve_samples(double_where_held(moments), spectrum, lam, 0.0, **limits)
-        return solve_samples_on_cone(
-            self._data(moments), lam, 0.0, spectrum=lambda: moments.native.spectrum, **limits
-        )
+        try:
+            return solve_samples_on_cone(
+                self._data(moments), lam, 0.0, spectrum=lambda: moments.native.spectrum, **limits
+            )
+        except TooManyDirectionsError as problem:
+            raise ValueError(self._about_rank(problem, moments)) from None
 
     def _nearest_mean(self, solution: Solution, median: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the b nearest to the median with (I - Ω)b = v, where Ω = BLᵀ.

@@ -332,6 +332,12 @@ class ConvexSelector(Selector):
 
     def _about_rank(self, problem: TooManyDirectionsError, moments: Moments) -> str:
         """Say which eta keeps the rank low enough, in the unit that the user chose."""
+        need = size_in_words(1e9 * problem.gigabytes)
+        if not hasattr(self, "eta"):
+            return (
+                f"{problem.count} directions matter, which need about {need} of memory at "
+                f"{moments.n_features} features: allow more memory, or use fewer features"
+            )
         unit = 1.0
         if self.penalty_scale == "relative":
             unit = self._largest_eta(moments)
@@ -341,9 +347,8 @@ class ConvexSelector(Selector):
         if problem.eta < self._largest_eta(moments):
             cure = f"use eta={_rounded_up(problem.eta / unit)} or more, or allow more memory"
         return (
-            f"eta={self._eta} lets {problem.count} directions matter, which need about "
-            f"{size_in_words(1e9 * problem.gigabytes)} of memory at {moments.n_features} features: "
-            f"{cure}"
+            f"eta={self._eta} lets {problem.count} directions matter, which need about {need} of "
+            f"memory at {moments.n_features} features: {cure}"
         )
 
 
