@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import FloatArray
 from jointsparse.methods.bases.choosing import Model
 from jointsparse.methods.bases.selector import Selector, check_stopping, is_number
-from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.needs import Needs, copies_of
 from jointsparse.moments import Moments
 from jointsparse.selection.choosing import Choice
 from jointsparse.selection.noise import noise_of
@@ -135,7 +135,7 @@ class GreedySelector(Selector):
         self.robust = robust
 
     def _needs(self) -> Needs:
-        return Needs(products=True)
+        return Needs(products=True, fit_bytes=copies_of(8, 8))  # measured 5 to 8, with the samples
 
     def _solve(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         check_stopping(self.tol, 1)

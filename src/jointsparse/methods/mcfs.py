@@ -141,7 +141,7 @@ class MCFS(GraphSelector):
         self.scale = scale
 
     def _needs(self) -> Needs:
-        return Needs(samples=True, fit_bytes=copies_with_graph(5))
+        return Needs(samples=True, fit_bytes=copies_with_graph(6))
 
     def _solve_samples(
         self, data: Any, mean: FloatArray, unit: float

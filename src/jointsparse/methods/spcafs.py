@@ -161,7 +161,7 @@ class SPCAFS(Selector):
         self.scale = scale
 
     def _needs(self) -> Needs:
-        return Needs(fit_bytes=copies_of(0, 9))  # of wide samples: measured 9, with the samples
+        return Needs(fit_bytes=copies_of(8, 9))  # measured, with the samples
 
     def _target(self, solution: Solution, moments: Moments) -> Target | None:
         return projection_target(solution.loadings)

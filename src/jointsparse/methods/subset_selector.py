@@ -188,7 +188,7 @@ class SubsetSelector(Selector):
         return Needs(
             samples=self._outcomes(),
             dense_bytes=lambda n, p: (6 if p <= n else 11) * 8 * p * min(n, p),
-            fit_bytes=copies_of(0, 11),
+            fit_bytes=copies_of(8, 11),
         )
 
     def moments_of(

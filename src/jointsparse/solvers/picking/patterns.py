@@ -35,8 +35,8 @@ from jointsparse.solvers.products.gram import centred_in_double
 
 FIRST_PAIRS, MOST_PAIRS = 32, 512  # leading eigenpairs of a matrix too large to decompose
 NOTHING = 1e-10  # of a squared length: what is left of it is rounding
-# Entries of a table of which centred and standardised copies are made: 4 MB each, of which two are not
-# counted beforehand. Larger tables are looked at through the samples, which takes a tenth longer.
+# Entries of a table of which centred and standardised copies are made: 4 MB each, of which two are
+# not counted beforehand. Larger tables are looked at through the samples, a tenth longer.
 HELD = 2**19
 EQUAL = 1e-9  # relative difference of lengths below which features are equally long already
 
