@@ -131,6 +131,32 @@ def test_there_is_nothing_to_agree_on_where_a_solver_diverges():
     assert "scores differ" in verdict(ChaoticButSure(), lambda one: wrong(one, other), X)
 
 
+class ByOrder(Largest):
+    """A solver that rounding leads to one of two points, and the order of memory to a third."""
+
+    sure = False
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        drawn = zlib.crc32(np.ascontiguousarray(X).tobytes()) % 2 and not self.sure
+        size = 4.0 if np.isfortran(X) else 1.8 if drawn else 1.0
+        self.feature_scores_, self.objective_ = size * np.arange(6.0, 0, -1), size
+        return self
+
+
+class ByOrderAlone(ByOrder):
+    """One that only the order of memory leads elsewhere: a fault of what reads such arrays."""
+
+    sure = True
+
+
+def test_another_order_of_memory_is_a_tie_only_where_rounding_decides_already():
+    X = table()
+    turned = np.asfortranarray(X)
+    assert verdict(ByOrder(), lambda one: answer(one, turned), X) == TIED
+    assert "scores differ" in verdict(ByOrderAlone(), lambda one: answer(one, turned), X)
+
+
 class CutOff(Largest):
     """A solver that is cut off on its way: scores of the first two features depend on when."""
 
