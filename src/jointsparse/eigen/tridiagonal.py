@@ -21,10 +21,8 @@ from jointsparse.linalg import array_namespace, eigh
 logger = logging.getLogger(__name__)
 
 LEAST = 24  # rows below which all vectors at once take no longer than all values and a few vectors
-
-MANY = (
-    6  # of a matrix, more than one vector in so many come sooner all at once, if more are to come
-)
+# Of a matrix, more than one vector in so many come sooner all at once, if more are to come.
+MANY = 6
 AHEAD = 2  # one in so many more than are asked for: who asks twice often asks again
 BLOCK = 64  # columns that LAPACK turns at once …
 TRIANGLE = 65 * 64  # … and the room for the triangle of such a block

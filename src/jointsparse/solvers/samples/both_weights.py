@@ -69,9 +69,8 @@ SHORT = 0.02  # share of the mean length below which columns of Ω that shrink a
 # an estimate: mixing knows nothing of what is so much smaller than its errors, and has held some
 # down for good.
 SMALL_GROWING, GROWING = 0.1, 1.03
-NOTHING = (
-    1e-9  # the same, where more would cost too much: what rounding leaves of constant features
-)
+# The same, where more would cost too much: what rounding leaves of constant features.
+NOTHING = 1e-9
 SHRINKING = 0.95
 ROUNDING = 1e-12  # of an objective
 # Samples at a time: enough for fast products, few enough to stay near the processor.
