@@ -437,3 +437,19 @@ def test_sets_and_their_proofs_are_those_of_numpy(shape):
         np.testing.assert_array_equal(one.support_, other.support_)
         assert one.set_value_ == pytest.approx(other.set_value_, abs=1e-12)
         assert one.set_bound_ == pytest.approx(other.set_bound_, abs=1e-9)
+
+
+def test_a_device_sorts_scores_as_the_host_does(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from jointsparse.selection import choosing
+
+    monkeypatch.setattr(choosing, "on_accelerator", lambda data: True)
+    rng = np.random.default_rng(0)
+    for ties in (1, 2, 8):  # digits: few leave many equal scores and equal variances
+        scores, variances = rng.random(500).round(ties), rng.random(500).round(ties)
+        scores[::3] *= 1 + 1e-15  # rounding tells nothing apart
+        there = choosing.by_score(scores, variances, torch.zeros(1, dtype=torch.float64))
+        steps = [
+            np.unique(-values.round(12), return_inverse=True)[1] for values in (variances, scores)
+        ]
+        np.testing.assert_array_equal(there, np.lexsort(steps))

@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import like, on_accelerator, to_host
 from jointsparse.eigen.inverse_root import inverse_root_times
 from jointsparse.io.budget import available_memory, size_in_words
-from jointsparse.linalg import Spectrum, double
+from jointsparse.linalg import Spectrum, array_namespace, double
 from jointsparse.moments import Moments
 from jointsparse.solvers.picking.greedy import DETERMINED, TIE, GreedyPath, select_greedily
 from jointsparse.solvers.picking.row_targets import Projection, Target, row_axes, row_products
@@ -150,23 +151,31 @@ class Choice:
         return mask
 
 
-def by_score(scores: FloatArray, variances: FloatArray) -> IntArray:
+def by_score(scores: FloatArray, variances: FloatArray, samples: Any = None) -> IntArray:
     """Return the features with the highest score first.
 
     Among equal scores (the zeros, those of repeated columns) more variance comes first, so that
     constant features come last, and then the order of the columns; what differs by rounding only
-    is equal.
+    is equal. Where the samples are given and are on a device, it sorts.
     """
-    return np.lexsort((tied_steps(-variances), tied_steps(-scores)))
+    if not on_accelerator(samples):
+        return np.lexsort((tied_steps(-variances), tied_steps(-scores)))
+    xp = array_namespace(samples)
+    order = xp.argsort(tied_steps(like(-variances, samples)), stable=True)
+    steps = tied_steps(like(-scores, samples))[order]
+    return to_host(order[xp.argsort(steps, stable=True)])
 
 
-def tied_steps(values: FloatArray) -> IntArray:
+def tied_steps(values: Array) -> Array:
     """Return steps counted from the lowest value; what rounding may have told apart is one."""
-    order = np.argsort(values)  # of equal values the order does not matter: they are one step
+    xp = array_namespace(values)
+    order = xp.argsort(values, stable=False)  # equal values are one step, in any order
     ascending = values[order]
-    sizes = np.maximum(np.abs(ascending[1:]), np.abs(ascending[:-1]))
-    steps = np.zeros(values.size, dtype=np.int64)
-    steps[order[1:]] = np.cumsum(np.diff(ascending) > TIE * sizes)
+    sizes = xp.maximum(abs(ascending[1:]), abs(ascending[:-1]))
+    steps = xp.zeros_like(order)
+    steps[order[1:]] = xp.cumulative_sum(
+        xp.astype(ascending[1:] - ascending[:-1] > TIE * sizes, order.dtype)
+    )
     return steps
 
 
@@ -261,7 +270,7 @@ def choose_features(
     rule = rule or Rule()
     if rule.name == "variance" and not wanted.support:
         scores = moments.variances
-    order = by_score(scores, moments.variances)
+    order = by_score(scores, moments.variances, moments.data)
     nonzero = scores > 0
     available = int(nonzero.sum())
     if wanted.count == 0:

@@ -93,7 +93,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._record(solution)
         self.mean_ = self._centre(moments)
         self.reconstruction_ = self._reconstruction(solution, self._gram(moments))
-        self._rank(scores, moments.variances)
+        self._rank(scores, moments)
         self._keep_as(moments.dtype)
         return self
 

@@ -205,12 +205,10 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
         self.stopping_reason_ = solution.reason
         self.diagnostics_ = solution.diagnostics
 
-    def _rank(
-        self, scores: NDArray[np.float64], variances: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
+    def _rank(self, scores: NDArray[np.float64], moments: Moments) -> NDArray[np.int64]:
         """Set scores and, by them alone, the ranking; return the features, best first."""
         self.feature_scores_ = scores
-        order = by_score(scores, variances)
+        order = by_score(scores, moments.variances, moments.data)
         self.ranking_ = np.empty(order.size, dtype=np.int64)
         self.ranking_[order] = np.arange(1, order.size + 1)
         return order

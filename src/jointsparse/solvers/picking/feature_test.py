@@ -28,8 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from jointsparse.arrays import FloatArray
-from jointsparse.linalg import RANK
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import is_device_array, like, numbers, to_host
+from jointsparse.linalg import RANK, array_namespace
 from jointsparse.running.threads import in_parts
 from jointsparse.solvers.picking.patterns import Patterns
 
@@ -38,6 +39,7 @@ ROUNDS = 50  # of the repetition, which takes from ten to thirty
 SETTLED = 1e-6  # change of T, a share, at which it ends; of Newton's last step the square is left
 LEAST = 0.05  # of the denominator: below, a feature makes up the whole direction by itself
 ENTRIES = 2**16  # of features by patterns at a time: a dozen such arrays stay near the processor
+DEVICE_ENTRIES = 2**24  # on a device, which is idle with fewer: a dozen of 134 MB
 
 
 def shares_and_pvalues(patterns: Patterns, count: int) -> tuple[FloatArray, FloatArray]:
@@ -81,16 +83,21 @@ def leave_one_out(patterns: Patterns, count: int) -> FloatArray:
     first += empty / lead
     second += empty / lead**2
     images, squares = patterns.images(count), patterns.squares
+    first, second = like(first, images), like(second, images)
     found = np.zeros(squares.size)
-    step = max(ENTRIES // count, 1)
+    step = max((DEVICE_ENTRIES if is_device_array(images) else ENTRIES) // count, 1)
 
     def solve(several: slice) -> None:
         for start in range(several.start, several.stop, step):
             part = slice(start, min(start + step, several.stop))
-            equations = _Equations(images[part], squares[part], first, second, patterns, count)
-            found[part] = equations.solved()
+            lengths = like(squares[part], images)
+            equations = _Equations(images[part, :], lengths, first, second, patterns, count)
+            found[part] = to_host(equations.solved())
 
-    in_parts(solve, squares.size)
+    if is_device_array(images):  # which works on all of a part at once by itself
+        solve(slice(0, squares.size))
+    else:
+        in_parts(solve, squares.size)
     return found
 
 
@@ -106,66 +113,80 @@ class _Equations:
 
     def __init__(
         self,
-        images: FloatArray,
-        squares: FloatArray,
-        first: FloatArray,
-        second: FloatArray,
+        images: Array,
+        squares: Array,
+        first: Array,
+        second: Array,
         patterns: Patterns,
         count: int,
     ) -> None:
         freedom = patterns.n_directions - count
-        length = np.where(squares > 0, squares, 1.0)[:, None]
+        length = (squares + (squares <= 0))[:, None]  # 1 for constant features
         self.inside = images / length
         self.alpha = (length / freedom) * first
         self.beta = images * ((length / freedom) * second)
-        self.first = np.full(len(images), count / patterns.n_directions)
+        self.first = 0 * squares + count / patterns.n_directions
+        self.vecdot = array_namespace(images).vecdot
 
-    def terms(self, share: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def terms(self, share: Array) -> tuple[Array, Array, Array]:
         """Return (1 - (1-T)α)₊, the denominators, and b times the one over the other."""
         left = (1 - share)[:, None]
-        kept = 1 - left * self.alpha
-        np.maximum(kept, 0.0, out=kept)
-        below = 1 - left * self.beta
-        np.maximum(below, LEAST, out=below)
+        kept = _at_least(1 - left * self.alpha, 0.0)
+        below = _at_least(1 - left * self.beta, LEAST)
         return kept, below, self.inside * kept / below
 
-    def again(self, share: FloatArray) -> FloatArray:
+    def again(self, share: Array) -> Array:
         """Return what the right side is, at most 1."""
         kept, _, both = self.terms(share)
-        return np.minimum(np.vecdot(both, kept), 1.0)
+        return _at_most_one(self.vecdot(both, kept))
 
-    def solved(self) -> FloatArray:
+    def solved(self) -> Array:
         """Return T: by Newton's steps from the first repetition."""
         share = self.again(self.first)
         for _ in range(STEPS):
             kept, below, both = self.terms(share)
-            found = np.vecdot(both, kept)
+            found = self.vecdot(both, kept)
             # The slope of the right side in T; a denominator at its limit has none.
             falling = kept * self.beta
             falling /= below
-            if below.min() <= LEAST:
-                falling[below <= LEAST] = 0.0
-            slope = np.vecdot(both, 2 * self.alpha - falling)
+            falling[below <= LEAST] = 0.0
+            slope = self.vecdot(both, 2 * self.alpha - falling)
             slope[found >= 1] = 0.0
-            new = share + (np.minimum(found, 1.0) - share) / (1 - slope)
-            steepest, change = float(np.abs(slope).max()), float(np.abs(new - share).max())
+            new = share + (_at_most_one(found) - share) / (1 - slope)
+            steepest, change = numbers(abs(slope).max(), abs(new - share).max())
             share = new
             if not steepest < 1:  # not where repetition would end
                 break
             if change <= SETTLED:
-                return np.clip(share, 0.0, 1.0)
+                return _at_most_one(_at_least(share, 0.0))
         return self.repeated()
 
-    def repeated(self) -> FloatArray:
+    def repeated(self) -> Array:
         """Return T, as far as repetition comes."""
         share = self.first
         for _ in range(ROUNDS):
             new = self.again(share)
-            change = float(np.abs(new - share).max())
+            change = float(abs(new - share).max())
             share = new
             if change <= SETTLED:
                 break
         return share
+
+
+def _at_least(array: Array, value: float) -> Array:
+    """Raise entries to a value, in the array itself."""
+    if type(array) is np.ndarray:
+        return np.maximum(array, value, out=array)
+    array[array < value] = value
+    return array
+
+
+def _at_most_one(array: Array) -> Array:
+    """Lower entries to 1, in the array itself."""
+    if type(array) is np.ndarray:
+        return np.minimum(array, 1.0, out=array)
+    array[array > 1] = 1.0
+    return array
 
 
 def discoveries(pvalues: FloatArray, fdr: float) -> NDArray[np.bool_]:

@@ -39,7 +39,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jointsparse.arrays import FloatArray
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import is_device_array, like, numbers, to_host
 from jointsparse.solvers.picking.patterns import Patterns
 
 # Points of the law of the largest eigenvalue, real data, in its own unit: 95 %, and 99 % for where
@@ -81,18 +82,21 @@ class _Series:
     Small δ keep their digits, where 1 - c y would lose them.
     """
 
-    def __init__(self, coefficients: FloatArray, weight: float) -> None:
+    def __init__(self, coefficients: Array, weight: float) -> None:
         self.largest = float(coefficients.max())
         self.coefficients = coefficients
         self.gaps = self.largest - coefficients
-        self.count = weight * coefficients.size
+        self.count = weight * coefficients.shape[0]
         self.weight = weight
         self.total = weight * float(coefficients.sum())
         self.centre = weight * float(coefficients @ coefficients) / self.total
-        self.equal = not self.gaps.any()
-        # Coefficients over (gap + δ)⁰, ¹ and ²: one product makes of them all the sums.
-        self._over = np.empty((3, coefficients.size))
-        self._over[0] = coefficients
+        self.equal = not bool(self.gaps.any())
+        self._hold()
+
+    def _hold(self) -> None:
+        """Make room for coefficients over (gap + δ)⁰, ¹ and ²: one product sums them all."""
+        self._over = np.empty((3, self.coefficients.size))
+        self._over[0] = self.coefficients
 
     def elasticity(self, delta: float) -> tuple[float, float]:
         """Return the value and the elasticity E = d log / d log y."""
@@ -112,7 +116,13 @@ class _Series:
         over = self._over
         np.multiply(over[0], inverse, out=over[1])
         np.multiply(over[1], inverse, out=over[2])
-        first, second, third = (over @ inverse).tolist()
+        return self._slopes(delta, *(over @ inverse).tolist())
+
+    def _slopes(
+        self, delta: float, first: float, second: float, third: float
+    ) -> tuple[float, float, float, float]:
+        """Return the same from the sums of coefficients over gap + δ, its square and its cube."""
+        place = self.largest + delta
         elastic = first / (place * second)
         slope = (2 * elastic * third / second - (1 + elastic) / place) * delta
         return math.log(self.weight * first), elastic, -second / first * delta, slope
@@ -144,15 +154,31 @@ class _Series:
         return delta
 
 
+class _DeviceSeries(_Series):
+    """The same where the coefficients are on a device: sums come over together, not one by one."""
+
+    def _hold(self) -> None:
+        """Need no array for products."""
+
+    def with_slopes(self, delta: float) -> tuple[float, float, float, float]:
+        """Return the logarithm of the function and 1/E, and the slopes of both in log δ."""
+        if self.equal:
+            return super().with_slopes(delta)
+        inverse = 1 / (self.gaps + delta)
+        once = self.coefficients * inverse
+        twice = once * inverse
+        return self._slopes(delta, *numbers(once.sum(), twice.sum(), twice @ inverse))
+
+
 def separable_edge(
-    variances: FloatArray, levels: FloatArray, *, n_rows: float, n_columns: float
+    variances: Array, levels: FloatArray, *, n_rows: float, n_columns: float
 ) -> Edge:
     """Return where the eigenvalues of XᵀX end for noise with given variances and levels.
 
     Parameters
     ----------
-    variances : ndarray of shape (n_features,)
-        d, at least 0.
+    variances : array of shape (n_features,)
+        d, at least 0; on whatever device.
     levels : ndarray of shape (n_samples,)
         a, at least 0, of mean 1; one number stands for equal levels.
     n_rows, n_columns : float
@@ -171,11 +197,12 @@ def separable_edge(
     >>> round(edge.bulk, 6), (100**0.5 + 400**0.5) ** 2
     (900.0, 900.0)
     """
-    unit = float(variances.max(initial=0.0))
+    count = variances.shape[0]
+    unit = float(variances.max()) if count else 0.0
     if unit <= 0.0:
         return Edge(0.0, 0.0)
     live = variances[variances > 0] / unit
-    features = _Series(live, n_columns / variances.size)
+    features = (_DeviceSeries if is_device_array(live) else _Series)(live, n_columns / count)
     samples = _Series(levels, n_rows / levels.size)
     bulk, curvature, product = _by_newton(features, samples) or _by_bracket(features, samples)
     second = bulk * curvature
@@ -319,7 +346,8 @@ def sequential_edge(patterns: Patterns, *, equal_samples: bool = False) -> Noise
     while True:
         rows, columns = patterns.n_directions - count, max(n_features - count, 1)
         ratio = n_features / columns
-        noise = patterns.residual_squares(count)[live] / rows * ratio
+        left = patterns.residual_squares(count)
+        noise = left[like(live, left)] / rows * ratio
         levels, spread = np.ones(1), 0.0
         loud = None if equal_samples else patterns.residual_rows(count)
         if loud is not None and noise.any():
@@ -337,7 +365,7 @@ def sequential_edge(patterns: Patterns, *, equal_samples: bool = False) -> Noise
     limited = bool(beyond.size and beyond[0] > edge) or (patterns.others[0] > 0 and count == most)
     edge = max(edge, float(beyond.max(initial=0.0)) if limited else 0.0)
     every = np.zeros(live.size)
-    every[live] = noise
+    every[live] = to_host(noise)
     return NoiseEdge(edge, count, every, levels, first, spread, limited)
 
 

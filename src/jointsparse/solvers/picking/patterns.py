@@ -25,7 +25,7 @@ from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.eigen.lanczos import LARGEST_GRAM, leading_pairs
 from jointsparse.eigen.tridiagonal import Eigenpairs, KnownPairs, eigenpairs
-from jointsparse.linalg import RANK
+from jointsparse.linalg import RANK, array_namespace
 from jointsparse.moments import Moments
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.samples import Samples
@@ -77,15 +77,15 @@ class Patterns:
     leverages: FloatArray
     _view: _View
     _pairs: Eigenpairs
-    _images: list[FloatArray] = field(default_factory=list)
+    _images: list[Array] = field(default_factory=list)
     _row_images: tuple[int, FloatArray | float] = (0, 0.0)  # of how many directions, and their sum
 
-    def images(self, count: int) -> FloatArray:
-        """Return (y_jᵀu_i)² for every feature j and the first ``count`` directions i."""
+    def images(self, count: int) -> Array:
+        """Return (y_jᵀu_i)² for every feature j, first ``count`` directions i; on its device."""
         parts = self._parts(count)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return parts[0] if len(parts) == 1 else array_namespace(parts[0]).concat(parts, axis=1)
 
-    def _parts(self, count: int) -> list[FloatArray]:
+    def _parts(self, count: int) -> list[Array]:
         """Return the same in parts, as they were asked for: those known before are kept."""
         known = sum(part.shape[1] for part in self._images)
         if known < count or not self._images:
@@ -97,10 +97,12 @@ class Patterns:
             left -= parts[-1].shape[1]
         return parts
 
-    def residual_squares(self, count: int) -> FloatArray:
-        """Return what the first ``count`` directions leave of each feature's squared length."""
-        left = self.squares - sum(part.sum(axis=1) for part in self._parts(count))
-        return np.where(left > NOTHING * self.squares, left, 0.0)
+    def residual_squares(self, count: int) -> Array:
+        """Return what they leave of each feature's squared length; on the device of the samples."""
+        parts = self._parts(count)
+        squares = like(self.squares, parts[0])
+        left = squares - sum(part.sum(axis=1) for part in parts)
+        return left * (left > NOTHING * squares)
 
     @property
     def has_rows(self) -> bool:
@@ -216,13 +218,13 @@ class _View:
             image = self.factors[:, None] * image
         return np.asarray(image.reshape(vectors.shape))
 
-    def images(self, axes: Array, values: FloatArray) -> FloatArray:
+    def images(self, axes: Array, values: FloatArray) -> Array:
         """Return (y_jᵀu_i)² for eigenvectors of the matrix."""
         if not values.size:
-            return np.zeros((self.factors.shape[0], 0))
+            return like(np.zeros((self.factors.shape[0], 0)), axes)
         if self.by_rows:
-            return to_host(self.samples.transposed_times(axes) ** 2)
-        return to_host(axes**2) * values
+            return self.samples.transposed_times(axes) ** 2
+        return axes**2 * like(values, axes)
 
     def row_images(self, axes: Array, values: FloatArray) -> FloatArray:
         """Return Σ_i s_iu_ki² for every sample k."""
