@@ -27,13 +27,18 @@ def _starts(X, runs, clusters, seed=0):
     return np.stack([X[rng.choice(len(X), clusters, replace=False)] for _ in range(runs)])
 
 
+def _tensor(X):
+    return pytest.importorskip("torch").asarray(X)
+
+
+@pytest.mark.parametrize("home", [np.asarray, _tensor], ids=["host", "device"])
 @pytest.mark.parametrize("clusters", [1, 2, 10])
 @pytest.mark.parametrize("max_iter", [1, 2, 100])
-def test_labels_are_those_of_scikit_learn(clusters, max_iter):
+def test_labels_are_those_of_scikit_learn(clusters, max_iter, home):
     X = _digits(600)
     starts = _starts(X, 8, clusters)
     expected = _one_by_one(X, starts, max_iter)
-    np.testing.assert_array_equal(lloyd_labels(X, starts, max_iter=max_iter), expected)
+    np.testing.assert_array_equal(lloyd_labels(home(X), starts, max_iter=max_iter), expected)
 
 
 @settings(max_examples=25, deadline=None)
@@ -45,10 +50,11 @@ def test_far_data_and_any_number_of_clusters(seed, clusters, offset):
     np.testing.assert_array_equal(lloyd_labels(X + offset, starts + offset), expected)
 
 
-def test_a_cluster_that_becomes_empty_takes_the_farthest_sample():
+@pytest.mark.parametrize("home", [np.asarray, _tensor], ids=["host", "device"])
+def test_a_cluster_that_becomes_empty_takes_the_farthest_sample(home):
     X = np.array([[0.0, 0.0], [0.1, 0.0], [5.0, 5.0], [5.0, 5.3], [9.0, 0.0]])
     starts = np.array([[[0.0, 0.0], [5.0, 5.0], [1e6, 1e6]], [[1e6, 0.0], [-1e6, 0.0], [2.0, 2.0]]])
-    np.testing.assert_array_equal(lloyd_labels(X, starts), _one_by_one(X, starts))
+    np.testing.assert_array_equal(lloyd_labels(home(X), starts), _one_by_one(X, starts))
 
 
 def test_runs_do_not_depend_on_each_other():

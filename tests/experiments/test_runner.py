@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -223,3 +224,43 @@ def test_bad_words_are_one_sentence(tmp_path):
     result = invoke("reproduce", "001", "--results", tmp_path / "bad.sqlite")
     assert result.exit_code == 2
     assert "cannot be used as a file of results" in result.stderr
+
+
+def test_large_samples_on_a_device_give_the_same_scores(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
+    from jointsparse.experiments import data
+    from jointsparse.experiments.papers.s004 import clustering, shared
+
+    case = {"dataset": "digits", "method": "spca-psd", "penalty": 1.0, "repeats": 2, "step": 4}
+    task = Task(clustering.EXPERIMENTS[0].name, case)
+    # Whole numbers have ties between centres, which rounding decides.
+    X, y = data.dataset("digits")
+    X = X + np.random.default_rng(0).normal(0, 1e-2, X.shape)
+    for module in (data, clustering):
+        monkeypatch.setattr(module, "dataset", lambda name: (X, y))
+    used = []
+    place = data.placed
+    monkeypatch.setattr(shared, "LEAST_ENTRIES", 1000)
+    monkeypatch.setattr(shared, "placed", lambda X, least: used.append(place(X, least)) or used[-1])
+    monkeypatch.setattr(data.placed, "__defaults__", (10,))
+    found = {}
+    for device in (None, "cpu"):
+        data.large_moments.cache_clear()
+        store = Store(tmp_path / f"{device}.sqlite")
+        assert run([task], store, device=device) == 0
+        found[device] = [row for _, row in store.results(task.experiment)]
+    data.compute_on(None)
+    data.large_moments.cache_clear()
+    assert {type(X).__name__ for X in used} == {"ndarray", "Tensor"}
+    assert len(found["cpu"]) == len(found[None]) > 3
+    for here, there in zip(found[None], found["cpu"], strict=True):
+        assert there == pytest.approx(here, abs=1e-6)
+
+
+def test_a_device_that_is_not_there_is_one_sentence(tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install '.[torch]'")
+    arguments = ["reproduce", "000-table1", "--device", "wafer", "--results", str(tmp_path / "r")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "--device: 'wafer' is not a device" in result.stderr
+    assert not (tmp_path / "r").exists()

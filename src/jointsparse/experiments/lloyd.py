@@ -11,19 +11,21 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import is_device_array, like, to_host
+from jointsparse.linalg import array_namespace
 
 TOL = 1e-4  # squared movement of the centres, relative to the mean variance of the features
 BLOCK = 2**18  # distances that are held at a time: they stay in the cache of the processor
 
 
-def lloyd_labels(X: FloatArray, starts: FloatArray, *, max_iter: int = 100) -> IntArray:
+def lloyd_labels(X: Array, starts: FloatArray, *, max_iter: int = 100) -> IntArray:
     """Cluster the rows of X once from every start.
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
+    X : ndarray or tensor of shape (n_samples, n_features)
+        Samples; on a device, distances and sums are computed there.
     starts : ndarray of shape (n_runs, n_clusters, n_features)
         First centres of every run.
     max_iter : int, default=100
@@ -42,11 +44,15 @@ def lloyd_labels(X: FloatArray, starts: FloatArray, *, max_iter: int = 100) -> I
     >>> lloyd_labels(X, np.array([[[0.0], [1.0]], [[11.0], [0.0]]])).tolist()
     [[0, 0, 1, 1], [1, 1, 0, 0]]
     """
+    device = X if is_device_array(X) else None
+    X = to_host(X)
     mean = X.mean(axis=0)
     X = X - mean  # distances stay as they are, and lose fewer digits
+    there = None if device is None else like(X, device)
     enough = TOL * float(np.mean(np.var(X, axis=0)))
     found = np.full((len(starts), len(X)), -1)
-    active, runs = np.arange(len(starts)), _Runs(X, starts - mean)
+    kind = _Runs if there is None else _DeviceRuns
+    active, runs = np.arange(len(starts)), kind(X, starts - mean, there)
     for _ in range(max_iter):
         same, shift = runs.step()
         found[active] = runs.labels
@@ -64,8 +70,8 @@ def lloyd_labels(X: FloatArray, starts: FloatArray, *, max_iter: int = 100) -> I
 class _Runs:
     """The runs that have not ended: their centres, and sums and sizes of their clusters."""
 
-    def __init__(self, X: FloatArray, centres: FloatArray) -> None:
-        self.X, self.centres = X, centres
+    def __init__(self, X: FloatArray, centres: FloatArray, there: Array | None = None) -> None:
+        self.X, self.centres, self.there = X, centres, there
         count, clusters, width = centres.shape
         self.labels = np.full((count, len(X)), -1)
         self.sums = np.zeros((count * clusters, width))
@@ -73,7 +79,7 @@ class _Runs:
 
     def keep(self, chosen: NDArray[np.bool_]) -> _Runs:
         """Return the chosen runs."""
-        kept = _Runs(self.X, self.centres[chosen])
+        kept = type(self)(self.X, self.centres[chosen], self.there)
         clusters = self.centres.shape[1]
         every = np.repeat(chosen, clusters)
         kept.labels, kept.sums, kept.sizes = (
@@ -109,14 +115,7 @@ class _Runs:
         count, clusters, width = self.centres.shape
         labels = self.assigned()
         run, sample = np.nonzero(labels != self.labels)
-        came, left = labels[run, sample], self.labels[run, sample]
-        gone = left >= 0  # in the first step all samples come from nowhere
-        rows = np.concatenate([run * clusters + came, (run * clusters + left)[gone]])
-        columns = np.concatenate([sample, sample[gone]])
-        signs = np.concatenate([np.ones(len(run)), -np.ones(np.count_nonzero(gone))])
-        change = sp.csr_array((signs, (rows, columns)), shape=(count * clusters, len(self.X)))
-        self.sums += change @ self.X
-        self.sizes += np.bincount(rows, weights=signs, minlength=count * clusters)
+        self._count(labels, run, sample)
         self.labels = labels
         sums, sizes = self._without_empty()
         centres = (sums / sizes[:, None]).reshape(count, clusters, width)
@@ -125,6 +124,18 @@ class _Runs:
         same = np.ones(count, dtype=bool)
         same[run] = False
         return same, shift
+
+    def _count(self, labels: IntArray, run: IntArray, sample: IntArray) -> None:
+        """Bring sums and sizes up to new labels, given where they are new."""
+        clusters = self.centres.shape[1]
+        came, left = labels[run, sample], self.labels[run, sample]
+        gone = left >= 0  # in the first step all samples come from nowhere
+        rows = np.concatenate([run * clusters + came, (run * clusters + left)[gone]])
+        columns = np.concatenate([sample, sample[gone]])
+        signs = np.concatenate([np.ones(len(run)), -np.ones(np.count_nonzero(gone))])
+        change = sp.csr_array((signs, (rows, columns)), shape=(len(self.sizes), len(self.X)))
+        self.sums += change @ self.X
+        self.sizes += np.bincount(rows, weights=signs, minlength=len(self.sizes))
 
     def _without_empty(self) -> tuple[FloatArray, FloatArray]:
         """Return sums and sizes; an empty cluster takes the sample farthest from its centre."""
@@ -141,3 +152,26 @@ class _Runs:
                 sums[place], sizes[place] = self.X[sample], 1.0
                 sums[old], sizes[old] = sums[old] - self.X[sample], sizes[old] - 1
         return sums, np.maximum(sizes, 1.0)
+
+
+class _DeviceRuns(_Runs):
+    """The same where the samples are on a device as well, which does all that grows with them."""
+
+    def assigned(self) -> IntArray:
+        """Return the nearest centre of every sample."""
+        count, clusters, width = self.centres.shape
+        flat = like(self.centres.reshape(-1, width), self.there)
+        xp = array_namespace(flat)
+        nearness = self.there @ flat.T - xp.sum(flat**2, axis=1) / 2
+        nearness = xp.reshape(nearness, (len(self.X), count, clusters))
+        return to_host(xp.argmax(nearness, axis=2).T)
+
+    def _count(self, labels: IntArray, run: IntArray, sample: IntArray) -> None:
+        """Bring sums and sizes up to new labels: all of them anew, by one product."""
+        count, clusters, _ = self.centres.shape
+        here = like(labels, self.there)
+        xp = array_namespace(here)
+        members = here.T[:, :, None] == xp.arange(clusters, device=here.device)
+        members = xp.reshape(xp.astype(members, xp.float64), (len(self.X), count * clusters))
+        self.sums = to_host(members.T @ self.there)
+        self.sizes = to_host(xp.sum(members, axis=0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from jointsparse.experiments.cluster import connected, executed_by
@@ -20,6 +21,7 @@ def run(
     *,
     jobs: int = 1,
     cluster: Any = None,
+    device: str | None = None,
     on_progress: Progress | None = None,
 ) -> int:
     """Do the tasks that are not done yet, and keep the results of each as soon as it ends.
@@ -38,6 +40,9 @@ def run(
     cluster : str, distributed.Client or None, default=None
         A Dask cluster to send the tasks to, in place of processes here: the address of its
         scheduler or a client of it. Workers only compute; results are written here.
+    device : str or None, default=None
+        A device of PyTorch on which large samples are clustered, and models fitted to them, where
+        time is not what is measured.
     on_progress : callable or None, default=None
         Called with the number of tasks done, of all tasks, and the estimated seconds left.
 
@@ -50,7 +55,7 @@ def run(
     todo = [task for task in tasks if task.key not in done]
     clock = _Clock(len(tasks), len(tasks) - len(todo), on_progress)
     failed = 0
-    with closing(_executed(todo, jobs, cluster)) as outcomes:
+    with closing(_executed(todo, jobs, cluster, device)) as outcomes:
         for outcome in outcomes:
             if isinstance(outcome, Failed):
                 store.add_failure(outcome.task, outcome.message)
@@ -61,40 +66,43 @@ def run(
     return failed
 
 
-def execute(task: Task) -> Finished | Failed:
+def execute(task: Task, device: str | None = None) -> Finished | Failed:
     """Do one task; an error of its own ends this task only."""
     from jointsparse.experiments.catalogue import experiments
+    from jointsparse.experiments.data import compute_on
 
+    compute_on(device)
     start = time.perf_counter()
     try:
         rows = experiments()[task.experiment].compute(task.case)
     except Exception as error:  # whatever it is, the other tasks go on
         return Failed(task, f"{type(error).__name__}: {error}")
-    return Finished(task, rows, time.perf_counter() - start, machine(), versions())
+    where = machine() if device is None else f"{machine()}, large samples on {device}"
+    return Finished(task, rows, time.perf_counter() - start, where, versions())
 
 
 def _executed(
-    tasks: list[Task], jobs: int, cluster: Any
+    tasks: list[Task], jobs: int, cluster: Any, device: str | None
 ) -> Generator[Finished | Failed, None, None]:
     if isinstance(cluster, str):
         with connected(cluster) as client:
-            yield from executed_by(client, _one_thread, tasks)
+            yield from executed_by(client, partial(_one_thread, device=device), tasks)
     elif cluster is not None:
-        yield from executed_by(cluster, _one_thread, tasks)
+        yield from executed_by(cluster, partial(_one_thread, device=device), tasks)
     elif jobs == 1 or len(tasks) < 2:
-        yield from map(execute, tasks)
+        yield from (execute(task, device) for task in tasks)
     else:
         from joblib import Parallel, delayed
 
         parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch="2*n_jobs")
-        yield from parallel(delayed(_one_thread)(task) for task in tasks)
+        yield from parallel(delayed(_one_thread)(task, device) for task in tasks)
 
 
-def _one_thread(task: Task) -> Finished | Failed:
+def _one_thread(task: Task, device: str | None = None) -> Finished | Failed:
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # the processes share the cores
-        return execute(task)
+        return execute(task, device)
 
 
 class _Clock:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from jointsparse.cli.display.console import error_console, output_console, print_json, print_warning
 from jointsparse.cli.errors import CommandError, told
+from jointsparse.cli.options.devices import find_device
 from jointsparse.cli.outputs import Kind, Output, check_outputs
 from jointsparse.cli.start import retold, stopped
 
@@ -56,6 +57,15 @@ class ReproduceOptions:
             "--cluster",
             metavar="ADDRESS",
             help="Dask scheduler to send the work to, such as tcp://127.0.0.1:8786.",
+        ),
+    ] = None
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="NAME",
+            help="Cluster large data on a device of PyTorch, and fit models to it where no time is "
+            "measured: cuda, cuda:1, …",
         ),
     ] = None
     results: Annotated[
@@ -104,6 +114,7 @@ def reproduce(options: ReproduceOptions) -> None:
             Output("--output", options.output, Kind.FOLDER),
         ]
     )
+    find_device(options.device)  # or say why there is none
     outcomes = {}
     versions = {}
     with nullcontext() if options.cluster is None else _connected(options.cluster) as client:
@@ -111,7 +122,7 @@ def reproduce(options: ReproduceOptions) -> None:
         if options.earlier is not None:
             _take_over(options.earlier, store)
         for name in chosen:
-            outcomes[name] = _run(known[name], store, options.quick, options.jobs, client)
+            outcomes[name] = _run(known[name], store, options, client)
             if options.output is not None:
                 done = _done(known[name], store, options.quick)
                 versions[name] = versions_of(done)
@@ -176,16 +187,23 @@ def _open(path: Path) -> "Store":
 
 
 def _run(
-    experiment: "Experiment", store: "Store", quick: bool, jobs: int, client: Any
+    experiment: "Experiment", store: "Store", options: ReproduceOptions, client: Any
 ) -> "Outcome":
     import sqlite3
 
     from jointsparse.experiments import run
 
-    tasks = experiment.tasks(quick=quick)
+    tasks = experiment.tasks(quick=options.quick)
     try:
         with _progress(error_console(), experiment.name) as on_progress:
-            failed = run(tasks, store, jobs=jobs, cluster=client, on_progress=on_progress)
+            failed = run(
+                tasks,
+                store,
+                jobs=options.jobs,
+                cluster=client,
+                device=options.device,
+                on_progress=on_progress,
+            )
     except KeyboardInterrupt as error:
         kept = len(store.finished(experiment.name) & {task.key for task in tasks})
         raise retold(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.experiments.claims import Claim, Outcome, Verdict
-from jointsparse.experiments.data import dataset, moments
+from jointsparse.experiments.data import dataset, large_moments, placed
 from jointsparse.experiments.papers.s004.shared import (
     GRID,
     LARGEST_GRAPH,
@@ -71,7 +71,7 @@ def _orders(
     case: dict[str, Any], X: NDArray[Any], y: NDArray[Any]
 ) -> Iterator[tuple[float | None, NDArray[Any]]]:
     method, penalty = case["method"], case["penalty"]
-    n_classes, data = len(np.unique(y)), moments(case["dataset"])
+    n_classes, data = len(np.unique(y)), large_moments(case["dataset"])
     if method == "random":
         for seed in range(5):
             yield float(seed), np.random.default_rng(seed).permutation(X.shape[1])
@@ -90,7 +90,7 @@ def _orders(
             yield lam, ranked(model.feature_scores_, data)
     else:
         if method in SPECTRAL and len(X) > LARGEST_GRAPH:
-            data = Moments.from_data(sample_of(X, y, LARGEST_GRAPH)[0], copy=False)
+            data = Moments.from_data(placed(sample_of(X, y, LARGEST_GRAPH)[0]), copy=False)
         for eta in GRID[:: case["step"]] if method in TWO_PENALTIES else [1.0]:
             model = published_model(method, penalty or 1.0, eta, n_classes)
             yield eta, ranked(fitted(model, data)[0].feature_scores_, data)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.experiments.claims import Claim, Outcome
-from jointsparse.experiments.data import dataset, moments
+from jointsparse.experiments.data import dataset, large_moments
 from jointsparse.experiments.papers.s004.shared import (
     GRID,
     TWO_PENALTIES,
@@ -40,7 +40,7 @@ def _pixel_cases(quick: bool) -> Cases:
 
 def _pixel_row(case: dict[str, Any]) -> list[Row]:
     X, y = dataset(case["dataset"])
-    data, score = moments(case["dataset"]), cached_kmeans(X, y, case["repeats"])
+    data, score = large_moments(case["dataset"]), cached_kmeans(X, y, case["repeats"])
     side = SIDES[case["dataset"]]
     count = 100 if side == 32 else 16
     # Without the ends of the grid, where the model is empty or has no penalty to speak of.
