@@ -51,7 +51,7 @@ class CSPCA(SampleLossSelector):
     :shared: constraints
     solver : {"exact", "splitting", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
-        suits the shape: on the cone, a p × p matrix is formed for fewer features than samples only.
+        suits the shape: for more features than samples no p × p matrix (small tables, ``eta=0`` aside).
         "splitting" does the same with p × p matrices at every shape. "published" is the reweighting
         algorithm of the literature, with neither zeros nor a gap. A solver with its own tolerances:
         ``Splitting(tol=1e-8)`` of :mod:`jointsparse.solvers`.
