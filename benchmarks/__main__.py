@@ -3,36 +3,39 @@
 What has been measured is kept in an SQLite file: a run that was stopped goes on where it was, and
 the tables and figures are written from the file, also after a part of a run. Tasks that a run has
 not measured stay as RESULTS.json has them, with the version that they belong to.
+
+Suites without a table beside other tools (limits, l0, outliers, missing, memory, gpu) are scripts
+with pages and options of their own: ``python -m benchmarks --suite l0 --help``.
 """
 
 import argparse
+import importlib
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, installed or not
 
-from benchmarks import history, limits, report
+from benchmarks import history, report
 from benchmarks.common import ROOT, has_data
 from benchmarks.competitors import all_solvers
 from benchmarks.earlier import Results
 from benchmarks.environments import Environments, default_folder
 from benchmarks.measure import measure
 from benchmarks.store import Store, description
-from benchmarks.suites import SUITES, plan, tasks
+from benchmarks.suites import SCRIPTS, SUITES, plan, tasks
 from benchmarks.tasks import OURS
 
 
 def arguments(words):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "--suite",
-        choices=(*SUITES, "limits", "all"),
-        action="append",
-        help="may be given more than once; limits (benchmarks/limits.py) has a page of its own",
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, allow_abbrev=False
     )
     parser.add_argument(
-        "--before", type=Path, default=None, help="limits: sources of an earlier version"
+        "--suite",
+        choices=(*SUITES, *SCRIPTS, "all"),
+        action="append",
+        help=f"may be given more than once, but for {', '.join(SCRIPTS)}",
     )
     parser.add_argument("--quick", action="store_true", help="small problems: does it all run?")
     parser.add_argument("--repeats", type=int, default=None, help="runs of each (5; quick: 2)")
@@ -122,19 +125,24 @@ def lines(task, problem, outcomes, seconds):
     return "\n".join(words)
 
 
+def script(words):
+    """Return the name of the suite that is a script, if one is asked for, and the words for it."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--suite", action="append", default=[])
+    known, rest = parser.parse_known_args(words)
+    found = [name for name in known.suite if name in SCRIPTS]
+    if found and len(known.suite) > 1:
+        parser.error(f"{found[0]} has options of its own: ask for it alone")
+    return (found[0] if found else None), rest
+
+
 def main(words=None):
+    name, rest = script(words)
+    if name is not None:
+        importlib.import_module(f"benchmarks.{SCRIPTS[name]}").main(rest)
+        return
     options = arguments(words)
     chosen = options.suite or ["all"]
-    if "limits" in chosen:
-        limits.main(
-            [
-                *([] if options.before is None else ["--before", str(options.before)]),
-                *([] if options.output is None else ["--output", str(options.output)]),
-            ]
-        )
-        chosen = [name for name in chosen if name != "limits"]
-        if not chosen:
-            return
     suites = SUITES if "all" in chosen else [name for name in SUITES if name in chosen]
     suites = () if options.tables_only else suites
     output = options.output or (ROOT / "benchmarks" if not options.quick else Path.cwd())

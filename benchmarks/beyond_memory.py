@@ -1,7 +1,7 @@
 """Tables beyond memory: peaks of ``select`` beside what ``--memory`` allowed.
 
-    python -m benchmarks.beyond_memory          measures what is not stored, and writes the page
-    python -m benchmarks.beyond_memory page     writes the page alone
+    python -m benchmarks --suite memory          measures what is not stored, and writes the page
+    python -m benchmarks --suite memory page     writes the page alone
 
 Files of 25 features, three and six times as large as the memory that is allowed. Each figure comes
 from a process of its own, which first selects from a small table of the same kind: what Python and
@@ -9,6 +9,7 @@ the libraries take by themselves is no part of the budget. Results are kept in
 ``benchmarks/results/beyond_memory.json``; the table in ``docs/large.md`` is written from there.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -209,8 +210,21 @@ def lines():
 TABLE = Table("docs/large.md", "peaks", lines)
 
 
-if __name__ == "__main__":
-    if "page" not in sys.argv[1:]:
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks --suite memory")
+    parser.add_argument("what", nargs="?", choices=("page",), help="measure nothing")
+    parser.add_argument("--quick", action="store_true", help="one file, nothing is stored")
+    options = parser.parse_args(words)
+    if options.quick:
+        with tempfile.TemporaryDirectory() as folder:
+            _, peak, kept = of_kind(Path(folder), "npy", TIMES[0])
+        print(f"npy, {TIMES[0]} times as large: {peak:.1f} MB of {ALLOWED}, {kept} kept")
+        return
+    if options.what is None:
         run()
     TABLE.write()
     print(lines())
+
+
+if __name__ == "__main__":
+    main()

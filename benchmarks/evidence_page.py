@@ -140,6 +140,36 @@ def ahead_in_the_mean(found, units):
     return f"In the mean another tool is ahead here: {'; '.join(words)}."
 
 
+def turned_by_the_judge(found, units):
+    """Return in words which tools change places under the other judge, on tables that both have."""
+    words = []
+    for h in SIZES:
+        ridge, plain = (f"{units}: {judge} {h}" for judge in JUDGES)
+        if plain not in found[OURS]:
+            continue
+        both = [name for name in found[OURS][plain] if name in found[OURS][ridge]]
+        tools = [
+            tool
+            for tool in NAMES
+            if all(set(both) <= set(found.get(tool, {}).get(key, {})) for key in (ridge, plain))
+        ]
+        means = {
+            tool: [np.mean([found[tool][key][name] for name in both]) for key in (ridge, plain)]
+            for tool in tools
+        }
+        pairs = [
+            f"{NAMES[a]} and {NAMES[b]}".replace("**", "")
+            for a in tools
+            for b in tools
+            if means[a][0] > means[b][0] + 0.005 and means[b][1] > means[a][1] + 0.005
+        ]
+        words.append(f"h = {h} ({len(both)} tables): {', '.join(pairs) or 'none'}")
+    return (
+        "Tools that change places with the judge (the first ahead under ridge, the second under "
+        f"least squares, by more than half a point): {'; '.join(words)}."
+    )
+
+
 def losses(found, units):
     rows = [
         [in_words(metric), name, NAMES[tool], percent(theirs), percent(ours)]
@@ -239,6 +269,8 @@ that was selected on:
 
 {ahead_in_the_mean(found, "training half")}
 
+{turned_by_the_judge(found, "training half")}
+
 In these units a feature that hardly varied in one half can hold most of the squares of the other.
 {heaviest_in_words(folder)} The second table was added for that reason, after the first numbers of
 usps had been seen: every feature in units of its standard deviation over all samples, so that all
@@ -247,6 +279,8 @@ count alike. Selection and regression are the same.
 {worth_table(found, "all samples")}
 
 {ahead_in_the_mean(found, "all samples")}
+
+{turned_by_the_judge(found, "all samples")}
 
 {least_squares_in_words(folder)}
 

@@ -1,4 +1,4 @@
-"""What a GPU gives: ``python -m benchmarks.gpu [--device cuda] [--quick] [SECTION ...]``.
+"""What a GPU gives: ``python -m benchmarks --suite gpu [--device cuda] [--quick] [SECTION ...]``.
 
 Every fit is timed beside its *bill*: all matrix products and factorisations that it makes, each
 timed by itself on the same device and with the same shapes. No rewriting of the Python between them
@@ -263,21 +263,21 @@ SECTIONS = {
 
 INTRODUCTION = """# On a GPU
 
-Made by `python -m benchmarks.gpu`. *fit* is the whole call (checks, moments, spectrum for the
-relative penalties, solver, certificate), the best of a few after a warm-up. *All primitives* are
-the products and factorisations of that fit, each timed by itself on the same device with the same
-shapes; *dearest primitive* is the one that costs most of it. *Waits for the device* counts the
+Made by `python -m benchmarks --suite gpu`. *fit* is the whole call (checks, moments, spectrum for
+the relative penalties, solver, certificate), the best of a few after a warm-up. *All primitives*
+are the products and factorisations of that fit, each timed by itself on the same device with the
+same shapes; *dearest primitive* is the one that costs most of it. *Waits for the device* counts the
 numbers that Python has asked for on the way."""
 
 
-def main():
+def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sections", nargs="*", help=f"of: {', '.join(SECTIONS)}; all by default")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument("--stored", action="store_true", help="show the goals as last measured")
     parser.add_argument("--output", type=Path, default=PAGE, help="where the page goes")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     if options.stored:
         gpu_goals.show(Page(), gpu_goals.load())
         return

@@ -1,4 +1,4 @@
-"""Every method on a GPU beside its goal: ``python -m benchmarks.gpu goals``; kept as JSON.
+"""Every method on a GPU beside its goal: ``python -m benchmarks --suite gpu goals``; kept.
 
 Two tables. Of 2000 × 1000 samples every method shall be five times as fast as with NumPy on all
 cores of the host, or need no more than twice the time of its own products and factorisations on the

@@ -1,4 +1,4 @@
-"""Sparse components with a proof, measured: ``python -m benchmarks.l0 [--matrices FOLDER]``.
+"""Sparse components with a proof: ``python -m benchmarks --suite l0 [--matrices FOLDER]``.
 
 The best k-sparse component of correlation matrices: its value, the proved bound, and the seconds of
 the processor (one thread) until value and bound are within 1e-6 of each other, beside what the
@@ -9,7 +9,9 @@ several starts; scikit-learn's SparsePCA gives an order of features, the best of
 abess and A-ManPG (sparsepca) run in an environment of their own (``--environments``): abess is
 told k, A-ManPG gets twelve penalties. All of them get the best loadings on the features that they
 choose. What was measured is stored in benchmarks/results/l0.json, ``table`` prints it again, and
-the last line says whether any method is ahead of ours anywhere.
+the last line says whether any method is ahead of ours anywhere. ``--jointly`` is about several
+components with common features, ``--large`` about up to a million features; both are stored, too,
+and docs/proofs.md has all of it. ``--again`` measures what is stored anew.
 
 Without more: pitprops, wine, breast cancer and digits; with JOINTSPARSE_DATA also USPS, isolet and
 colon. ``--matrices`` adds covariance matrices (.npy), as those of the published record (arrhythmia,
@@ -28,11 +30,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # these sources, installed or not
 
+from benchmarks import keeping
 from benchmarks.common import ONE_THREAD, ROOT, verdict
 from benchmarks.environments import Environments, default_folder
 from benchmarks.pages import Table, grid
 
 RESULT = ROOT / "benchmarks" / "results" / "l0.json"
+JOINTLY = RESULT.with_name("l0_jointly.json")
+MANY = RESULT.with_name("l0_large.json")
 OUTSIDE = ROOT / "benchmarks" / "one_component.py"
 PATIENCE = 300  # seconds for the programs that run outside, for all counts of one matrix
 
@@ -54,7 +59,7 @@ def matrices(folder):
     import numpy as np
     from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 
-    from jointsparse.datasets import load_dataset, load_pitprops
+    from jointsparse.datasets import available_datasets, load_dataset, load_pitprops
 
     yield "pitprops", load_pitprops()[0]
     yield "wine", correlations(load_wine().data)
@@ -63,8 +68,8 @@ def matrices(folder):
     for path in sorted(Path(folder).glob("*.npy")) if folder else ():
         S = np.load(path)
         yield path.stem, (S + S.T) / 2
-    if os.environ.get("JOINTSPARSE_DATA"):
-        for name in ("usps", "isolet", "colon"):
+    for name in ("usps", "isolet", "colon"):
+        if name in available_datasets():
             yield name, correlations(load_dataset(name)[0])
 
 
@@ -284,34 +289,50 @@ def shortfall(share):
     return "0" if abs(percent) < 0.05 else f"{percent:.1f}".replace("-", "−")
 
 
-TABLE = Table("docs/proofs.md", "one component", lines)
-
-
-def several_components(chosen, limit):
+def several_components(chosen, limit, again):
+    """Measure several components with common features, and store them."""
     from jointsparse import joint_components
 
-    line(["data", "p", "k", "components", "value", "gap", "s", "nodes"])
-    line(["---"] * 8)
     for name, S in chosen:
         for k, r in JOINT:
-            if k < len(S) <= 300:
-                start = time.process_time()
-                found = joint_components(S, k, r, is_scatter=True, time_limit=limit)
-                seconds = time.process_time() - start
-                gap = "proved" if found.proved else f"{found.gap:.1e}"
-                line([name, len(S), k, r, f"{found.value:.5f}", gap, f"{seconds:.2f}", found.nodes])
+            key = f"{name}, {k}, {r}"
+            if not k < len(S) <= 300 or (key in keeping.known(JOINTLY) and not again):
+                continue
+            start = time.process_time()
+            found = joint_components(S, k, r, is_scatter=True, time_limit=limit)
+            seconds = round(time.process_time() - start, 3)
+            record = {"data": name, "features": len(S), "k": k, "components": r}
+            record |= {"value": found.value, "gap": found.gap, "proved": bool(found.proved)}
+            keeping.add(JOINTLY, key, record | {"seconds": seconds, "nodes": found.nodes})
+            print(f"{key}: {found.value:.5f}, gap {found.gap:.1e}, {seconds:.2f} s", flush=True)
 
 
-def many_features(sizes, seeds):
+def lines_jointly():
+    """Return the table of several components, in Markdown, for the page."""
+    rows = []
+    for one in keeping.known(JOINTLY).values():
+        gap = "proved" if one["proved"] else f"{100 * one['gap']:.2g} %"
+        first = (str(one[name]) for name in ("data", "features", "k", "components"))
+        seconds = f"{one['seconds']:.2f}" if one["seconds"] < 1 else f"{one['seconds']:.1f}"
+        rows.append([*first, f"{one['value']:.5f}", gap, seconds])
+    return grid(["data", "features", "k", "components", "value", "gap", "s"], rows)
+
+
+TABLE = Table("docs/proofs.md", "one component", lines)
+JOINT_TABLE = Table("docs/proofs.md", "several components", lines_jointly)
+
+
+def many_features(sizes, seeds, again):
     """Ten features with a common signal among many: what leaves, and how soon that is proved."""
     import numpy as np
 
     from jointsparse import sparse_component
 
-    line(["samples", "features", "seed", "value", "gap", "s", "features left", "the ten are found"])
-    line(["---"] * 8)
     for n, p in sizes:
         for seed in seeds:
+            key = f"{n} x {p}, {seed}"
+            if key in keeping.known(MANY) and not again:
+                continue
             rng = np.random.default_rng(seed)
             X = rng.standard_normal((n, p))
             planted = np.sort(rng.permutation(p)[:10])
@@ -319,14 +340,15 @@ def many_features(sizes, seeds):
             start = time.process_time()
             found = sparse_component(X, 10, time_limit=300)
             seconds = time.process_time() - start
-            gap = "proved" if found.proved else f"{found.gap:.1e}"
-            same = np.array_equal(np.sort(found.features), planted)
-            left = p - len(found.eliminated)
-            line([n, p, seed, f"{found.value:.4f}", gap, f"{seconds:.1f}", left, same])
+            record = {"samples": n, "features": p, "value": found.value, "gap": found.gap}
+            record |= {"proved": bool(found.proved), "left": p - len(found.eliminated)}
+            record |= {"planted": bool(np.array_equal(np.sort(found.features), planted))}
+            keeping.add(MANY, key, record | {"seconds": round(seconds, 2)})
+            print(f"{key}: gap {found.gap:.1e}, {seconds:.1f} s, {record}", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks --suite l0", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("table",), help="print what is stored")
     parser.add_argument("--environments", type=Path, default=default_folder())
     parser.add_argument("--no-install", action="store_true", help="make no environment")
@@ -336,14 +358,20 @@ def main():
     parser.add_argument("--jointly", action="store_true", help="several components")
     parser.add_argument("--large", action="store_true", help="10 000 to 1 000 000 features")
     parser.add_argument("--alone", action="store_true", help="without the rivals")
-    options = parser.parse_args()
+    parser.add_argument("--again", action="store_true", help="jointly, large: what is stored, too")
+    parser.add_argument("--quick", action="store_true", help="pitprops alone, nothing is stored")
+    options = parser.parse_args(words)
     if options.what == "table":
         print_table(stored())
         return
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"
     if options.large:
-        many_features(LARGE, range(3))
+        many_features(LARGE, range(3), options.again)
+        return
+    if options.quick:
+        name, S = next(matrices(None))
+        print_table(list(measured(name, S, options.limit, RIVALS, None)))
         return
     chosen = [
         (name, S)
@@ -351,7 +379,8 @@ def main():
         if not options.only or name in options.only
     ]
     if options.jointly:
-        several_components(chosen, options.limit)
+        several_components(chosen, options.limit, options.again)
+        JOINT_TABLE.write()
     else:
         environments = Environments(options.environments, make=not options.no_install)
         python = None if options.alone else environments.python("components")

@@ -1,4 +1,4 @@
-"""Planted features behind missing values: ``python -m benchmarks.missing``; "page" only writes.
+"""Planted features behind missing values: ``python -m benchmarks --suite missing``.
 
 Of 100 columns 20 carry four patterns, five each (half of a column's variance is its pattern); the
 others are noise. Values are missing at random. Four features are kept, one for each pattern in the
@@ -14,12 +14,12 @@ kept of 150 samples, and by how much the share of the variance that the kept acc
 from what it is without holes.
 
 Dropping every row with a hole leaves too few rows where many columns have holes. Results go to
-``benchmarks/results/missing.json``, and from there into docs/samples.md; what is there is not
-measured again.
+``benchmarks/results/missing.json``, and from there into docs/samples.md ("page" does only that);
+what is there is not measured again.
 """
 
+import argparse
 import json
-import sys
 import warnings
 from pathlib import Path
 
@@ -179,8 +179,21 @@ TABLES = (
 )
 
 
-if __name__ == "__main__":
-    if "page" not in sys.argv[1:]:
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="python -m benchmarks --suite missing")
+    parser.add_argument("what", nargs="?", choices=("page",), help="measure nothing")
+    parser.add_argument("--quick", action="store_true", help="one table, nothing is stored")
+    options = parser.parse_args(words)
+    if options.quick:
+        for way in WAYS:
+            recovery, found, false = measured(way, *planted(0, SAMPLES[0], SHARES[0]))
+            print(f"{way}: recovery {recovery:.2f}, found {found:.2f}, false {false:.2f}")
+        return
+    if options.what is None:
         run()
     for table in TABLES:
         table.write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""What methods do about kinds of outliers: ``python -m benchmarks.outliers [SECTION ...]``.
+"""What methods do about kinds of outliers: ``python -m benchmarks --suite outliers [SECTION …]``.
 
 Sections: features (which of eight features are found), angles (how far the components are from the
 true ones), clean (what ``robust`` costs on tables without planted outliers); "page" writes
@@ -349,9 +349,18 @@ def page():
 
 
 def main(words=None):
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.outliers", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks --suite outliers", description=__doc__
+    )
     parser.add_argument("sections", nargs="*", default=[*SECTIONS, "page"])
-    for section in parser.parse_args(words).sections:
+    parser.add_argument("--quick", action="store_true", help="two pieces, nothing is stored")
+    options = parser.parse_args(words)
+    if options.quick:
+        for section in ("features", "angles"):
+            name, piece = next(SECTIONS[section]())
+            print(name, piece())
+        return
+    for section in options.sections:
         if section == "page":
             PAGE.write_text(page())
         else:

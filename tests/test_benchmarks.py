@@ -17,7 +17,7 @@ from benchmarks.earlier import Results
 from benchmarks.environments import HERE, Environments
 from benchmarks.measure import Outcome, measure
 from benchmarks.store import Store
-from benchmarks.suites import SUITES, components, convex, plan, scaling, tasks
+from benchmarks.suites import SCRIPTS, SUITES, components, convex, plan, scaling, tasks
 from benchmarks.tasks import OURS, Bar, Metric, Problem, Task
 
 ROOT = Path(__file__).parents[1]
@@ -389,3 +389,23 @@ def test_guard_passes_and_fails(tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert json.loads((tmp_path / "operations.json").read_text())
+
+
+def test_suites_that_are_scripts_have_the_same_entrance(capsys):
+    main(["--suite", "l0", "--quick"])
+    assert "methods of the field ahead at equal k: none ok" in capsys.readouterr().out
+    main(["--suite", "missing", "--quick"])
+    assert "em: recovery 1.00" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["--suite", "l0", "--suite", "convex"])
+    assert "l0 has options of its own: ask for it alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_says_what_it_can_do(name, capsys):
+    if name == "gpu":
+        pytest.importorskip("torch")
+    with pytest.raises(SystemExit) as end:
+        main(["--suite", name, "--help"])
+    assert end.value.code == 0
+    assert "usage" in capsys.readouterr().out

@@ -412,3 +412,11 @@ def test_why_nothing_is_held_out_is_said():
     assert "too few" in _why_not(Moments.from_data(X[:3]))
     elsewhere = SimpleNamespace(n_samples=300, halves=None, has_samples=True, elsewhere=True)
     assert "do not fit in memory" in _why_not(elsewhere)
+
+
+def test_a_single_feature_of_noise_is_spoken_of_as_one():
+    X = np.random.default_rng(0).standard_normal((60, 12))
+    with pytest.warns(UserWarning, match="the 1 kept is no better than random features"):
+        selector = SPCAPSD(n_features_to_select=1).fit(X)
+    verdict = selector.selection_report_.verdict
+    assert "the 1 kept is no better than random features (it predicts " in verdict

@@ -3,6 +3,15 @@
 import importlib
 
 SUITES = ("convex", "components", "graphs", "selection", "sets", "noise", "scaling", "startup")
+# Suites that are not about other tools on the same data: the module that measures each.
+SCRIPTS = {
+    "limits": "limits",
+    "l0": "l0",
+    "outliers": "outliers",
+    "missing": "missing",
+    "memory": "beyond_memory",
+    "gpu": "gpu",
+}
 # What the issues promise is measured first: a run may have to end early.
 FIRST = ("spca", "fssl", "dictionary", "spca-psd", "laplacian-score", "udfs", "reconstruction")
 FIRST += ("samples", "features", "import", "clusters")

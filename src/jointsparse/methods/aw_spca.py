@@ -51,7 +51,7 @@ class AWSPCA(SampleLossSelector):
     :shared: constraints
     solver : {"exact", "splitting", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
-        suits the shape: on the cone, no p × p matrix is formed for many more features than samples.
+        suits the shape: on the cone no p × p matrix beyond 1500 features and four to a sample.
         "splitting" does the same with p × p matrices at every shape. "published" is the reweighting
         algorithm of the literature, with neither zeros nor a gap. A solver with its own tolerances:
         ``Splitting(tol=1e-8)`` of :mod:`jointsparse.solvers`.

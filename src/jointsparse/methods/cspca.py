@@ -51,10 +51,10 @@ class CSPCA(SampleLossSelector):
     :shared: constraints
     solver : {"exact", "splitting", "published"} or solver, default="exact"
         "exact" returns the optimum with exact zeros and a certified duality gap, by the solver that
-        suits the shape: on the cone, a p × p matrix is formed for fewer features than samples only.
-        "splitting" does the same with p × p matrices at every shape. "published" is the reweighting
-        algorithm of the literature, with neither zeros nor a gap. A solver with its own tolerances:
-        ``Splitting(tol=1e-8)`` of :mod:`jointsparse.solvers`.
+        suits the shape: for more features than samples without p × p matrices, but for small tables
+        and ``eta=0``. "splitting" does the same with p × p matrices at every shape. "published" is
+        the reweighting algorithm of the literature, with neither zeros nor a gap. A solver with its
+        own tolerances: ``Splitting(tol=1e-8)`` of :mod:`jointsparse.solvers`.
     penalty_scale : {"relative", "trace", "absolute"}, default="relative"
         Unit of ``alpha`` and ``eta``. "relative": fractions of values that empty the model, with
         :math:`Q = \sum_i x_ix_i^\top/\|x_i\|`: η_max = λ_max(Q) and λ_max = max_j ‖[(Q - ηI)₊]_j‖.

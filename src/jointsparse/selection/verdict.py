@@ -76,10 +76,13 @@ def patterns_in_words(report: SelectionReport) -> str:
 def _about_noise(report: SelectionReport) -> str:
     if report.n_kept == 0:
         return f"{NO_STRUCTURE}: nothing is kept."
-    start = f"{NO_STRUCTURE}: the {report.n_kept} kept are no better than random features"
+    kept, verb = "the 1 kept is", "it predicts"
+    if report.n_kept > 1:
+        kept, verb = f"the {report.n_kept} kept are", "they predict"
+    start = f"{NO_STRUCTURE}: {kept} no better than random features"
     if report.worth is None:
         return f"{start}."
-    return f"{start} (they predict {percent(report.worth.r2)} of the others in new samples)."
+    return f"{start} ({verb} {percent(report.worth.r2)} of the others in new samples)."
 
 
 def _kept(report: SelectionReport) -> str:

@@ -263,10 +263,8 @@ class ChoosesFeatures(SelectionWorth):
                 return f"no structure beyond noise: nothing is kept. {KEEP_SOME}"
             if wanted.auto:
                 return "no structure beyond noise: only what must be kept is"
-            return (
-                f"no structure beyond noise: the {choice.n_kept} kept are no better than random "
-                "features"
-            )
+            kept = "the 1 kept is" if choice.n_kept == 1 else f"the {choice.n_kept} kept are"
+            return f"no structure beyond noise: {kept} no better than random features"
         if wanted.auto and choice.n_kept == 0:
             return (
                 "there is structure, but no set of features predicts the others in new samples: "
