@@ -70,9 +70,11 @@ def bounded(setting, k=4, shape=(30, 14), included=(), r=None, coarse=False, ste
     return (*way, total(found.with_each()), total(found.without_each()), total(relaxation.z**2))
 
 
-def eliminated(setting, k=4, shape=(30, 40), included=(), nonnegative=False, coarse=False):
+def eliminated(
+    setting, k=4, shape=(30, 40), included=(), nonnegative=False, coarse=False, **constants
+):
     """Let features leave by rows of the matrix, at several levels; and bound a nonnegative part."""
-    setting.change(KERNELS, {}, coarse=coarse)
+    setting.change(KERNELS, constants, coarse=coarse)
     S, mask = setting.matrix(*shape), np.isin(np.arange(shape[1]), included)
     best = primal.good_component(S, k, mask, nonnegative=nonnegative)
     found = [best.value]
@@ -108,6 +110,7 @@ def by_products(setting, k=4, shape=(30, 60), included=(), coarse=False, mean=Fa
 
 def deflated(setting, counts=(4, 3, 3), shape=(30, 10), dense=True):
     X = setting.data(*shape)
+    setting.patch.setattr(deflation, "blocks", lambda n: [slice(0, 4), slice(4, n)])
     left = deflation.Deflated(X.T @ X) if dense else deflation.Deflated(None, X)
     found = deflation.components_by_deflation(left, counts, seconds=100.0, tol=1e-6)
     return total(found.values), total(found.bounds), found.nodes, total(np.abs(found.loadings))
@@ -161,6 +164,7 @@ CASES = {
             "most": 2,
         },
     ),
+    "component, all steps": (component, {"shape": (30, 12, 3, 0), "k": 4, "SLOW": 2.0, "most": 1}),
     "component of two": (component, {"k": 2}),
     "component, noise": (component, {"shape": (60, 18, 3, 0), "k": 6, "most": 8}),
     "component, noise, coarse": (
@@ -186,6 +190,10 @@ CASES = {
         component,
         {"shape": (60, 16, 5, 0), "k": 5, "r": 3, "most": 20, "CHUNKS": (5, 5, 5)},
     ),
+    "components, all steps": (
+        component,
+        {"shape": (30, 10, 5, 0), "k": 4, "r": 2, "SLOW": 2.0, "most": 1},
+    ),
     "components": (component, {"r": 2}),
     "components, coarse": (component, {"r": 2, "coarse": True, "tol": 0.0001}),
     "components, included": (component, {"r": 3, "included": [1, 4], "k": 6}),
@@ -209,6 +217,7 @@ CASES = {
     "discs": (eliminated, {}),
     "discs, coarse": (eliminated, {"coarse": True}),
     "discs, nonnegative": (eliminated, {"nonnegative": True, "coarse": True}),
+    "discs, few faces": (eliminated, {"MOST_FACES": 4}),
     "discs, included": (eliminated, {"included": [3, 11], "coarse": True}),
     "products": (by_products, {}),
     "products, coarse": (by_products, {"coarse": True}),
