@@ -164,7 +164,6 @@ CASES = {
     ),
     "sets, jointly, groups": (subset, {"joint": True, "limits": GROUPS, "most": 60, **EARLY}),
     "sets, jointly, patient": (subset, {"joint": True, "most": 150, "FIRST": 1}),
-    "sets, jointly, behind": (subset, {"joint": True, "most": 60, "FIRST": 1, "size": 3}),
     "relaxation of sets": (relaxed, {}),
     "relaxation of sets, coarse": (relaxed, {"coarse": True}),
     "relaxation of sets, few steps": (relaxed, {"steps": 15, "size": 2}),
