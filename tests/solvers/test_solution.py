@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import pytest
 
+from jointsparse.solvers import Exact, Factored, Published, Splitting
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, lengths_of, norm_of
 from jointsparse.solvers.samples import weighted_pass
 from jointsparse.solvers.samples.geometric_median import geometric_median
@@ -176,3 +177,10 @@ def test_two_kernels_one_after_the_other_prove_more_than_each():
     assert other.gap == pytest.approx(0.01)
     assert not other.converged
     assert other.reason == "gave up"
+
+
+def test_solvers_by_their_names_have_the_tolerances_of_the_methods():
+    for kind in (Splitting, Factored, Exact, Published):
+        solver = kind()
+        assert (solver.tol, solver.max_iter) == (1e-4, 1000)
+    assert Published().constants == "authors"
