@@ -228,6 +228,7 @@ def test_a_full_matrix_is_fitted_where_samples_and_time_are_enough(
         ((3.0, 2.0), 100, 2),
         ((3.0, 2.0, 1.6), 100, 2),  # 1 + 2√(12/100) = 1.69
         ((), 100, 1),  # one in any case
+        ((1.05,), 100, 1),
         ((3.0, 2.5, 2.4), 8, 1),  # 1 + 2√(12/8) = 3.4
         ((4.0, 3.8, 3.6), 8, 2),  # … and a quarter of what there is at most
         ((2.8, 2.7, 2.6, 2.5), 100, 3),
@@ -243,7 +244,8 @@ def test_factors_begin_with_what_is_above_noise(values, n_samples, count, monkey
     found, start = asked_of_em(monkeypatch, p, n_samples, correlation=correlation)
     assert found == start.shape[1] == count
     if values:
-        lengths = np.sqrt(np.array(values[:count]) - 1)
+        largest = np.array(values[:count])
+        lengths = np.sqrt(np.maximum(largest - 1, 0.1 * largest))
         plain = np.abs(vectors[:, :count] * lengths)
         longest = np.linalg.norm(plain, axis=1, keepdims=True)
         expected = plain * np.minimum(1.0, 0.95 / longest)

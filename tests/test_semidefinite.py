@@ -13,6 +13,7 @@ from jointsparse import SPCA, SPCAPSD, GreedySelector, Moments
 from jointsparse.datasets import load_pitprops
 from jointsparse.numerics.semidefinite import (
     IndefiniteError,
+    _at_unit_diagonal,
     check_semidefinite,
     checked_scatter,
     nearest_scatter,
@@ -124,6 +125,12 @@ def test_mirrored_entries_may_differ_by_rounding(dtype, limit):
         else:
             with pytest.raises(ValueError, match="two mirrored entries differ by"):
                 checked_scatter(matrix, 10)
+
+
+def test_what_does_not_vary_is_looked_at_in_the_largest_unit():
+    found = _at_unit_diagonal(np.array([[4.0, 1.0, 3.0], [1.0, 1.0, 0.5], [3.0, 0.5, 0.0]]))
+    np.testing.assert_allclose(found, [[1, 0.5, 0.75], [0.5, 1, 0.25], [0.75, 0.25, 0]])
+    assert not _at_unit_diagonal(np.zeros((2, 2))).any()
 
 
 def test_ones_on_the_diagonal_are_kept_also_where_they_were_rounded():

@@ -5,12 +5,17 @@ import logging
 import numpy as np
 import pytest
 
+from jointsparse import Moments
+from jointsparse.losses import SquaredLoss
+from jointsparse.penalties import L21
+from jointsparse.penalties import Trace as TracePenalty
 from jointsparse.solvers import Exact, Factored, Published, Splitting
+from jointsparse.solvers.choice import _rounding
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, lengths_of, norm_of
 from jointsparse.solvers.samples import weighted_pass
 from jointsparse.solvers.samples.geometric_median import geometric_median
 from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses, block_sums, summed
-from jointsparse.solvers.solution import Solution, Trace, closed_form, continued
+from jointsparse.solvers.solution import Rounding, Solution, Trace, closed_form, continued
 
 RNG = np.random.default_rng(0)
 
@@ -184,3 +189,11 @@ def test_solvers_by_their_names_have_the_tolerances_of_the_methods():
         solver = kind()
         assert (solver.tol, solver.max_iter) == (1e-4, 1000)
     assert Published().constants == "authors"
+
+
+@pytest.mark.parametrize(("strengths", "each"), [((0.25, 0.25), 2.0), ((0.0, 0.0), 1e3)])
+def test_rounding_is_seen_in_the_unit_of_the_penalties(strengths, each):
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    loss = SquaredLoss().on(Moments.from_data(X))
+    found = _rounding(loss, (L21(strengths[0]), TracePenalty(strengths[1])))
+    assert found == Rounding(80, loss.empty, each * (loss.empty if sum(strengths) else 1.0))

@@ -15,6 +15,7 @@ from jointsparse.solvers.sparse_component.certificate import (
     is_below,
     upper_eigenvalue,
 )
+from jointsparse.solvers.sparse_component.deflation import Deflated
 from jointsparse.solvers.sparse_component.entries import ScatterEntries
 from jointsparse.solvers.sparse_component.gershgorin import eliminate
 from jointsparse.solvers.sparse_component.many_features import ManyFeatures
@@ -501,3 +502,8 @@ def test_the_tolerance_is_relative_down_to_a_thousandth_of_the_largest_entry():
     assert problem.goal(1e-5) == pytest.approx(1e-5 + 1e-2 * 5e-4)
     assert problem.level(2.0) == pytest.approx(2 + 0.02 * (1 - 1e-6) - 0.1, abs=1e-12)
     assert Problem(np.zeros((2, 2)), 1, False, 1e-2).goal(0.0) == pytest.approx(1e-5)
+
+
+def test_nothing_is_left_of_a_matrix_of_zeros():
+    assert Deflated(np.zeros((3, 3))).is_empty
+    assert not Deflated(np.eye(3)).is_empty
