@@ -25,8 +25,8 @@ from jointsparse import (
 )
 from jointsparse.incomplete import MissingValues, estimate, estimated
 from jointsparse.incomplete.factor_em import _change, factor_em
-from jointsparse.incomplete.gaussian_em import RIDGE, gaussian_em
-from jointsparse.incomplete.pairwise import pairwise
+from jointsparse.incomplete.gaussian_em import RIDGE, Fitted, gaussian_em
+from jointsparse.incomplete.pairwise import Pairs, pairwise
 
 HOW = ("mean", "pairwise", "em")
 
@@ -165,6 +165,106 @@ def test_as_many_complete_samples_have_as_large_an_eigenvalue_of_noise(n, p, sha
     else:  # with few features, the number of pairs
         assert complete == pytest.approx(n * (1 - share) ** 2, rel=0.1)
     assert pairwise(rng.standard_normal((n, p))).n_samples == n
+
+
+@pytest.mark.parametrize(("n", "p", "count"), [(50, 20, 30.0), (40, 100, 7.0), (10, 1, 4.0)])
+def test_complete_samples_are_counted_by_the_edge_of_noise(n, p, count):
+    counts = np.full((p, p), count)
+    counts[0, -1] = counts[-1, 0] = 2 * count
+    np.fill_diagonal(counts, count if p == 1 else n)
+    pairs = counts[~np.eye(p, dtype=bool)] if p > 1 else np.array([count])
+    found = Pairs(np.eye(p), counts, 0.0, n).n_samples
+    edge = 1 + ((1 + (p / n) ** 0.5) ** 2 - 1) * np.sqrt(n * np.mean(1 / pairs))
+    assert (1 + np.sqrt(p / found)) ** 2 >= edge > (1 + np.sqrt(p / (found + 1))) ** 2
+    assert Pairs(np.eye(p), np.full((p, p), float(n)), 0.0, n).n_samples == n
+    assert Pairs(np.eye(p), np.zeros((p, p)), 0.0, n).n_samples >= 1
+
+
+def asked_of_em(monkeypatch, p, n_samples, n_patterns=1, correlation=None):
+    """Return which of the two models is fitted, with what, without doing so."""
+    asked = []
+
+    def note(kind):
+        def fit(values, start, **options):
+            asked.append((kind, start, options))
+            return Fitted(np.zeros(p), np.eye(p), [0.0], 0.0, True)
+
+        return fit
+
+    for kind in ("gaussian_em", "factor_em"):
+        monkeypatch.setattr(estimate, kind, note(kind))
+    monkeypatch.setattr(estimate, "patterns_of", lambda lost: (np.zeros((n_patterns, 1)), None))
+    monkeypatch.setattr(Pairs, "n_samples", n_samples)
+    pairs = Pairs(np.eye(p) if correlation is None else correlation, np.ones((p, p)), 0.0, 10)
+    _, n_factors = estimate._most_likely(np.zeros((10, p)), pairs)
+    (kind, start, options) = asked[0]
+    assert options == {"tol": 1e-5, "max_iter": 1000}
+    assert (n_factors is None) == (kind == "gaussian_em")
+    return n_factors, start
+
+
+@pytest.mark.parametrize(
+    ("p", "n_samples", "n_patterns", "full"),
+    [
+        (50, 250, 8000, True),  # 8000 · 50³ = 1e9
+        (51, 10_000, 1, False),
+        (50, 249, 1, False),
+        (50, 250, 8001, False),
+        (10, 50, 10**6, True),
+    ],
+)
+def test_a_full_matrix_is_fitted_where_samples_and_time_are_enough(
+    p, n_samples, n_patterns, full, monkeypatch
+):
+    n_factors, start = asked_of_em(monkeypatch, p, n_samples, n_patterns)
+    assert (n_factors is None) == full
+    if full:
+        np.testing.assert_array_equal(start, np.eye(p))
+
+
+@pytest.mark.parametrize(
+    ("values", "n_samples", "count"),
+    [
+        ((3.0, 2.0), 100, 2),
+        ((3.0, 2.0, 1.6), 100, 2),  # 1 + 2√(12/100) = 1.69
+        ((), 100, 1),  # one in any case
+        ((1.05,), 100, 1),
+        ((3.0, 2.5, 2.4), 8, 1),  # 1 + 2√(12/8) = 3.4
+        ((4.0, 3.8, 3.6), 8, 2),  # … and a quarter of what there is at most
+        ((2.8, 2.7, 2.6, 2.5), 100, 3),
+    ],
+)
+def test_factors_begin_with_what_is_above_noise(values, n_samples, count, monkeypatch):
+    p = 12
+    vectors = np.linalg.qr(np.random.default_rng(3).standard_normal((p, p)))[0]
+    spectrum = np.ones(p)
+    spectrum[: len(values)] = values
+    monkeypatch.setattr(estimate, "FULL_FEATURES", 0)
+    correlation = (vectors * spectrum) @ vectors.T
+    found, start = asked_of_em(monkeypatch, p, n_samples, correlation=correlation)
+    assert found == start.shape[1] == count
+    if values:
+        largest = np.array(values[:count])
+        lengths = np.sqrt(np.maximum(largest - 1, 0.1 * largest))
+        plain = np.abs(vectors[:, :count] * lengths)
+        longest = np.linalg.norm(plain, axis=1, keepdims=True)
+        expected = plain * np.minimum(1.0, 0.95 / longest)
+        np.testing.assert_allclose(np.abs(start[:, ::-1]), expected, atol=1e-12)
+    else:  # no factor begins at zero
+        assert np.linalg.norm(start) == pytest.approx(np.sqrt(0.1))
+
+
+def test_there_are_at_most_forty_factors(monkeypatch):
+    found, _ = asked_of_em(monkeypatch, 400, 10**6, correlation=np.diag(np.arange(1.0, 401)))
+    assert found == 40
+
+
+def test_a_column_varies_beyond_the_rounding_of_its_mean():
+    eps = np.finfo(np.float64).eps
+    X = np.tile([1.0, -1.0, np.nan], 20)[:, None] * [1.0, 6 * eps, 20 * eps] + [0.0, 1.0, 1.0]
+    rows = np.arange(0, 60, 2), np.arange(1, 60, 2)
+    found = estimated(X, "pairwise", rows)
+    assert (np.diagonal(found.scatter) > 0).tolist() == [True, False, True]
 
 
 def test_a_repair_is_reported_and_leaves_a_correlation_matrix():
@@ -404,6 +504,12 @@ def test_a_matrix_beyond_the_memory_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(estimate, "default_budget", lambda: 1000)
     with pytest.raises(ValueError, match="missing='mean' needs none"):
         Moments.from_data(HOLED, missing="em")
+    estimate._check_fits(3)  # ten matrices of 72 bytes
+    monkeypatch.setattr(estimate, "default_budget", lambda: 720)
+    estimate._check_fits(3)
+    monkeypatch.setattr(estimate, "default_budget", lambda: 719)
+    with pytest.raises(ValueError, match="needs 720 bytes"):
+        estimate._check_fits(3)
 
 
 def test_too_few_steps_are_warned_of(monkeypatch):

@@ -22,6 +22,7 @@ from jointsparse import (
     SubsetSelector,
     feature_significance,
 )
+from jointsparse.robust import learning
 from jointsparse.robust.centre import geometric_median
 from jointsparse.robust.columns import HUGE, column_scales, standardised, typical
 from jointsparse.robust.learning import _caution, _factors, learn, made_robust, rows_to_learn
@@ -233,6 +234,57 @@ def test_all_samples_are_learned_from_up_to_64_megabytes():
     assert np.all(np.diff(some) > 0)
     assert rows_to_learn(2000, 10**6).size == 1000  # in any case
     assert rows_to_learn(10**5, 100, budget=2**24).size < rows_to_learn(10**5, 100).size
+
+
+def test_as_many_samples_are_learned_from_as_there_is_room_for():
+    assert rows_to_learn(8388, 1000) is None
+    assert rows_to_learn(8389, 1000).size == 8388
+    # Six copies of eight bytes each.
+    assert rows_to_learn(2001, 10, budget=6 * 8 * 10 * 2001) is None
+    assert rows_to_learn(2001, 10, budget=6 * 8 * 10 * 2001 - 1).size == 2000
+    assert rows_to_learn(1001, 10, budget=0).size == 1000
+
+
+class Told:
+    """A source that knows its size and its budget, and has nothing else."""
+
+    name, n_samples, n_features = "a table", 100, 10
+
+    def __init__(self, budget):
+        self.budget = budget
+
+    def finite(self):
+        return self
+
+    def rows(self, rows):
+        return np.random.default_rng(0).standard_normal((rows.size, self.n_features))
+
+
+def test_samples_that_medians_do_not_fit_of_are_refused():
+    assert learning.learn_from(Told(6 * 8 * 1000), "cells").location.shape == (10,)
+    with pytest.raises(ValueError, match="medians of 100 rows of them need"):
+        learning.learn_from(Told(6 * 8 * 1000 - 1), "cells")
+    values = np.zeros((10, 10))
+    assert not learning._too_large(values, 3 * 8 * 100)
+    assert learning._too_large(values, 3 * 8 * 100 - 1)
+
+
+def test_weights_are_those_of_the_scores():
+    # Scores of lengths d: (d^(2/3) - 4) / 0.5. Beyond a score of 1 they are brought back, and from
+    # 2.807 to 5 they fade.
+    rule = learn(np.random.default_rng(0).standard_normal((50, 2)), "samples")
+    rule = replace(rule, length=4.0, spread=0.5)
+    scores = np.array([-7.9, 0.0, 1.0, 2.0, FAR, 3.0, 4.5, 5.0, 6.0])
+    lengths = (4 + 0.5 * scores) ** 1.5
+    rows = lengths[:, None] * [0.6, -0.8]
+    np.testing.assert_allclose(rule._score(lengths), scores, atol=1e-12)
+    fading = np.array([1, 1, 1, 1, 1, 2 / 2.193, 0.5 / 2.193, 0, 0])
+    expected = np.minimum(4.5**1.5 / lengths, 1) * fading
+    np.testing.assert_allclose(rule.weights(rows), expected, atol=1e-12)
+    assert rule.weights(np.zeros((1, 2))).tolist() == [1]
+    signs = replace(rule, signs=True)
+    np.testing.assert_allclose(signs.weights(rows), 1 / lengths)
+    assert signs.weights(np.zeros((1, 2))).tolist() == [0]
 
 
 def test_samples_of_one_length_are_no_outliers():
@@ -477,6 +529,11 @@ def test_factors_bring_columns_to_one_whatever_the_unit(rng, sparse):
     # A column that hardly varies is stretched, but not to the length of the others.
     faint = values[:, :3] * [1, 1, 1e-6]
     assert _factors(faint)[2] * faint[:, 2].std() < 0.1
+    deviations = faint.std(axis=0)
+    np.testing.assert_allclose(_factors(faint)[2], 4 / np.median(deviations))
+    nearly = values[:, :3] * [1, 1, 1e-9]  # not above rounding
+    assert _factors(nearly)[2] == 0
+    assert _factors(np.zeros((5, 2))).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("kind", ["samples", "cells"])

@@ -11,7 +11,13 @@ from scipy.optimize import minimize
 
 from jointsparse import SPCA, SPCAPSD, GreedySelector, Moments
 from jointsparse.datasets import load_pitprops
-from jointsparse.numerics.semidefinite import IndefiniteError, check_semidefinite, nearest_scatter
+from jointsparse.numerics.semidefinite import (
+    IndefiniteError,
+    _at_unit_diagonal,
+    check_semidefinite,
+    checked_scatter,
+    nearest_scatter,
+)
 
 INDEFINITE = np.array([[1.0, 5.0], [5.0, 1.0]])
 
@@ -75,6 +81,63 @@ def test_rounding_is_no_negative_eigenvalue(n, p, offset):
     single -= single.mean(axis=0)
     for S in (np.cov(X.T), np.corrcoef(X.T), pd.DataFrame(X).corr(), single.T @ single):
         assert Moments.from_scatter(S, n).repair_change == 0.0
+
+
+@pytest.mark.parametrize(("n", "counted"), [(1, 1), (50, 50), (10_000, 10_000), (40_000, 10_000)])
+def test_rounding_grows_with_the_roots_of_samples_and_features(n, counted):
+    """Eigenvalues -e and 2 + e of a matrix in which numbers have four digits."""
+    allowed = 8 * 1e-4 * (2 * counted) ** 0.5
+    for share in (0.99, 1.01):
+        off = 1 + share * allowed
+        matrix = np.array([[1.0, off], [off, 1.0]])
+        if share < 1:
+            check_semidefinite(matrix, n, 1e-4)
+        else:
+            with pytest.raises(IndefiniteError):
+                check_semidefinite(matrix, n, 1e-4)
+
+
+def test_the_factorisation_has_its_own_rounding():
+    eps = np.finfo(float).eps
+    p = 300
+    matrix = np.ones((p, p))  # one eigenvalue p, all others 0
+    allowed = 8 * eps * p**0.5 + 8 * p * eps * p
+    for share in (0.9, 1.1):
+        scaled = (1 + share * allowed) * matrix
+        np.fill_diagonal(scaled, 1.0)
+        if share < 1:
+            check_semidefinite(scaled, 1, eps)
+        else:
+            with pytest.raises(IndefiniteError):
+                check_semidefinite(scaled, 1, eps)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "limit"), [(np.float64, 1e-8), (np.float32, 8 * float(np.finfo(np.float32).eps))]
+)
+def test_mirrored_entries_may_differ_by_rounding(dtype, limit):
+    for share in (0.9, 1.15):
+        matrix = np.diag([4.0, 1.0, 4.0]).astype(dtype)
+        matrix[0, 1] = share * limit * 4
+        if share < 1:
+            found = checked_scatter(matrix, 10).scatter
+            assert found[0, 1] == found[1, 0] == pytest.approx(share * limit * 2)
+        else:
+            with pytest.raises(ValueError, match="two mirrored entries differ by"):
+                checked_scatter(matrix, 10)
+
+
+def test_what_does_not_vary_is_looked_at_in_the_largest_unit():
+    found = _at_unit_diagonal(np.array([[4.0, 1.0, 3.0], [1.0, 1.0, 0.5], [3.0, 0.5, 0.0]]))
+    np.testing.assert_allclose(found, [[1, 0.5, 0.75], [0.5, 1, 0.25], [0.75, 0.25, 0]])
+    assert not _at_unit_diagonal(np.zeros((2, 2))).any()
+
+
+def test_ones_on_the_diagonal_are_kept_also_where_they_were_rounded():
+    for off, kept in ((0.9e-6, True), (1.1e-6, False)):
+        matrix = INDEFINITE.copy()
+        matrix[0, 0] += off
+        assert np.all(np.diagonal(nearest_scatter(matrix)) == 1) == kept
 
 
 @pytest.mark.parametrize("seed", range(5))

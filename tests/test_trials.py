@@ -158,6 +158,35 @@ def test_large_tables_take_part_with_some_samples(monkeypatch):
     assert report.worth is None or report.worth.n_rows <= 90
 
 
+def test_at_most_4500_samples_take_part_in_three_parts():
+    rows = trials.rows_that_take_part(5000)
+    assert np.unique(rows).size == rows.size == 4500
+    assert np.sort(trials.rows_that_take_part(4500)).tolist() == list(range(4500))
+    parts = trials.cut_into_parts(rows)
+    assert [part.size for part in parts] == [1500] * 3
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.sort(rows))
+
+
+@pytest.mark.parametrize(("n", "reason"), [(8, "8 samples are too few to hold some out"), (9, "")])
+def test_nine_samples_are_the_fewest(n, reason):
+    assert _why_not(Moments.from_data(noise(n=n, p=4))) == reason
+
+
+@pytest.mark.parametrize("difference", [0.9e-5, 1.1e-5])
+def test_columns_of_one_length_have_one_in_every_part(difference):
+    X = one_factor(n=60, p=4, members=2)
+    X[:, 1] *= 1 - difference / 2
+    X[:, 3] = 1.0
+    whole = Moments.from_data(X)
+    part = Moments.from_data(X[:40])
+    found = trials._scaled_alike(part, whole).variances
+    if difference > 1e-5:
+        np.testing.assert_array_equal(found, part.variances)
+    else:
+        np.testing.assert_allclose(found[:3], whole.variances[:3].mean() * 40 / 60, rtol=1e-5)
+    assert found[3] == pytest.approx(0, abs=1e-20)
+
+
 @pytest.mark.parametrize("shape", [(300, 60), (45, 60)])
 def test_worth_is_the_sum_over_the_folds(shape):
     X = one_factor(n=shape[0])
@@ -171,7 +200,13 @@ def test_worth_is_the_sum_over_the_folds(shape):
     assert found.r2 == pytest.approx(1 - missed / total)
     shares = [j.r2 for j in judged]
     assert found.error == pytest.approx(np.std(shares, ddof=1) / np.sqrt(3))
-    assert found.random.shape == (20,)
+    rng = np.random.default_rng(0)
+    sets = [rng.choice(60, 4, replace=False) for _ in range(20)]
+    chance = [[f.judge(some) for f in folds] for some in sets]
+    by_chance = [1 - sum(j.missed for j in c) / sum(j.total for j in c) for c in chance]
+    np.testing.assert_allclose(found.random, by_chance)
+    shared = [1 - sum(j.missed_inside for j in c) / sum(j.total_inside for j in c) for c in chance]
+    np.testing.assert_allclose(found.random_significant, shared)
     assert found.r2_significant > found.r2
     assert found.n_folds == 3
     # what all others predict, feature by feature, at the best of the ridges

@@ -70,3 +70,57 @@ def test_values_after_a_turn_are_exact_to_the_second_order(decomposed):
     assert len(decomposed) == 2
     assert errors[1] < 1e-7
     assert errors[0] / errors[1] > 500  # of the third order
+
+
+def test_a_turn_is_that_of_the_formula(decomposed):
+    rng = np.random.default_rng(4)
+    follow = FollowedEigenpairs()
+    _, V = follow(np.diag([1.0, 2.0, 2.3, 5.0, 9.0]))
+    G = np.diag([1.0, 2.0, 2.3, 5.0, 9.0]) + 0.02 * symmetric(rng, 5)
+    B = V.T @ G @ V
+    Y = np.zeros((5, 5))
+    for i in range(5):
+        for j in range(5):
+            apart = B[j, j] - B[i, i]
+            Y[i, j] = 0.0 if i == j else B[i, j] * apart / (apart**2 + 4 * B[i, j] ** 2)
+    turned = V @ (np.eye(5) + Y + Y @ Y / 2)
+    turned = 1.5 * turned - 0.5 * turned @ turned.T @ turned
+    values, vectors = follow(G)
+    np.testing.assert_allclose(vectors, turned, atol=1e-14)
+    np.testing.assert_allclose(values, np.diagonal(B) + np.sum(Y * B, axis=0), atol=1e-14)
+    assert len(decomposed) == 1
+
+
+@pytest.mark.parametrize(("share", "turns"), [(0.99, True), (1.01, False)])
+def test_turns_end_where_second_orders_are_no_longer_small(share, turns, decomposed):
+    """Two values at distance 1 with a coupling c: Y has c / (1 + 4c²) twice."""
+    size = share * 0.1
+    coupling = (1 - np.sqrt(1 - 16 * size**2)) / (8 * size)
+    follow = FollowedEigenpairs()
+    follow(np.diag([1.0, 2.0]))
+    follow(np.array([[1.0, coupling], [coupling, 2.0]]))
+    assert len(decomposed) == (1 if turns else 2)
+
+
+def test_small_turns_are_not_made_orthonormal_again():
+    """An error of ‖Y‖⁴/4 is rounding below a size of 1e-3, and is taken off above."""
+    for coupling, again in ((0.69e-3, False), (0.72e-3, True)):
+        follow = FollowedEigenpairs()
+        follow(np.diag([1.0, 2.0]))
+        _, V = follow(np.array([[1.0, coupling], [coupling, 2.0]]))
+        y = coupling / (1 + 4 * coupling**2)
+        turn = np.array([[1 - y**2 / 2, y], [-y, 1 - y**2 / 2]])
+        if again:
+            turn = 1.5 * turn - 0.5 * turn @ turn.T @ turn
+        np.testing.assert_allclose(np.abs(V), np.abs(turn), rtol=0, atol=2e-16)
+
+
+def test_attempts_that_fail_are_made_less_often(monkeypatch):
+    rng = np.random.default_rng(5)
+    follow = FollowedEigenpairs()
+    calls, attempts, turned = [], [], follow._turned
+    monkeypatch.setattr(follow, "_turned", lambda G: attempts.append(len(calls)) or turned(G))
+    for _ in range(35):
+        calls.append(1)
+        follow(symmetric(rng, 40))
+    assert attempts == [2, 4, 10, 18, 26, 34]  # after 2, 6, 8, 8, … matrices

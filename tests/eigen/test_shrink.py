@@ -88,3 +88,35 @@ def test_directions_that_only_seem_to_be_above_the_threshold_are_left_out():
         A, R = shrink(M, 2.0)
         assert R.shape[1] == 3
         np.testing.assert_allclose(A @ R.T, lowered(M, 2.0)[0], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("columns", "count", "width"),
+    [
+        (149, 3, None),  # small ones are decomposed
+        (150, 3, 8),
+        (150, 25, 30),  # a fifth of the columns
+        (150, 26, None),
+        (200, 33, 39),
+    ],
+)
+def test_a_basis_has_a_few_directions_more_and_at_most_a_fifth_of_all(columns, count, width):
+    rng = np.random.default_rng(columns + count)
+    Q = np.linalg.qr(rng.standard_normal((columns, columns)))[0]
+    values = np.where(np.arange(columns) < count, 3.0, 0.5)
+    shrink = Shrink(columns)
+    check(shrink, Q * values, 1.0)
+    assert (None if shrink.basis is None else shrink.basis.shape[1]) == width
+
+
+def test_a_basis_without_room_for_one_more_direction_is_given_up(monkeypatch):
+    monkeypatch.setattr(module, "PARTIAL_FROM", 10)
+    monkeypatch.setattr(module, "PARTIAL_SHARE", 0.9)
+    shrink = Shrink(20)
+    values = np.where(np.arange(20) < 4, 3.0, 0.1)  # four, and five more
+    shrink(np.diag(values), 1.0)
+    for more, dense in ((7, False), (8, True)):
+        found = shrink._partial(
+            np.diag(np.where(np.arange(20) < more, 3.0, 0.1)), 1.0, np.eye(20)[:, :9]
+        )
+        assert (found is None) == dense

@@ -256,6 +256,10 @@ def test_columns_that_fit_come_into_memory(tmp_path):
     for far in (in_file(R, tmp_path, 0), on_cluster(R, 0)):
         assert not far.columns(CHOSEN).is_array
         assert far.columns(CHOSEN | True) is far
+    needed = int(CHOSEN.sum()) * R.shape[0] * R.dtype.itemsize
+    for memory in (needed, needed - 1):
+        far = in_file(R, tmp_path, memory)
+        assert far.columns(CHOSEN).is_array == (memory == needed)
 
 
 def test_arrays_are_wrapped_and_anything_else_is_left_alone():

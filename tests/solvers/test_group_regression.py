@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -113,6 +115,14 @@ def test_targets_without_noise_and_dependent_features_end():
     fit, _ = solve(X / np.linalg.norm(X), X[:, :2], 1e-4)
     assert np.all(np.isfinite(fit.coefficients))
     assert fit.gap < 1e-6
+
+
+def test_features_that_agree_in_one_probe_alone_are_not_equal():
+    images = np.array([[1.0, 2.0], [1.0, 3.0], [-4.0, 5.0], [4.0, -5.0]])
+    gram = SimpleNamespace(diagonal=np.ones(4), apply=lambda probes: images)
+    (found,) = equal_features(gram)
+    assert found.features.tolist() == [2, 3]
+    assert found.signs.tolist() == [-1, 1]
 
 
 def test_equal_features_are_found_and_share():

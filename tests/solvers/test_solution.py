@@ -5,11 +5,17 @@ import logging
 import numpy as np
 import pytest
 
+from jointsparse import Moments
+from jointsparse.losses import SquaredLoss
+from jointsparse.penalties import L21
+from jointsparse.penalties import Trace as TracePenalty
+from jointsparse.solvers import Exact, Factored, Published, Splitting
+from jointsparse.solvers.choice import _rounding
 from jointsparse.solvers.regression.subspace_norms import dual_norm_of, lengths_of, norm_of
 from jointsparse.solvers.samples import weighted_pass
 from jointsparse.solvers.samples.geometric_median import geometric_median
 from jointsparse.solvers.samples.weighted_pass import LinearFit, RowPasses, block_sums, summed
-from jointsparse.solvers.solution import Solution, Trace, closed_form, continued
+from jointsparse.solvers.solution import Rounding, Solution, Trace, closed_form, continued
 
 RNG = np.random.default_rng(0)
 
@@ -176,3 +182,18 @@ def test_two_kernels_one_after_the_other_prove_more_than_each():
     assert other.gap == pytest.approx(0.01)
     assert not other.converged
     assert other.reason == "gave up"
+
+
+def test_solvers_by_their_names_have_the_tolerances_of_the_methods():
+    for kind in (Splitting, Factored, Exact, Published):
+        solver = kind()
+        assert (solver.tol, solver.max_iter) == (1e-4, 1000)
+    assert Published().constants == "authors"
+
+
+@pytest.mark.parametrize(("strengths", "each"), [((0.25, 0.25), 2.0), ((0.0, 0.0), 1e3)])
+def test_rounding_is_seen_in_the_unit_of_the_penalties(strengths, each):
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    loss = SquaredLoss().on(Moments.from_data(X))
+    found = _rounding(loss, (L21(strengths[0]), TracePenalty(strengths[1])))
+    assert found == Rounding(80, loss.empty, each * (loss.empty if sum(strengths) else 1.0))

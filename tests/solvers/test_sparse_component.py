@@ -15,12 +15,14 @@ from jointsparse.solvers.sparse_component.certificate import (
     is_below,
     upper_eigenvalue,
 )
+from jointsparse.solvers.sparse_component.deflation import Deflated
 from jointsparse.solvers.sparse_component.entries import ScatterEntries
 from jointsparse.solvers.sparse_component.gershgorin import eliminate
 from jointsparse.solvers.sparse_component.many_features import ManyFeatures
 from jointsparse.solvers.sparse_component.nonnegative import bound_on_faces
 from jointsparse.solvers.sparse_component.part import proved_needed, proved_useless
 from jointsparse.solvers.sparse_component.primal import best_on, good_component, largest
+from jointsparse.solvers.sparse_component.problem import Problem
 from jointsparse.solvers.sparse_component.search import Search
 from jointsparse.solvers.sparse_component.solve import prove_matrix, prove_samples
 
@@ -492,3 +494,16 @@ def test_the_largest_entries_are_by_size_or_from_above():
     assert largest(x, 2, free, nonnegative=True).tolist() == [2, 3]
     held = np.array([True, False, False, False])
     assert largest(x, 2, held, nonnegative=False).tolist() == [0, 1]
+
+
+def test_the_tolerance_is_relative_down_to_a_thousandth_of_the_largest_entry():
+    problem = Problem(np.diag([0.5, 0.25]), 1, False, 1e-2, error=0.1)
+    assert problem.goal(-2.0) == pytest.approx(-2 + 0.02)
+    assert problem.goal(1e-5) == pytest.approx(1e-5 + 1e-2 * 5e-4)
+    assert problem.level(2.0) == pytest.approx(2 + 0.02 * (1 - 1e-6) - 0.1, abs=1e-12)
+    assert Problem(np.zeros((2, 2)), 1, False, 1e-2).goal(0.0) == pytest.approx(1e-5)
+
+
+def test_nothing_is_left_of_a_matrix_of_zeros():
+    assert Deflated(np.zeros((3, 3))).is_empty
+    assert not Deflated(np.eye(3)).is_empty

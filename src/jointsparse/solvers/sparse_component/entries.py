@@ -71,8 +71,8 @@ class ScatterEntries:
         return np.asarray(self.samples.take(features) @ loadings)
 
     def back(self, vector: FloatArray) -> FloatArray:
-        """Return scale · Xᵀ u."""
-        return np.asarray(self.samples.transposed_times(vector[:, None])[:, 0]) * self.scale
+        """Return Xᵀ u."""
+        return np.asarray(self.samples.transposed_times(vector[:, None])[:, 0])
 
     def error(self, k: int) -> float:
         """Return more than rounding can change any vᵀSv."""

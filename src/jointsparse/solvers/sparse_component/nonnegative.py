@@ -52,8 +52,7 @@ def _has_both_signs(block: FloatArray) -> bool:
     if len(block) == 1:
         return False
     values, vectors = eigh(block)
-    size = max(float(np.max(np.abs(values))), 1e-300)
-    if values[-1] - values[-2] <= SIMPLE * size:
+    if values[-1] - values[-2] <= SIMPLE * float(np.max(np.abs(values))):
         return False
     v = vectors[:, -1]
     return bool(v.max() > SIGNED and v.min() < -SIGNED)

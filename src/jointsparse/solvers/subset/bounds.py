@@ -33,8 +33,6 @@ AT_ONCE = 2**15  # entries of one batch: 256 KB, which caches hold
 
 def top_sum(values: FloatArray, count: int) -> FloatArray:
     """Return the sum of the largest positive values of each row sorted in ascending order."""
-    if count <= 0:
-        return np.zeros(values.shape[:-1])
     largest = values[..., max(values.shape[-1] - count, 0) :]
     return np.maximum(largest, 0.0).sum(axis=-1)
 

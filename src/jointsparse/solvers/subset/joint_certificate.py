@@ -227,13 +227,10 @@ def certify(frame: Frame, multipliers: Multipliers) -> Certificate:
 def _largest(pairs: FloatArray, count: int, exactly: bool) -> FloatArray:
     """Return the sum of the largest entries of each row beside the diagonal."""
     size = len(pairs)
-    if count <= 0:
-        return np.zeros(size)
     others = pairs[~np.eye(size, dtype=bool)].reshape(size, size - 1)
     if not exactly:
         others = np.maximum(others, 0.0)
-    count = min(count, size - 1)
-    return np.asarray(np.partition(others, size - 1 - count, axis=1)[:, size - 1 - count :].sum(1))
+    return np.asarray(np.sort(others, axis=1)[:, size - 1 - count :].sum(axis=1))
 
 
 def _below_zero(matrix: FloatArray) -> float:

@@ -58,10 +58,10 @@ def ridge_bound(
     """
     live = problem.live
     size = min(size, int(live.sum()))
-    weights = np.where(live, size / max(int(live.sum()), 1), 0.0)
     best = float(top_sum(problem.spectrum[0], size)) + problem.rounding
     if size == 0:
-        return best, weights
+        return best, np.zeros(live.size)
+    weights = np.where(live, size / int(live.sum()), 0.0)
     for step in range(steps):
         value, slopes, condition = _tangent(problem, weights, penalty)
         largest = np.argsort(slopes)[slopes.size - size :]

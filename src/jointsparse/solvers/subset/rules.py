@@ -204,8 +204,7 @@ class Room:
     @property
     def of_groups(self) -> IntArray:
         """How many more of each group may be in; the last entry is for no group."""
-        if self.rules.most is None:
-            return np.array([NO_LIMIT])
+        assert self.rules.most is not None  # as groups are given
         return np.append(self.rules.most - self.used, NO_LIMIT)
 
     @property

@@ -304,7 +304,7 @@ class SubsetSearch:
         missing, last = self._missing_at(depth), self._is_last(depth)
         nodes = self._table.nodes([node.included for node in taken], candidates, last=last)
         bounds = np.minimum([-node.negative_bound for node in taken], self._ceiling)
-        charges = np.asarray(self.problem.charge(nodes.inverse_trace, max(depth, 1)))
+        charges = np.asarray(self.problem.charge(nodes.inverse_trace, depth))
         leader = int(np.argmax(nodes.value))
         self._offer(nodes.included[leader].tolist(), float(nodes.value[leader]))
         good, unclear = nodes.standing

@@ -145,7 +145,7 @@ class WholeSearch(SubsetSearch):
 
     def _charge(self, inverse_trace: float, inside: Sequence[int], dropped: float) -> float:
         """Return what rounding, and features left out, may have done to f of what is in."""
-        plain = float(self.problem.charge(inverse_trace, max(len(inside), 1)))
+        plain = float(self.problem.charge(inverse_trace, len(inside)))
         moved = (self.size * dropped * self.size / DETERMINED) ** 0.5
         return plain + 2 * self.size * moved * self.problem.norm
 
@@ -172,7 +172,7 @@ class WholeSearch(SubsetSearch):
 
 def _largest_ranks(units: Sequence[list[int]], live: Sequence[list[int]], size: int) -> IntArray:
     """Return the largest rank of units with at most 0, 1, …, ``size`` features in all."""
-    ranks = np.zeros(max(size, 0) + 1, dtype=np.int64)
+    ranks = np.zeros(size + 1, dtype=np.int64)
     for unit, columns in zip(units, live, strict=True):
         count = len(unit)
         if count <= size:
