@@ -171,10 +171,11 @@ def component_indicators(graph: sp.csr_array, count: int, matrix: sp.csr_array) 
         full = matrix.toarray() + 4 * float(degrees(graph).max()) * (null @ null.T)
         return np.column_stack([null, lowest_eigenpairs(full, rest)[1][:, :rest]])
 
+    means = sp.csr_array((1 / size[member], (member, np.arange(n))))
+
     def outside(block: FloatArray) -> FloatArray:
         # Faster than with null, which is dense: subtract the mean of each component.
-        sums = sp.csr_array((np.ones(n), (member, np.arange(n)))) @ block
-        return block - (sums / size[:, None])[member]
+        return np.asarray(block - (means @ block)[member])
 
     if n <= FACTOR_UP_TO:
         factor = splu(sp.csc_array(matrix + 1e-6 * sp.eye_array(n)), permc_spec="MMD_AT_PLUS_A")
