@@ -127,14 +127,19 @@ class DenseForm:
             return self._subspace(vectors, shares(values, count, later_tie(values, count)))
         most = min(count + GUARDS, weights.size)
         pairs = None if self._light is None else self._light.lowest(weights, count, most)
+        ritz = None
         if pairs is None and self._ritz is not None:
-            pairs = self._ritz.lowest(weights, count, most, self._above)
+            ritz = pairs = self._ritz.lowest(weights, count, most, self._above)
         if pairs is None:
             pairs = _decomposed(add_to_diagonal(self.matrix.copy(), weights), count)
         values, vectors = pairs
         if values.size > count:  # well above the next eigenvalue of similar weights
             self._above = float(values[count] + abs(values[count]))
-        return self._subspace(vectors, shares(values, count, later_tie(values, count)))
+        share = shares(values, count, later_tie(values, count))
+        if ritz is None:
+            return self._subspace(vectors, share)
+        kept = values[share > 0] - weights[:, None]  # as Av = θv - diag(w)v: no product
+        return subspace_of(vectors, share, lambda V: np.sum(V**2 * kept, axis=0))
 
     @property
     def size(self) -> float:
