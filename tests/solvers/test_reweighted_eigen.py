@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jointsparse.eigen.block_krylov import largest_pairs, widened
+from jointsparse.eigen.orthonormal import orthonormal_rows
 from jointsparse.eigen.ties import shares
 from jointsparse.graphs.laplacian import affinity, laplacian, symmetrised
 from jointsparse.graphs.neighbours import nearest_neighbours
@@ -326,10 +327,10 @@ def test_a_row_that_was_left_out_comes_back():
 
 def test_rows_that_depend_have_no_basis_and_shifts_reach_below_all_eigenvalues():
     rows = np.random.default_rng(0).standard_normal((2, 5))
-    basis = stationary_rows.orthonormal(rows)
+    basis = orthonormal_rows(rows)
     np.testing.assert_allclose(basis @ basis.T, np.eye(2), atol=1e-14)
     np.testing.assert_allclose((rows @ basis.T) @ basis, rows, atol=1e-14)
-    assert stationary_rows.orthonormal(np.vstack([rows, rows[:1] + rows[1:]])) is None
+    assert orthonormal_rows(np.vstack([rows, rows[:1] + rows[1:]])) is None
     K = np.diag([-50.0, 1.0, 2.0])
     factor = np.tril(stationary_rows._factor(K, np.array([[2.0]])))
     lowered = factor @ factor.T - K

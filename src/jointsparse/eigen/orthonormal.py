@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from jointsparse.arrays import Array
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dtrtrs
+
+from jointsparse.arrays import Array, FloatArray
 from jointsparse.linalg import array_namespace, blocks, double, eigh, long_product, tall_product
 
 LEAST_ANGLE = {8: 1e-8, 4: 1e-4}  # columns closer than this to a basis are in it, by bytes an entry
+DEPENDENT = 1e-6  # length of what a row adds to those before it: below, squares leave no digits
 
 
 def orthonormalised(columns: Array, least: float = 0.0) -> Array:
@@ -42,3 +46,11 @@ def _column_sums(columns: Array) -> Array:
     for part in blocks(columns.shape[0]):
         total += xp.sum(double(columns[part, :]) ** 2, axis=0)
     return total
+
+
+def orthonormal_rows(rows: FloatArray) -> FloatArray | None:
+    """Return rows that are orthonormal and span the same space; None where they depend."""
+    factor, failed = dpotrf(rows @ rows.T, lower=1)
+    if failed or np.min(np.diagonal(factor)) <= DEPENDENT * np.max(np.diagonal(factor)):
+        return None
+    return np.asarray(dtrtrs(factor, rows, lower=1)[0])

@@ -38,6 +38,7 @@ from jointsparse.linalg import (
     symmetric_part,
 )
 from jointsparse.solvers.graph.light_features import LightFeatures
+from jointsparse.solvers.graph.ritz_elimination import RitzElimination
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +47,10 @@ GUARDS = 4
 MOST_GUARDS = 64  # to look for what random vectors have missed
 APART = 1e-3  # of the least weight: how far below it a shift lies where all weights are equal
 MANY = 100  # features; of fewer, one decomposition of all takes no longer than of the light ones
+# Features up to which light ones are tried by a series first: it takes fewer steps than
+# Rayleigh-Ritz, but products of all heavy features with all light ones.
+FEW = 400
+ROUNDING = 1e-14  # of the size of A: what the lowest eigenvalue may be off by
 DENSE_UP_TO = 2000  # features for which a decomposition is a way out where the inverse is slow
 
 
@@ -95,13 +100,21 @@ class DenseForm:
     def __init__(self, matrix: Array) -> None:
         self.matrix = matrix
         self._light: LightFeatures | None = None
+        self._ritz: RitzElimination | None = None
+        self._above = 0.0
 
     def first(self, count: int) -> Subspace:
         """Return the lowest eigenspace of A."""
-        values, vectors = eigh(self.matrix)
-        if self.matrix.shape[0] >= MANY and not is_device_array(self.matrix):
-            self._light = LightFeatures(self.matrix, float(np.max(np.abs(values))))
-        size = self.matrix.shape[0] * float(abs(self.matrix).max())
+        n = self.matrix.shape[0]
+        size = n * float(abs(self.matrix).max())
+        if n <= FEW or is_device_array(self.matrix):
+            values, vectors = eigh(self.matrix)
+        else:
+            values, vectors = _decomposed(self.matrix, count, TIE * size)
+        if n >= MANY and not is_device_array(self.matrix):
+            self._ritz = RitzElimination(self.matrix, float(values[0]) - ROUNDING * size)
+            if n <= FEW:
+                self._light = LightFeatures(self.matrix, float(np.max(np.abs(values))))
         return self._subspace(vectors, shares(to_host(values), count, TIE * size))
 
     def lowest(self, weights: FloatArray, count: int, start: FloatArray) -> Subspace:
@@ -112,16 +125,21 @@ class DenseForm:
             found, vectors = eigh(add_to_diagonal(here, like(weights, here)))
             values = to_host(found)
             return self._subspace(vectors, shares(values, count, later_tie(values, count)))
-        size = weights.size
-        most = min(count + GUARDS, size)
+        most = min(count + GUARDS, weights.size)
         pairs = None if self._light is None else self._light.lowest(weights, count, most)
-        if pairs is not None:
-            return self._subspace(pairs[1], shares(pairs[0], count, later_tie(pairs[0], count)))
-        shifted = add_to_diagonal(self.matrix.copy(), weights)
-        values, vectors = lowest_eigenpairs(shifted, most)
-        if values.size < size and values[-1] - values[count - 1] <= later_tie(values, count):
-            values, vectors = eigh(shifted)
-        return self._subspace(vectors, shares(values, count, later_tie(values, count)))
+        ritz = None
+        if pairs is None and self._ritz is not None:
+            ritz = pairs = self._ritz.lowest(weights, count, most, self._above)
+        if pairs is None:
+            pairs = _decomposed(add_to_diagonal(self.matrix.copy(), weights), count)
+        values, vectors = pairs
+        if values.size > count:  # well above the next eigenvalue of similar weights
+            self._above = float(values[count] + abs(values[count]))
+        share = shares(values, count, later_tie(values, count))
+        if ritz is None:
+            return self._subspace(vectors, share)
+        kept = values[share > 0] - weights[:, None]  # as Av = θv - diag(w)v: no product
+        return subspace_of(vectors, share, lambda V: np.sum(V**2 * kept, axis=0))
 
     @property
     def size(self) -> float:
@@ -312,6 +330,17 @@ def _rooted(matrix: sp.csr_array, data: FloatArray) -> FloatArray:
     limit = RANK * float(np.max(square.diagonal(), initial=0.0))
     factor, order, rank, _ = scipy.linalg.lapack.dpstrf(square, tol=limit, lower=1)
     return np.asarray(np.tril(factor)[:, :rank].T @ data[order - 1])
+
+
+def _decomposed(
+    matrix: FloatArray, count: int, tie: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the lowest eigenpairs of a matrix, so many that the last ties with none wanted."""
+    values, vectors = lowest_eigenpairs(matrix, min(count + GUARDS, len(matrix)))
+    tie = later_tie(values, count) if tie is None else tie
+    if values.size < len(matrix) and values[-1] - values[count - 1] <= tie:
+        values, vectors = eigh(matrix)
+    return values, vectors
 
 
 def block_of(matrix: Array, features: IntArray) -> FloatArray:

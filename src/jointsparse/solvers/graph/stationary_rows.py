@@ -30,9 +30,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.eigen.orthonormal import orthonormal_rows
 from jointsparse.linalg import add_to_diagonal
 from jointsparse.solvers.graph.quadratic_forms import QuadraticForm
 
@@ -46,7 +47,6 @@ MOST_RETURNS = 200  # rounds of such rows, each of which lowers the objective
 NEARLY = 0.05  # relative gradient at which to look for them
 MOST_ROWS = 1000  # a Cholesky factorisation of so many takes some milliseconds
 TINY = 1e-300
-DEPENDENT = 1e-6  # length of what a row adds to those before it: below, squares leave no digits
 ROUNDING = 1e-15  # of the objective: less is no gain
 BELOW = 0.9  # of the smallest eigenvalue of Λ: the shift σ
 MOST_SHIFTS = 60  # to reach below all eigenvalues; each is twice as far as the one before
@@ -194,7 +194,7 @@ class _Search:
             moved = W + step
             through = np.add.reduce(W * moved, axis=0) <= 0
             moved[:, through] = SHORTER * W[:, through]
-            basis = orthonormal(moved)
+            basis = orthonormal_rows(moved)
             if basis is None:  # rows that were made shorter held the space up
                 self.radius /= 4
                 continue
@@ -267,7 +267,7 @@ class _Search:
 
     def _of(self, rows: FloatArray) -> _Point:
         """Return the point of these rows, which are nearly orthonormal columns."""
-        basis = orthonormal(rows[self.used].T)
+        basis = orthonormal_rows(rows[self.used].T)
         if basis is None:
             basis = np.linalg.qr(rows[self.used])[0].T
         return self._point(basis)
@@ -323,14 +323,6 @@ def within_region(
         size = after
     promised = -float(np.vdot(gradient, step)) - float(np.vdot(residual, step))
     return step, promised, cut
-
-
-def orthonormal(rows: FloatArray) -> FloatArray | None:
-    """Return rows that are orthonormal and span the same space; None where they depend."""
-    factor, failed = dpotrf(rows @ rows.T, lower=1)
-    if failed or np.min(np.diagonal(factor)) <= DEPENDENT * np.max(np.diagonal(factor)):
-        return None
-    return np.asarray(dtrtrs(factor, rows, lower=1)[0])
 
 
 def _factor(K: FloatArray, inner: FloatArray) -> FloatArray | None:
