@@ -99,6 +99,8 @@ class Patterns:
 
     def residual_squares(self, count: int) -> FloatArray:
         """Return what the first ``count`` directions leave of each feature's squared length."""
+        if count == 0:
+            return self.squares
         left = self.squares - sum(part.sum(axis=1) for part in self._parts(count))
         return np.where(left > NOTHING * self.squares, left, 0.0)
 
