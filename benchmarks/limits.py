@@ -93,7 +93,7 @@ class Lapack:
     """Adds up the time within the decompositions and systems of NumPy and SciPy."""
 
     NAMES = ("eigh", "eigvalsh", "svd", "solve", "cholesky", "qr", "inv", "lstsq")
-    BARE = ("dsytrd", "dsterf", "dstein", "dstevd", "dormqr", "dpotrf", "dpotri", "dposv")
+    BARE = ("dsytrd", "dsterf", "dstein", "dstevd", "dormqr", "dpotrf", "dpotri", "dposv", "dgesdd")
 
     def __enter__(self):
         import scipy.linalg

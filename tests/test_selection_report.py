@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 
-from jointsparse import SPCAPSD, GreedySelector, Moments, feature_significance
+from jointsparse import SPCAPSD, GreedySelector, LaplacianScore, Moments, feature_significance
 from jointsparse.methods.bases import worth
 from jointsparse.selection_report import selection_report
 from jointsparse.solvers.picking.held_out import choose_ridge
@@ -157,6 +157,43 @@ def test_samples_are_not_kept_for_long(monkeypatch):
     monkeypatch.setattr(worth, "REMEMBERED_ENTRIES", 10)
     moments = Moments.from_scatter(X.T @ X, n_samples=len(X))
     assert not hasattr(selector.fit_moments(moments), "selection_report_")
+
+
+NOISE = ["n_significant_", "noise_edge_", "feature_shares_", "feature_pvalues_", "significant_"]
+
+
+def test_noise_is_told_when_asked_for_where_the_model_alone_decides(monkeypatch):
+    found, model = feature_significance(X), LaplacianScore(n_features_to_select="support")
+    expected = found.n_significant, found.noise_edge, found.shares, found.pvalues, found.significant
+
+    def of(selector):
+        return [getattr(selector, name) for name in NOISE]
+
+    def same(selector):
+        for name, told in zip(NOISE, expected, strict=True):
+            np.testing.assert_array_equal(getattr(selector, name), told, strict=False)
+
+    with pytest.raises(AttributeError, match="no attribute 'n_significant_'"):
+        of(model)
+    mine = X.copy()
+    model.fit(mine)
+    mine[:] = 0
+    assert not set(NOISE) & set(vars(model))
+    same(pickle.loads(pickle.dumps(model)))
+    model.fit(X)
+    same(copy.deepcopy(model))
+    same(model.fit(X))
+    assert set(NOISE) <= set(vars(model))
+    model.fit(X).selection_report_
+    assert set(NOISE) <= set(vars(model))
+    same(model)
+    # Of other samples, not those of before; at once where the set depends on it, or samples go.
+    assert of(model.fit(X[:100]))[1] != expected[1]
+    for chosen in (SPCAPSD(n_features_to_select=3).fit(X), SPCAPSD().fit(X)):
+        assert set(NOISE) <= set(vars(chosen))
+    monkeypatch.setattr(worth, "REMEMBERED_ENTRIES", 10)
+    assert set(NOISE) <= set(vars(model.fit(X)))
+    same(model)
 
 
 def test_the_report_is_made_only_when_asked_for():

@@ -343,6 +343,9 @@ def columns_near_one(matrix: NDArray[Any]) -> NDArray[Any]:
     of the columns differ.
     """
     exponents = np.frexp(np.max(np.abs(matrix), axis=0, initial=0.0))[1]
+    factors = np.ldexp(matrix.dtype.type(1), -exponents)
+    if np.isfinite(factors).all() and factors.all():
+        return matrix * factors  # the same, a tenth of the time
     return np.ldexp(matrix, -exponents)
 
 

@@ -52,7 +52,8 @@ from jointsparse.sources.weighting import Batches
 
 EXTREME = 120  # binary exponent of a spread whose fourth power is near the limits
 # What is kept until samples are added.
-DERIVED = ["variances", "_pairs", "spectrum", "thin_spectrum", "centred_data", "_mean_seems_small"]
+DERIVED = ["variances", "total_variance", "_pairs", "spectrum", "thin_spectrum", "centred_data"]
+DERIVED += ["_mean_seems_small"]
 NEAR_ONE: Slot[Moments] = Slot("near one")
 
 
@@ -178,7 +179,7 @@ class Moments:
     def _mean_seems_small(self) -> bool:
         return mean_seems_small(self._data, self.mean)
 
-    @property
+    @cached_property
     def total_variance(self) -> float:
         """Trace of the scatter matrix."""
         return float(np.sum(self.variances))

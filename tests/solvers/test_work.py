@@ -29,7 +29,16 @@ from jointsparse.selection.noise import AboveNoise
 
 SAME = 0.02
 DECOMPOSITIONS = ("eigh", "eigvalsh", "svd", "solve", "cholesky", "qr", "lstsq", "inv", "pinv")
-DECOMPOSITIONS += ("cho_factor", "lu_factor", "eigsh", "dpotrf", "dposv", "dpstrf", "dsytrd")
+DECOMPOSITIONS += (
+    "cho_factor",
+    "lu_factor",
+    "eigsh",
+    "dpotrf",
+    "dposv",
+    "dpstrf",
+    "dsytrd",
+    "dgesdd",
+)
 
 
 def data(n, p, seed=0):

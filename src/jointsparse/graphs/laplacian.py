@@ -23,7 +23,7 @@ from jointsparse.graphs.neighbours import nearest_neighbours, neighbour_sets
 from jointsparse.graphs.sparse_samples import inner_products, stored
 from jointsparse.linalg import array_namespace
 
-SMALL = 256  # samples whose graph is sooner made as a dense matrix
+SMALL = 150  # samples whose graph is sooner made as a dense matrix; of random ones, measured
 WEIGHTS = ("binary", "heat", "cosine")
 
 

@@ -167,6 +167,10 @@ class _Screen:
         # Of the product, of the sums, and of the samples themselves in this precision.
         self.error = float(np.finfo(dtype).eps) * (d + 16)
         self.lower = (self.squares * (1 - self.error)).astype(dtype)
+        # How far above its lower bound the distance to any of a group may be.
+        step = n // self.width
+        largest = self.squares[: step * self.width].reshape(self.width, step).max(axis=0)
+        self.margins = (2 * self.error * largest).astype(dtype)
 
     def candidates(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """Return pairs (i, j) among which are the k nearest j of every row i, in order of i."""
@@ -178,25 +182,22 @@ class _Screen:
         # The k-th smallest bound is at most that of the k best groups: an upper bound is enough.
         # A group is every so-manieth sample, and those left over are in none.
         step = self.n // self.width
-        groups = low[:, : step * self.width].reshape(size, self.width, step)
-        nearest = groups.min(axis=1)
-        best = np.argpartition(nearest, self.count - 1, axis=1)[:, : self.count]
-        within = np.argmin(np.take_along_axis(groups, best[:, None, :], axis=2), axis=1)
-        member = within * step + best
-        limit = self._limit(np.take_along_axis(low, member, axis=1), member, rows)
+        nearest = low[:, : step * self.width].reshape(size, self.width, step).min(axis=1)
+        nearest += self.margins
+        limit = self._limit(np.partition(nearest, self.count - 1, axis=1)[:, self.count - 1], rows)
         owner, other = np.divmod(np.flatnonzero(low <= limit[:, None]), self.n)
         # Of these the k smallest bounds give a limit that hardly more than k are below.
         bounds = low[owner, other]
         order = np.lexsort((bounds, owner))
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
         best = order[starts[:, None] + np.arange(self.count)]
-        kept = bounds <= self._limit(bounds[best], other[best], rows)[owner]
+        above = bounds[best] + 2 * self.error * self.squares[other[best]]
+        kept = bounds <= self._limit(above.max(axis=1), rows)[owner]
         return rows[owner[kept]], other[kept]
 
-    def _limit(self, bounds: NDArray[Any], member: IntArray, rows: IntArray) -> NDArray[Any]:
-        """Return what the k nearest of each row are not above, given k lower bounds of others."""
-        above = bounds + 2 * self.error * self.squares[member]
-        limit = above.max(axis=1) + 2 * self.error * self.squares[rows]
+    def _limit(self, above: NDArray[Any], rows: IntArray) -> NDArray[Any]:
+        """Return what the k nearest of each row are not above, given upper bounds of others."""
+        limit = above + 2 * self.error * self.squares[rows]
         limit += tie_margin(limit, self.squares[rows])
         # In single precision the limit must not be rounded down.
         dtype = self.lower.dtype

@@ -245,7 +245,7 @@ class SelectFeatures(
     def _select(self, method: Any, moments: Moments, y: Any = None) -> Self:
         check_variance(moments)
         remark_on_scale(self, moments)
-        self._note_noise(moments)
+        self._ask_about_noise(moments, self._check_wanted(moments.n_features))
         self._make_set(_as_model(method, moments), moments, y)
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import lapack
 
 from jointsparse.arrays import Array
 from jointsparse.device import like, to_host
@@ -55,10 +56,15 @@ def shrink_singular_values(matrix: Array, threshold: float) -> Array:
 
 def polar(matrix: Array) -> Array:
     """Return the matrix with orthonormal columns that is nearest to a tall one: U Vᵀ of its SVD."""
-    # Where the matrix is small, finding out what kind of array it is would cost most of the time.
+    # Where the matrix is small, finding out what kind of array it is would cost most of the time,
+    # and so would what NumPy does around LAPACK.
     if isinstance(matrix, np.ndarray):
-        left, _, right = np.linalg.svd(matrix, full_matrices=False)
-        return left @ right
+        failed = 1
+        if matrix.dtype == np.float64:
+            left, _, right, failed = lapack.dgesdd(matrix, full_matrices=0)
+        if failed:  # or another type
+            left, _, right = np.linalg.svd(matrix, full_matrices=False)
+        return np.asarray(left @ right)
     # On a device a singular value decomposition takes many launches for every column. Of a matrix
     # whose columns are far from dependent M(MᵀM)^(-1/2) is near, and one step of Newton's
     # iteration takes the rounding out, which is squared; otherwise a QR factorisation leaves a

@@ -52,14 +52,14 @@ def check_variance(moments: Any) -> None:
     ValueError: the data are too small for double precision, near 1.5e-310, and the squares ...
     """
     # Means beyond these are enough to know: the squares themselves may have become 0 or infinite.
-    smallest, largest = np.sqrt([SMALLEST_VARIANCE, LARGEST_VARIANCE])
     means = np.abs(moments.mean)
     total = moments.total_variance
-    if not total <= LARGEST_VARIANCE or not np.all(means <= largest):
+    if not total <= LARGEST_VARIANCE or not means.max() <= LARGEST_VARIANCE**0.5:
         raise too_large(_size(means, total))
-    tiny = (means > 0) & (means < smallest)
-    if total < SMALLEST_VARIANCE and (total > 0 or np.any(tiny)):
-        raise too_small(_size(means[tiny], total))
+    if total < SMALLEST_VARIANCE:
+        tiny = (means > 0) & (means < SMALLEST_VARIANCE**0.5)
+        if total > 0 or np.any(tiny):
+            raise too_small(_size(means[tiny], total))
     if total == 0:
         raise ValueError(
             "every feature is constant: there is no variance to explain and nothing to select"

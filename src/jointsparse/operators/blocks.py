@@ -23,6 +23,10 @@ from jointsparse.arrays import Array, FloatArray
 from jointsparse.linalg import array_namespace
 from jointsparse.operators.samples import Samples, centred_block
 
+# Columns of a thin matrix that BLAS multiplies sooner one by one than together (three in half the
+# time), and entries of the other matrix from which that counts: measured on 100 × 1000 to 10 000.
+FEW_COLUMNS, LARGE = 4, 2**14
+
 
 class ColumnBlocks(Samples):
     """Samples of which a function can be applied to every block of columns (``_results``).
@@ -236,12 +240,23 @@ def _as_type(block: Array, dtype: Any) -> Array:
     return array_namespace(block).astype(block, dtype, copy=False)
 
 
+def thin_product(matrix: Array, thin: Array) -> Array:
+    """Return ``matrix @ thin``: column by column where that is sooner."""
+    few = 1 < thin.shape[1] <= FEW_COLUMNS
+    if not few or type(matrix) is not np.ndarray or matrix.size < LARGE:
+        return matrix @ thin
+    result = np.empty((matrix.shape[0], thin.shape[1]), order="F")
+    for column, image in zip(thin.T, result.T, strict=True):
+        np.matmul(matrix, column, out=image)
+    return result
+
+
 def _times(block: Array, columns: Array) -> Array:
-    return block @ columns
+    return thin_product(block, columns)
 
 
 def _transposed_times(block: Array, rows: Array) -> Array:
-    return block.T @ rows
+    return thin_product(block.T, rows)
 
 
 def _combined(block: Array, weights: Any) -> Array:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, like, on_accelerator
 from jointsparse.linalg import array_namespace, blocks, double
-from jointsparse.operators.blocks import ColumnBlocks
+from jointsparse.operators.blocks import ColumnBlocks, thin_product
 from jointsparse.operators.samples import Samples, centred_block, reweighted_gram
 
 BLOCK_ENTRIES = 2**26  # converted to float64 at a time on an accelerator: 512 MB
@@ -105,14 +105,14 @@ class DenseSamples(ColumnBlocks):
         columns = double(columns)
         if self._unscaled is not None:
             return self._unscaled.times(columns * self._factors[:, None])
-        return self.array @ columns if self._direct else super().times(columns)
+        return thin_product(self.array, columns) if self._direct else super().times(columns)
 
     def transposed_times(self, rows: Array) -> Array:
         """Return XᵀV."""
         rows = double(rows)
         if self._unscaled is not None:
             return self._unscaled.transposed_times(rows) * self._factors[:, None]
-        return self.array.T @ rows if self._direct else super().transposed_times(rows)
+        return thin_product(self.array.T, rows) if self._direct else super().transposed_times(rows)
 
     def combined(self, weights: Any) -> Array:
         """Return WX."""

@@ -37,11 +37,11 @@ class Workspace:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Slot[Any], Hashable], Any] = {}
+        self._kept: dict[tuple[str, Hashable], Any] = {}
 
     def kept(self, slot: Slot[T], make: Callable[[], T], variant: Hashable = None) -> T:
         """Return what is in a slot; what is not yet there is made first."""
-        key = (slot, variant)
+        key = (slot.name, variant)
         if key not in self._kept:
             self._kept[key] = make()
         found: T = self._kept[key]
@@ -49,8 +49,8 @@ class Workspace:
 
     def found(self, slot: Slot[T], variant: Hashable = None) -> T | None:
         """Return what is in a slot, or None."""
-        return self._kept.get((slot, variant))
+        return self._kept.get((slot.name, variant))
 
     def keep(self, slot: Slot[T], value: T, variant: Hashable = None) -> None:
         """Put something into a slot, in place of what is there."""
-        self._kept[slot, variant] = value
+        self._kept[slot.name, variant] = value

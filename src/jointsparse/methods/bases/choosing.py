@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.methods.bases.shared_docs import with_shared
-from jointsparse.methods.bases.worth import SelectionWorth
+from jointsparse.methods.bases.worth import OF_NOISE, SelectionWorth
 from jointsparse.methods.sets.constraining import about_constrained, check_size, rules_of
 from jointsparse.moments import Moments, check_variance
 from jointsparse.running.notices import warn_caller
@@ -33,7 +33,7 @@ from jointsparse.selection.choosing import (
 )
 from jointsparse.selection.constrained import choose_allowed
 from jointsparse.selection.noise import noise_of
-from jointsparse.significance import FDR, feature_significance
+from jointsparse.significance import FDR, TABLE
 from jointsparse.solvers.picking.feature_test import beyond_doubt
 from jointsparse.solvers.picking.greedy import DETERMINED
 from jointsparse.solvers.picking.patterns import EQUAL
@@ -87,8 +87,6 @@ class ChoosesFeatures(SelectionWorth):
     _swapped_size = 0  # of the set that exchanges made; 0 while that is open
 
     n_features_in_: int
-    n_significant_: int
-    significant_: NDArray[np.bool_]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -113,14 +111,12 @@ class ChoosesFeatures(SelectionWorth):
     def _rules_of(self, n_features: int) -> Rules:
         return rules_of(self.constraints, n_features, getattr(self, "feature_names_in_", None))
 
-    def _note_noise(self, moments: Moments) -> None:
-        """Set what the table says by itself, whatever the method."""
-        found = feature_significance(moments)
-        self.n_significant_ = found.n_significant
-        self.noise_edge_ = found.noise_edge
-        self.feature_shares_ = found.shares
-        self.feature_pvalues_ = found.pvalues
-        self.significant_ = found.significant
+    def _ask_about_noise(self, moments: Moments, wanted: Wanted) -> None:
+        """Tell patterns from noise, unless the model alone decides: then it may wait."""
+        for stale in (*OF_NOISE, "_remembered"):
+            self.__dict__.pop(stale, None)
+        if not wanted.support:
+            self._note_noise(moments)
 
     def _rule(self, model: Model, moments: Moments, wanted: Wanted) -> Rule:
         """Return how the set is made from the model.
@@ -170,7 +166,9 @@ class ChoosesFeatures(SelectionWorth):
             self.selection_curve_ = choice.curve
         if self.rule == "swap":  # what is judged is a set of this size, exchanged in each part too
             self._swapped_size, cut = choice.n_kept, None
-        self._remember(moments, cut, y)
+        whole = self._remember(moments, cut, y)
+        if wanted.support and (moments.workspace.found(TABLE) is not None or not whole):
+            self._note_noise(moments)  # known anyway, or not to be known later
         message = self._remark(choice, wanted, moments)
         if message:
             self._warn(message)
@@ -258,7 +256,7 @@ class ChoosesFeatures(SelectionWorth):
         if choice.available == 0:
             which = "" if self.constraints is None else " that may be kept"
             return f"no feature{which} has a nonzero score{self._how_to_keep_some(moments)}"
-        if self.n_significant_ == 0 and not wanted.support:
+        if not wanted.support and self.n_significant_ == 0:
             if choice.n_kept == 0:
                 return f"no structure beyond noise: nothing is kept. {KEEP_SOME}"
             if wanted.auto:

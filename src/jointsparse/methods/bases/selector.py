@@ -115,14 +115,14 @@ class Selector(ChoosesFeatures, ColumnSelector, MomentsEstimator):
         return self._as_model(*self._solve(moments), moments)
 
     def _fit(self, moments: Moments) -> Self:
-        self._check_wanted(moments.n_features)
+        wanted = self._check_wanted(moments.n_features)
         check_variance(moments)
         self._check_dense(moments)
         # What this fit may not set must not survive from an earlier one.
         for stale in ("duality_gap_", "gap_history_", "proved_zero_"):
             self.__dict__.pop(stale, None)
         remark_on_scale(self, moments)
-        self._note_noise(moments)
+        self._ask_about_noise(moments, wanted)
         solution, scores = self._solve(moments)
         self._record(solution)
         self._make_set(self._as_model(solution, scores, moments), moments)

@@ -127,7 +127,8 @@ feature_shares_ : ndarray of shape (n_features,)
 feature_pvalues_ : ndarray of shape (n_features,)
     How probable so large a share is for a feature that has nothing to do with the others.
 significant_ : ndarray of bool of shape (n_features,)
-    Features that share something with others, at a false-discovery rate of 5 %.
+    Features that share something with others, at a false-discovery rate of 5 %. With "support",
+    which does not ask for it, this and the four before are computed when first asked for.
 selection_curve_ : ndarray of shape (n_kept,)
     Share of the variance of all features, in this table, that the best kept feature, the best
     two, … account for. Not with "support", nor where nothing is kept.

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from jointsparse.arrays import IntArray
+from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, like
 from jointsparse.extremes import Extremes, extreme_values
 from jointsparse.linalg import array_namespace
@@ -36,6 +36,13 @@ from jointsparse.trials import (
 )
 
 REMEMBERED_ENTRIES = 2**22  # 32 MB: samples up to this size are kept until the report is made
+OF_NOISE = (
+    "n_significant_",
+    "noise_edge_",
+    "feature_shares_",
+    "feature_pvalues_",
+    "significant_",
+)  # what a fit says about patterns and noise
 FEWEST_REMEMBERED = 1000  # samples: of larger tables so many at least must fit, or none are kept
 
 
@@ -45,12 +52,19 @@ class SelectionWorth(NotesOutliers):
     ``selection_report_`` is computed when it is first asked for and kept from then on. It needs the
     samples, and the caller may change those: so the estimator keeps a copy of those that take part
     (:func:`~jointsparse.trials.rows_that_take_part`) where it has at most 4 million entries, and
-    forgets it once the report is made. Pickles never contain it.
+    forgets it once the report is made. Pickles never contain it. Where the model alone decides what
+    is kept, patterns are told from noise when that is first asked for, too, or before the samples
+    are forgotten.
     """
 
     support_: NDArray[np.bool_]
     ranking_: IntArray
     selection_report_: SelectionReport
+    n_significant_: int
+    noise_edge_: float
+    feature_shares_: FloatArray
+    feature_pvalues_: FloatArray
+    significant_: NDArray[np.bool_]
     # Samples or moments, their parts and labels, and gross values where not all samples are kept.
     _remembered: tuple[Any, Cut | None, Any, Extremes | None]
 
@@ -60,21 +74,25 @@ class SelectionWorth(NotesOutliers):
             # Not a property: showing an estimator in a notebook would evaluate it.
             if name == "partial_fit":
                 raise AttributeError(no_partial_fit(self))
+            remembered = self.__dict__.get("_remembered")
+            if name in OF_NOISE and remembered is not None:
+                self._note_noise(_moments_of(remembered[0]))
+                return self.__dict__[name]
             if name != "selection_report_":
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             check_is_fitted(self)
-            remembered = self.__dict__.get("_remembered")
             if remembered is None:
                 raise AttributeError(
                     "the samples of fit are no longer at hand (large tables are not kept, nor are "
                     "the samples in a pickle): use selection_report(X)"
                 )
-            moments, cut, y, extremes = remembered
-            if not isinstance(moments, Moments):
-                moments = Moments.from_data(moments, copy=False)
+            samples, cut, y, extremes = remembered
+            moments = _moments_of(samples)
             if cut is None and self.support_.any():
                 cut = self._cut(moments, y)
             self.selection_report_ = self._make_report(moments, cut, extremes)
+            if OF_NOISE[0] not in self.__dict__:
+                self._note_noise(moments)
             self.__dict__.pop("_remembered", None)
             return self.selection_report_
 
@@ -83,6 +101,15 @@ class SelectionWorth(NotesOutliers):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of parts; the fit to all samples warns
             return cut_and_pick(moments, partial(self._pick_on, y=y))
+
+    def _note_noise(self, moments: Moments) -> None:
+        """Set what the table says by itself, whatever the method."""
+        found = feature_significance(moments)
+        self.n_significant_ = found.n_significant
+        self.noise_edge_ = found.noise_edge
+        self.feature_shares_ = found.shares
+        self.feature_pvalues_ = found.pvalues
+        self.significant_ = found.significant
 
     def _pick_on(self, moments: Moments, rows: IntArray | None, *, y: Any) -> Picked:
         """Select on some of the samples, as many features as may be of use."""
@@ -200,8 +227,11 @@ class SelectionWorth(NotesOutliers):
         kept = np.flatnonzero(self.support_)
         return kept[np.argsort(self.ranking_[kept], kind="stable")]
 
-    def _remember(self, moments: Moments, cut: Cut | None, y: Any = None) -> None:
-        """Keep what the report will need: samples of its own, or moments."""
+    def _remember(self, moments: Moments, cut: Cut | None, y: Any = None) -> bool:
+        """Keep what the report will need: samples of its own, or moments.
+
+        Returns whether all samples are kept, and no change of those of the caller changes them.
+        """
         self.__dict__.pop("selection_report_", None)
         self.__dict__.pop("_remembered", None)
         if not moments.has_samples:
@@ -213,17 +243,28 @@ class SelectionWorth(NotesOutliers):
             samples, rows = _some_rows(moments.data)
             if samples is not None and rows is None:
                 self._remembered = (samples, cut, y, None)
+                return True
             elif samples is not None:
                 # Gross values are few: some of the samples do not tell.
                 self._remembered = (samples, _among(cut, rows), None, extreme_values(moments))
+        return False
 
     def __getstate__(self) -> dict[str, Any]:
+        if "_remembered" in self.__dict__ and OF_NOISE[0] not in self.__dict__:
+            self._note_noise(_moments_of(self._remembered[0]))
         state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[call-overload]
         # Neither the samples nor the solver's own variables (a start for the next fit, often larger
         # than the solution) belong to what was learned.
         state.pop("_remembered", None)
         state.pop("_state", None)
         return state
+
+
+def _moments_of(remembered: Any) -> Moments:
+    """Return the moments of what was kept: samples, or moments already."""
+    if isinstance(remembered, Moments):
+        return remembered
+    return Moments.from_data(remembered, copy=False)
 
 
 def _moments_to_judge(X: Any) -> Moments:

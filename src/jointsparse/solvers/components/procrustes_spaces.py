@@ -131,7 +131,9 @@ class SampleSpace:
         B = self.all_rows(B)
         C = self.pull()
         self.kept = None
-        if self.thresholds is None:
+        # No fewer features are used than one component uses on average.
+        least = MARGIN * np.count_nonzero(B) / B.shape[1]
+        if self.thresholds is None or least >= MOST * B.shape[0]:
             return C, B
         lengths = np.sqrt(self.gram.diagonal)
         # How far X A can move before a loading appears; never for features that do not vary.

@@ -22,6 +22,7 @@ from jointsparse.solvers.solution import Solution, closed_form
 
 BLOCK_ENTRIES = 2**17  # entries of features taken at a time: what is made of them is not large
 LEAST = 32  # features
+SMALLEST = 1e-100  # sum of squares, of which none that counts underflows
 
 
 def solve_smoothness(data: Any, graph: sp.csr_array) -> Solution[FloatArray]:
@@ -66,12 +67,19 @@ def solve_smoothness(data: Any, graph: sp.csr_array) -> Solution[FloatArray]:
 
 def _scores(part: FloatArray, graph: sp.csr_array, degree: FloatArray) -> FloatArray:
     """Return the scores of some features, which do not depend on their units."""
-    part = columns_near_one(part)
-    mean = (degree @ part) / float(degree.sum())
-    centred = np.subtract(part, mean, order="C")  # as products with the graph want it
-    total = degree @ (centred * centred)
+    mean, centred, total = _around_mean(part, degree)
+    if not (total.min() > SMALLEST and total.max() < 1 / SMALLEST):
+        mean, centred, total = _around_mean(columns_near_one(part), degree)
     rough = total - np.einsum("ij,ij->j", centred, graph @ centred)
     return _ratio(rough, total, total + float(degree.sum()) * mean**2, degree.size)
+
+
+def _around_mean(part: FloatArray, degree: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return weighted means, deviations from them, and weighted sums of the squares of these."""
+    with np.errstate(over="ignore", invalid="ignore"):  # which is seen, and done again
+        mean = (degree @ part) / float(degree.sum())
+        centred = np.subtract(part, mean, order="C")  # as products with the graph want it
+        return mean, centred, degree @ (centred * centred)
 
 
 def _scores_there(data: Array, graph: sp.csr_array, degree: FloatArray) -> FloatArray:

@@ -99,9 +99,10 @@ class Patterns:
 
     def residual_squares(self, count: int) -> Array:
         """Return what they leave of each feature's squared length; on the device of the samples."""
-        parts = self._parts(count)
-        squares = like(self.squares, parts[0])
-        left = squares - sum(part.sum(axis=1) for part in parts)
+        squares = like(self.squares, self._view.factors)
+        if count == 0:
+            return squares
+        left = squares - sum(part.sum(axis=1) for part in self._parts(count))
         return left * (left > NOTHING * squares)
 
     @property

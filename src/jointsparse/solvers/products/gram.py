@@ -39,6 +39,7 @@ from jointsparse.running.workspace import Slot
 
 MANY = 8  # times so many eigenvectors is more than all: then all are computed
 SMALL = 2**15  # entries of samples that are converted to double precision at no cost
+CONVERTED = 2**21  # entries of samples that are converted once, 16 MB, not for every product
 NOTHING = 1e-12  # of the largest eigenvalue: below, one is rounding
 MOST_PAIRS = 12  # eigenpairs where nobody says how many are needed and there are too many for all
 ACCURATE = 1e-13  # relative residual of linear systems with too many samples to factorise
@@ -260,7 +261,8 @@ class SampleGram(Gram):
             if known is matrix:
                 return image
         here = self.here(matrix)
-        if self.of_array:
+        full = type(here) is np.ndarray and np.count_nonzero(here) > FEW * here.size
+        if self.of_array and not full:
             xp = self.samples.xp
             used = xp.nonzero(xp.any(here != 0, axis=1))[0]
             if used.shape[0] <= FEW * here.shape[0]:
@@ -430,7 +432,9 @@ def gram_of(moments: Moments, *, sparse: bool = True) -> Gram:
             return SampleGram(live_columns(data, moments.mean, moments.variances))
         if not wide:
             return Gram(moments.native.scatter)
-        return SampleGram(double_where_held(moments) if in_double else moments.native.centred_data)
+        centred = double_where_held(moments) if in_double else moments.native.centred_data
+        once = type(centred) is np.ndarray and centred.size <= CONVERTED
+        return SampleGram(double(centred) if once else centred)
 
     return moments.workspace.kept(GRAM, make, (sparse, in_double))
 
