@@ -14,9 +14,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from jointsparse import SPCAPSD, open_source
+from jointsparse import AWSPCA, CSPCA, SPCAPSD, open_source
 from jointsparse.methods import registry
-from jointsparse.methods.reading.plan import DoesNotFitError, bytes_at_once, plan
+from jointsparse.methods.reading.needs import Needs
+from jointsparse.methods.reading.plan import (
+    DoesNotFitError,
+    Reading,
+    bytes_at_once,
+    bytes_in_blocks,
+    plan,
+)
 from jointsparse.solvers.convex.splitting import MATRICES
 from jointsparse.sources.in_memory import ArraySource
 
@@ -149,6 +156,56 @@ def test_a_model_that_is_split_stays_within_the_memory(tmp_path):
         SPCAPSD().fit(source)
     would_do = re.search(r'memory="(\w+)"', str(refused.value))[1]
     assert plan(open_source(tmp_path / "x.npy", memory=would_do), SPCAPSD()._needs())
+
+
+# Noise as strong as the patterns: the models between two passes are split.
+PASSED = """
+import json, sys, warnings
+from pathlib import Path
+import numpy as np
+import jointsparse
+from jointsparse import open_source
+
+warnings.simplefilter("ignore")
+method = getattr(jointsparse, sys.argv[1])
+
+def status(key):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+method(n_features_to_select=3).fit(np.random.default_rng(0).standard_normal((50, 8)))
+before = status("VmHWM")
+model = method(n_features_to_select=3).fit(open_source(sys.argv[2], memory=int(sys.argv[3])))
+print(json.dumps([status("VmHWM") - before, model.duality_gap_]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from /proc")
+@pytest.mark.parametrize("method", [AWSPCA, CSPCA])
+def test_samples_that_are_passed_over_stay_within_the_memory(tmp_path, method):
+    p, rng = 300, np.random.default_rng(0)
+    X = rng.standard_normal((8000, 5)) @ rng.standard_normal((5, p))
+    np.save(tmp_path / "x.npy", X + rng.standard_normal(X.shape))
+    needs = Needs.of(method())
+    allowed = bytes_in_blocks(open_source(tmp_path / "x.npy", memory="1MB"), needs)
+    source = open_source(tmp_path / "x.npy", memory=allowed)
+    assert plan(source, needs) is Reading.PASSES
+    command = [sys.executable, "-c", PASSED, method.__name__, source.name, str(allowed)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)
+    peak, gap = json.loads(found.stdout)
+    assert gap <= 1e-4
+    assert peak <= allowed + NOISE  # AWSPCA took 58 MB of 35 before all its matrices were counted
+
+
+def test_wide_samples_without_a_rank_penalty_are_refused_before_the_fit(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((20, 1600)))
+    source = open_source(tmp_path / "x.npy", memory="10MB")  # 40 copies of the samples
+    with pytest.raises(DoesNotFitError, match=r"samples need 1.+MB") as refused:
+        plan(source, AWSPCA()._needs())
+    would_do = re.search(r'memory="(\w+)"', str(refused.value))[1]
+    source = open_source(tmp_path / "x.npy", memory=would_do)
+    assert AWSPCA(max_iter=2).fit(source).n_iter_ == 2
 
 
 class _Shape(ArraySource):

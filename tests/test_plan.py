@@ -284,7 +284,7 @@ def test_labels_of_samples_that_were_read_as_a_whole_reach_the_report(tmp_path):
 
 def test_needs_follow_the_parameters():
     judged = {"judged": True}  # they keep a set of features
-    many = {"scatter_copies": 74}
+    many = {"scatter_copies": 76}
     assert Needs.of(CSPCA()) == Needs(samples=True, passes=True, products=True, **judged, **many)
     assert Needs.of(CSPCA(psd=False)) == Needs(samples=True, **judged, **many)
     assert Needs.of(SPCAPSD(solver="published")) == Needs(**judged)

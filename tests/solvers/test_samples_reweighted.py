@@ -334,6 +334,8 @@ def test_wide_data_are_certified(benchmark_data, name):
     [
         ((128, 256), 1.0, False),  # 2^15 entries: splitting takes no time
         ((128, 257), 1.0, True),
+        ((65, 500), 1.0, False),
+        ((2, 501), 1.0, True),  # few entries, and large matrices of features
         ((10, 1500), 0.0, False),  # weights of features, too
         ((375, 1500), 0.0, False),  # 4 features to a sample do not suffice yet
         ((375, 1501), 0.0, True),

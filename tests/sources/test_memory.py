@@ -4,6 +4,8 @@ Each figure comes from a process of its own, which first selects from a small ta
 kind: what the libraries take by themselves is no part of the budget.
 """
 
+from unittest.mock import patch
+
 import numpy as np
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -24,6 +26,7 @@ from benchmarks.beyond_memory import (
 )
 from jointsparse import GreedySelector, open_source
 from jointsparse.io import TableError
+from jointsparse.sources.files.arrow import ArrowSource
 
 
 def one_batch(path, X):
@@ -119,6 +122,12 @@ def test_pages_that_do_not_fit(tmp_path):
     said = refused(tmp_path / "x.parquet", "--memory", "20MB")
     assert "its open pages, of which each is read as a whole, take" in said
     assert "allow more with --memory" in said
+    # Before the first rows are read, for which all pages are open.
+    with (
+        patch.object(ArrowSource, "_sample", side_effect=AssertionError("rows were read")),
+        pytest.raises(TableError, match="its open pages"),
+    ):
+        open_source(tmp_path / "x.parquet", memory="20MB")
 
 
 def test_columns_of_text_that_do_not_fit_in_blocks(tmp_path):

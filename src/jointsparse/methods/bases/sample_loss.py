@@ -23,6 +23,12 @@ from jointsparse.solvers.samples.wide import squared_rows
 from jointsparse.solvers.wide.penalties import largest_lam_wide, leading_eigenvalues
 
 WEIGHTED: Slot[Samples] = Slot("rows of the first weighted model")
+# Arrays of the size of wide samples in a fit without η, the samples included: measured 46 to 58,
+# with 30 × 6 000 and 100 × 8 000 entries.
+WIDE_COPIES = 60
+# p × p matrices of a fit that passes over the samples, whose models are split: measured 62 to 73
+# with 6 000 × 300 and 5 000 × 500 entries, blocks included; and of one that weights features, too.
+PASSED_MATRICES, MATRICES_OF_BOTH = 76, 46
 NEAREST = 1e-9  # of the mean distance from the median: smaller ones count as this, as in its search
 
 
@@ -36,9 +42,7 @@ class SampleLossSelector(ConvexSelector):
         exact = self.solver == "exact" and self.psd
         products = exact and not self._free_mean
         # Measured with 4000 × 600, 1500 × 400 and 100 × 20 000 entries, the samples included.
-        squares = 46 if self._free_mean else 74
-        # Of wide samples on the cone the solver asks itself, once it knows the directions.
-        fit = matrices_of(7 if self._free_mean else 3, squares, 0)
+        fit = _on_cone if self._free_mean else matrices_of(3, PASSED_MATRICES, 0)
         if not self.psd or self.solver == "published":
             fit = matrices_of(25, 20, 25) if self._free_mean else matrices_of(20, 56, 36)
         return Needs(
@@ -46,7 +50,7 @@ class SampleLossSelector(ConvexSelector):
             passes=exact,
             products=products,
             dense_bytes=self._bytes,
-            scatter_copies=squares,
+            scatter_copies=PASSED_MATRICES,
             fit_bytes=fit,
         )
 
@@ -125,3 +129,14 @@ class SampleLossSelector(ConvexSelector):
         if self.solver == "exact" and not eta and n_samples >= MANY_SAMPLES * n_features:
             return samples + 10 * square  # the samples are passed over, some at a time
         return 2 * samples + 10 * square
+
+
+def _on_cone(n_samples: int, n_features: int) -> int:
+    """Return the bytes of a fit without η, in which every direction matters.
+
+    With η only some do: then the solver looks whether they fit, once it knows how many.
+    """
+    samples = 8 * n_samples * n_features
+    if reweighting_pays(n_samples, n_features, 0.0):
+        return WIDE_COPIES * samples
+    return 7 * samples + MATRICES_OF_BOTH * 8 * n_features**2

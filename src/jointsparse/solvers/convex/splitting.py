@@ -88,6 +88,7 @@ def solve_splitting(
     max_iter: int = 1000,
     start: SplittingState | None = None,
     keep_state: bool = False,
+    held: int = 0,
 ) -> Solution[SplittingState | None]:
     """Solve the convex model to a certified relative gap.
 
@@ -105,6 +106,8 @@ def solve_splitting(
         State of an earlier solution to start from, where its λ is near.
     keep_state : bool
         Whether to return the state for a later warm start (four p × p arrays), and the dual point.
+    held : int
+        How many more matrices of p × p whoever calls this holds.
 
     Returns
     -------
@@ -120,7 +123,7 @@ def solve_splitting(
         trace,
         scale=spectrum.trace,
         start=problem.resume(start) if start is not None and start.is_near(lam) else None,
-        acceleration_bytes=_acceleration_bytes(spectrum.vectors),
+        acceleration_bytes=_acceleration_bytes(spectrum.vectors, MATRICES + held),
     )
     factor, objective = result.best.finish(model)
     gap = relative_gap(objective, result.lower_bound)
@@ -135,12 +138,12 @@ def solve_splitting(
     return replace(solution, dual=problem.dual_of(result.copies)) if keep_state else solution
 
 
-def _acceleration_bytes(vectors: Array) -> int:
+def _acceleration_bytes(vectors: Array, matrices: int) -> int:
     """Return what earlier steps may take: what the matrices without them leave of the memory."""
     matrix = 8 * vectors.shape[0] * vectors.shape[1]
     # The last step, which earlier ones are compared with, counts like one of them.
-    wanted = (MATRICES + 4 + 4 * ACCELERATION_MEMORY) * matrix
-    left = (free_bytes(vectors) or allowed_memory(wanted)) - MATRICES * matrix
+    wanted = (matrices + 4 + 4 * ACCELERATION_MEMORY) * matrix
+    left = (free_bytes(vectors) or allowed_memory(wanted)) - matrices * matrix
     return max(0, min(ACCELERATION_BYTES, left - 4 * matrix))
 
 

@@ -35,6 +35,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jointsparse.arrays import Array
+from jointsparse.io.budget import allowed_memory
 from jointsparse.linalg import Spectrum, array_namespace, double, sum_of_squares
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
@@ -51,7 +52,12 @@ SMALL = 2**15  # entries of the data, below which splitting takes no time
 # For η = 0: features, and features to a sample, beyond which not to form p × p matrices
 MANY_FEATURES, SOME_TO_A_SAMPLE = 1500, 4
 MANY_SAMPLES = 20  # to a feature: splitting, which keeps a dozen copies of them, comes last
-FEW_FEATURES = 500  # p × p matrices, which lose no digits of residuals, cost little
+# p × p matrices, which lose no digits of residuals, cost little: 60 × 400 are split in a quarter of
+# the time of reweighting, 10 × 200 in as much; of 10 × 2 000 splitting takes minutes and gigabytes.
+FEW_FEATURES = 500
+MATRICES = (
+    74  # as large as p × p that splitting holds: measured up to 74, with all that a fit takes
+)
 # Iterations of splitting in which the gap has to fall by a third: of 36 ordinary problems (six
 # tables, three penalties, both methods) all converged, and none stood still for more than 51.
 PATIENCE = 100
@@ -65,7 +71,7 @@ FEW_ELSEWHERE = 128  # features of a small table that is read whole: matrices of
 def reweighting_pays(n_samples: int, n_features: int, eta: float) -> bool:
     """Whether to reweight the samples alone, rather than to split or to weight features, too."""
     if eta > 0:
-        return n_samples * n_features > SMALL
+        return n_samples * n_features > SMALL or n_features > FEW_FEATURES
     return n_features > max(MANY_FEATURES, SOME_TO_A_SAMPLE * n_samples)
 
 
@@ -132,6 +138,8 @@ def solve_samples_on_cone(
         return solve_reweighted(weighted, tol=tol, max_iter=iterations)
 
     kernels = [reweight]
+    if eta > 0 and p > n and 8 * MATRICES * p**2 > allowed_memory(8 * MATRICES * p**2):
+        spectrum = None  # of little memory: reweighting forms no such matrix
     if spectrum is not None and not reweighting_pays(n, p, eta):
         data = double(operator_of(data).dense())
         kernels = [split, reweight]

@@ -16,6 +16,9 @@ from jointsparse.sources import Source
 FLOOR = 1e-9  # of the typical distance: a sample at the centre would get an infinite weight
 MEDIAN_TOLERANCE = 1e-10  # movement at which to stop, relative to the mean distance
 MOST_MEDIAN_STEPS = 200
+# Entries of a block that are worked on at a time: a pass makes several arrays of that size beside
+# the matrices of the solver. At least as many rows as features, so that the sums cost no more.
+PART_ENTRIES = 2**18
 
 
 class SourceSamples:
@@ -93,13 +96,17 @@ def _fold(
     weights: FloatArray,
     scatter: bool,
 ) -> Any:
-    dense = block.toarray() if sp.issparse(block) else block
-    rows = np.subtract(dense, centre, dtype=np.float64)
-    rows *= weights
-    part = RowPasses(rows).weighted_pass(fit, scatter=scatter)
-    products = part.scatter if scatter else 0.0
-    found = ([part.norms], [part.second_norms], (part.weight, part.first, products))
-    return found if state is None else _join(state, found)
+    n, p = block.shape
+    step = max(p, PART_ENTRIES // p)
+    for first in range(0, max(n, 1), step):
+        part = block[first : first + step]
+        rows = np.subtract(part.toarray() if sp.issparse(part) else part, centre, dtype=np.float64)
+        rows *= weights
+        sums = RowPasses(rows).weighted_pass(fit, scatter=scatter)
+        products = sums.scatter if scatter else 0.0
+        found = ([sums.norms], [sums.second_norms], (sums.weight, sums.first, products))
+        state = found if state is None else _join(state, found)
+    return state
 
 
 def _join(one: Any, other: Any) -> Any:

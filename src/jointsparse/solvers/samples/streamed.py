@@ -30,6 +30,8 @@ from jointsparse.solvers.convex.splitting import SplittingState, solve_splitting
 from jointsparse.solvers.samples.weighted_pass import LinearFit, Passes, WeightedSums
 from jointsparse.solvers.solution import Solution, closed_form
 
+# p × p matrices of a fit beside those of a model that is split: sums of earlier weights, moments.
+HELD = 52
 LOW_RANK_SHARE = 1 / 4  # of the directions may matter
 SMALLEST_FOR_LOW_RANK = 150
 ACCEPTED = 100.0  # times the tolerance: still better than to begin again with p × p matrices
@@ -142,6 +144,7 @@ class StreamedModel:
             max_iter=min(max_iter, LONGEST),
             start=self.state if isinstance(self.state, SplittingState) else None,
             keep_state=True,
+            held=HELD,
         )
         self.state = solution.state
         return replace(solution, state=None)

@@ -102,8 +102,8 @@ class ArrowSource(Source):
         else:
             free, layout = list(schema.names), self.layout
         free = self._without_empty(free)
-        if kind == "arrow":  # of which the first rows take as much as all
-            check_at_once(name, self.read_at_once, self._batch_bytes(free), self.budget)
+        if kind not in DELIMITERS:  # of which the first rows take as much as all
+            check_at_once(name, self.read_at_once, self._taken(free), self.budget)
         sample, whole = self._sample(free)
         self._numerals = {
             name for name in free if is_number(sample[name]) and _is_text(schema.field(name).type)
@@ -133,6 +133,7 @@ class ArrowSource(Source):
         """Read these features from now on."""
         self.feature_names = np.array(names, dtype=object)
         self.n_features = len(names)
+        self.__dict__.pop("reading_bytes", None)  # of other features
         self.dtype = np.result_type(*(self._types[name] for name in names))
 
     def _sample(self, names: list[str]) -> tuple[dict[str, pa.ChunkedArray], bool]:
@@ -366,37 +367,36 @@ class ArrowSource(Source):
         table = parsed(file, header, first, 0, threads=self._threads)
         return table, next(found, None) is not None
 
-    @cached_property
-    def _page_bytes(self) -> int:
-        """Bytes of the pages that are open while Parquet is read, and of the description."""
+    def _taken(self, names: list[str]) -> int:
+        """Return the bytes that reading some columns of Parquet or Arrow files takes."""
+        taken = self._batch_bytes(names) if self.kind == "arrow" else self._page_bytes(names)
+        return max(taken - UNCOUNTED, 0)
+
+    def _page_bytes(self, names: list[str]) -> int:
+        """Return those of the pages that are open while Parquet is read, and of the description."""
         import pyarrow as pa
         from pyarrow import parquet
 
         most = 0
-        assert self.feature_names is not None
         for file in self.files:
             with reading(file, pa.ArrowException):
                 described = parquet.read_metadata(file)
-                pages = open_pages(file, described, self.feature_names.tolist(), READ_BUFFER)
+                pages = open_pages(file, described, names, READ_BUFFER)
             most = max(most, pages + 2 * description_bytes(file))
         return most
 
     def _batch_bytes(self, names: list[str]) -> int:
-        """Return the bytes that reading some columns of Arrow files takes."""
+        """Return those of batches, or of columns of a batch."""
         longest = max(max(rows, default=0) for rows in self._batch_rows.values())
-        taken = ipc_bytes(self._schema, names, longest, self.budget // BATCH_SHARE)
-        return max(taken - UNCOUNTED, 0)
+        return ipc_bytes(self._schema, names, longest, self.budget // BATCH_SHARE)
 
-    @property
+    @cached_property
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the blocks."""
-        if self.kind == "arrow":
+        if self.kind not in DELIMITERS:
             assert self.feature_names is not None
-            return self._batch_bytes(self.feature_names.tolist())
-        if self.kind == "parquet":
-            taken = self._page_bytes
-        else:
-            taken = TEXT_COPIES * self._text_bytes + TEXT_COLUMN * len(self._schema.names)
+            return self._taken(self.feature_names.tolist())
+        taken = TEXT_COPIES * self._text_bytes + TEXT_COLUMN * len(self._schema.names)
         return max(taken - UNCOUNTED, 0)
 
     def _numbers(self, file: Path, batch: pa.RecordBatch, seen: int) -> pa.RecordBatch:
