@@ -65,6 +65,8 @@ PATIENCE_OF_BOTH = 30
 RESIDUAL_ROUNDING = 1e-8  # of the distances: what differences of squares leave of residuals
 FEW_ELSEWHERE = 128  # features of a small table that is read whole: matrices of 128 kB
 
+Kernel = Callable[[int], Solution[Reconstruction] | None]
+
 
 def reweighting_pays(n_samples: int, n_features: int, eta: float) -> bool:
     """Whether to reweight the samples alone, rather than to split or to weight features, too."""
@@ -148,7 +150,7 @@ def solve_samples_on_cone(
         except NoSmallBasisError:
             return None
 
-    kernels: list[Callable[[int], Solution[Reconstruction] | None]] = [reweight]
+    kernels: list[Kernel] = [reweight]
     if spectrum is not None and not reweighting_pays(n, p, eta):
         data = double(operator_of(data).dense())
         kernels = [split, reweight]
@@ -158,6 +160,11 @@ def solve_samples_on_cone(
         kernels = [reweight, split]
     if eta == 0 and len(kernels) == 2:
         kernels = [weight_both, *(kernels if n < MANY_SAMPLES * p else [reweight, split])]
+    return _in_turn(kernels, max_iter, tol)
+
+
+def _in_turn(kernels: list[Kernel], max_iter: int, tol: float) -> Solution[Reconstruction]:
+    """Run kernels until one of them, or all together, prove the gap; some do not suit."""
     solution: Solution[Reconstruction] | None = None
     for kernel in kernels:
         left = max_iter - (0 if solution is None else solution.n_iter)

@@ -33,10 +33,10 @@ from jointsparse.linalg import (
     EPSILON,
     add_to_diagonal,
     array_namespace,
-    by_cholesky,
     column_norms,
     positive_part,
     solve_positive,
+    solved_by_cholesky,
     unit_columns,
 )
 from jointsparse.penalties import L21
@@ -196,7 +196,8 @@ class WeightedFree(WeightedBlocks):
         inside = m.inner(asked)
         right = scatter + rho * inside.T
         shifted = add_to_diagonal(scatter, copies * rho)
-        seen = solve_positive(shifted, right, None if is_device_array(right) else by_cholesky).T
+        found = None if is_device_array(right) else solved_by_cholesky(shifted, right)
+        seen = (solve_positive(shifted, right) if found is None else found).T
         if m.basis is None:
             return seen, seen
         return seen, asked / copies + m.outer(seen - inside / copies)
