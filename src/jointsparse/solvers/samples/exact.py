@@ -108,6 +108,7 @@ def solve_samples_on_cone(
     """
     n, p = data.shape
     options: dict[str, Any] = {"free_mean": free_mean, "tol": tol}
+    patient = {**options, "patience": PATIENCE_OF_BOTH}
     if spectrum is None and n * p <= SMALL and p <= FEW_ELSEWHERE:
         rows = data = double(operator_of(data).dense())
 
@@ -123,15 +124,11 @@ def solve_samples_on_cone(
 
     def weight_both(iterations: int) -> Solution[Reconstruction]:
         samples = double(operator_of(data).dense())
-        return solve_both_weights(
-            samples, lam, max_iter=iterations, patience=PATIENCE_OF_BOTH, **options
-        )
+        return solve_both_weights(samples, lam, max_iter=iterations, **patient)
 
     def weight_and_split(iterations: int) -> Solution[Reconstruction]:
         samples = double(operator_of(data).dense())
-        return solve_weighted_cone(
-            samples, lam, eta, max_iter=iterations, patience=PATIENCE_OF_BOTH, **options
-        )
+        return solve_weighted_cone(samples, lam, eta, max_iter=iterations, **patient)
 
     def reweight(iterations: int) -> Solution[Reconstruction]:
         by_squares = p > n
@@ -145,10 +142,7 @@ def solve_samples_on_cone(
 
     def reweight_in_small_basis(iterations: int) -> Solution[Reconstruction] | None:
         weighted = _streamed(data, lam, eta, free_mean=free_mean, small_only=True)
-        try:
-            return solve_reweighted(weighted, tol=tol, max_iter=iterations)
-        except NoSmallBasisError:
-            return None
+        return _unless_none_serves(weighted, tol, iterations)
 
     kernels: list[Kernel] = [reweight]
     if spectrum is not None and not reweighting_pays(n, p, eta):
@@ -175,6 +169,15 @@ def _in_turn(kernels: list[Kernel], max_iter: int, tol: float) -> Solution[Recon
             solution = other if solution is None else continued(solution, other, tol)
     assert solution is not None
     return solution
+
+
+def _unless_none_serves(
+    model: StreamedModel, tol: float, max_iter: int
+) -> Solution[Reconstruction] | None:
+    try:
+        return solve_reweighted(model, tol=tol, max_iter=max_iter)
+    except NoSmallBasisError:
+        return None
 
 
 def _streamed(
