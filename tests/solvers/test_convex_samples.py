@@ -106,7 +106,11 @@ def test_units_do_not_matter_and_wide_data_work(psd, free_mean):
 def test_without_the_cone_no_more_directions_are_used_than_there_are():
     X = sample(2, n=7, p=30)
     lam, eta = penalties(X, 0.1, 0.3, False)
-    assert solve(X, lam, eta, False, False).loadings.shape == (30, 6)
+    solution = solve(X, lam, eta, False, False)
+    rank = int(solution.diagnostics["rank"])
+    assert solution.loadings.shape == solution.state.basis.shape == (30, rank)
+    assert rank <= 6  # of seven centred samples
+    assert solve(X, lam, 0.0, False, False).loadings.shape == (30, 6)
 
 
 @pytest.mark.parametrize("shape", [(30, 43), (43, 30), (20, 20), (1, 5), (5, 1)])

@@ -39,10 +39,12 @@ from typing import NamedTuple
 
 from jointsparse.arrays import Array
 from jointsparse.linalg import (
+    EPSILON,
     STRIP,
     add_to_diagonal,
     array_namespace,
     column_norms,
+    eigh,
     largest_eigenvalue,
     length,
     positive_part,
@@ -229,6 +231,38 @@ def dual_value_samples_free(
             operator = operator_norm(spectral + (1 - share) * missing) / eta
             best = max(best, value / max(1.0, columns, operator))
     return best
+
+
+def dual_value_samples_shared(
+    value: float, moment: Array, pull: Array, lam: float, eta: float
+) -> tuple[float, Array]:
+    """Return a lower bound like :func:`dual_value_samples_free`, and a better V for another one.
+
+    With Q = (PᵀX - λV)/η, either PᵀX is divided by ‖Q‖, or what Q has too much goes to V, of which
+    that may make some columns too long. These, cut, are what is returned: alternating between the
+    two constraints is how a common point of convex sets is found.
+
+    Parameters
+    ----------
+    value, moment, pull, lam, eta
+        As there; eta is positive.
+    """
+    xp = array_namespace(moment)
+    pull = pull * (lam / xp.clip(column_norms(pull), lam, None))
+    rest = moment - pull
+    tall = rest.shape[0] > rest.shape[1]
+    rest = rest if tall else rest.T
+    squares, axes = eigh(rest.T @ rest)
+    # What rounding may add to any of the squares, as in the bound on nuclear norms.
+    rounding = EPSILON * sum(rest.shape) * float(xp.sum(positive_part(squares)))
+    largest = math.sqrt(max(0.0, float(squares[-1]) + rounding))
+    best = value / max(1.0, largest / eta)
+    long = squares > eta**2
+    axes = axes[:, long]
+    excess = ((rest @ axes) * (1 - eta / xp.sqrt(squares[long]))) @ axes.T
+    pull = pull + (excess if tall else excess.T)
+    clipped = math.sqrt(eta**2 + rounding) / eta
+    return max(best, value / max(clipped, float(xp.max(column_norms(pull))) / lam)), pull
 
 
 def operator_norm(matrix: Array) -> float:

@@ -19,31 +19,43 @@ import math
 from dataclasses import dataclass
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import Spectrum, array_namespace, column_norms, symmetric_part, unit_columns
+from jointsparse.linalg import (
+    Spectrum,
+    add_to_diagonal,
+    array_namespace,
+    column_norms,
+    eigh,
+    symmetric_part,
+    unit_columns,
+)
 from jointsparse.numerics.projections import from_eigenpairs, positive_eigenpairs
 from jointsparse.penalties import L21
 from jointsparse.solvers.convex.acceleration import Arrays
 from jointsparse.solvers.convex.certificate import dual_value_samples_cone, relative_gap
-from jointsparse.solvers.convex.loop import Copies, run_splitting
+from jointsparse.solvers.convex.loop import Copies, SplitProblem, run_splitting
 from jointsparse.solvers.convex.model import (
     Reconstruction,
     capped_penalty,
     factor_on,
 )
-from jointsparse.solvers.samples.geometric_median import (
-    row_norms,
-)
+from jointsparse.solvers.samples.both_weights import ENOUGH, shortest_pull
+from jointsparse.solvers.samples.geometric_median import row_norms
 from jointsparse.solvers.samples.model import SampleModel, multipliers, step_sizes
+from jointsparse.solvers.samples.weighted_split import WeightedBlocks
 from jointsparse.solvers.solution import Solution, Trace
 
 
 class ConeModel(SampleModel):
-    """The model in the eigenbasis of S."""
+    """The model in the eigenbasis of S, or in the features as they are."""
+
+    def both(self, omega: Array) -> Array:
+        """Return Ω in the basis."""
+        return omega if self.basis is None else self.basis.T @ omega @ self.basis
 
     def objective(self, omega: Array) -> float:
         """Return the objective at Ω, given in the coordinates of the features."""
         xp = array_namespace(omega)
-        residuals, _ = self.residuals(self.basis.T @ omega @ self.basis)
+        residuals, _ = self.residuals(self.both(omega))
         value = float(xp.sum(row_norms(residuals))) + L21(self.lam).value(omega)
         return value + self.eta * float(xp.linalg.trace(omega))
 
@@ -84,8 +96,7 @@ def solve_samples(
         ``loadings`` is U with Ω = UUᵀ and exactly zero rows for the features left out; ``state`` is
         a :class:`~jointsparse.solvers.convex.model.Reconstruction` with U and v.
     """
-    xp = array_namespace(data)
-    scale = float(xp.sum(row_norms(data)))
+    scale = float(array_namespace(data).sum(row_norms(data)))
     model = ConeModel(
         data=(data @ spectrum.vectors) / scale,
         values=spectrum.values * (spectrum.trace / scale / scale),
@@ -94,15 +105,43 @@ def solve_samples(
         eta=capped_penalty(eta, scale),
         free_mean=free_mean,
     )
-    empty = _Candidate.of(model, xp.zeros_like(model.basis))
-    trace = Trace(tol, max_iter, "duality gap", known=empty.objective * scale)
-    result = run_splitting(_Blocks(model), empty, trace, scale=scale, patience=patience)
+    trace = Trace(tol, max_iter, "duality gap", known=scale)
+    return _solved(model, _Blocks(model), trace, scale, patience)
+
+
+def solve_weighted_cone(
+    data: Array,
+    lam: float,
+    eta: float,
+    *,
+    free_mean: bool = False,
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    patience: int | None = None,
+) -> Solution[Reconstruction]:
+    """Solve the same with reweighted samples; eta is positive, all else as there."""
+    scale = float(array_namespace(data).sum(row_norms(data)))
+    lam, eta = capped_penalty(lam, scale), capped_penalty(eta, scale)
+    model = ConeModel(data / scale, None, None, lam, eta, free_mean)
+    trace = Trace(tol, max_iter, "duality gap", known=scale)
+    return _solved(model, WeightedCone(model, tol), trace, scale, patience)
+
+
+def _solved(
+    model: ConeModel, blocks: SplitProblem, trace: Trace, scale: float, patience: int | None
+) -> Solution[Reconstruction]:
+    """Run the loop on some blocks."""
+    width = model.data.shape[1] if model.basis is None else model.basis.shape[0]
+    nothing = 0 * (model.data[:1, :width].T @ model.data[:1, :width])
+    empty = _Candidate.of(model, nothing)
+    result = run_splitting(blocks, empty, trace, scale=scale, patience=patience)
     loadings = factor_on(result.best.omega, column_norms(result.best.omega) > 0)
     omega = loadings @ loadings.T
     objective = model.objective(omega)
     gap = relative_gap(objective, result.lower_bound)
-    _, offset = model.residuals(model.basis.T @ omega @ model.basis)
-    state = Reconstruction(loadings, (model.basis @ offset) * scale)
+    _, offset = model.residuals(model.both(omega))
+    offset = offset if model.basis is None else model.basis @ offset
+    state = Reconstruction(loadings, offset * scale)
     diagnostics = {"rank": float(loadings.shape[1]), **step_sizes(result.copies)}
     return trace.solution(loadings, objective * scale, gap, diagnostics, state)
 
@@ -189,3 +228,46 @@ class _Blocks:
         value, moment = m.dual(rho_e * copies.duals[0])
         pull = rho * copies.duals[2]
         return dual_value_samples_cone(value, moment - pull @ m.basis, m.lam, m.eta)
+
+
+class WeightedCone(WeightedBlocks):
+    """Blocks with reweighted samples, in the coordinates of the features."""
+
+    model: ConeModel
+
+    def _spectral_step(self, target: Array, threshold: float) -> Array:
+        return from_eigenpairs(*positive_eigenpairs(symmetric_part(target), threshold))
+
+    def _solved(self, scatter: Array, asked: Array, rho: float, copies: int) -> tuple[Array, Array]:
+        values, axes = eigh(scatter)
+        inner = axes.T @ symmetric_part(asked) @ axes
+        inner *= rho
+        inner = add_to_diagonal(inner, values)
+        half = values / 2 + copies * rho / 2
+        inner /= half[:, None] + half
+        omega = symmetric_part(axes @ inner @ axes.T)
+        return omega, omega
+
+    def candidate(self, copies: Copies) -> _Candidate:
+        """Cut the cone's copy down to the kept features."""
+        _, cone, columns = copies.values
+        xp = array_namespace(columns)
+        kept = column_norms(columns) > 0
+        omega = xp.where(kept[:, None] & kept, cone, xp.zeros_like(cone))
+        return _Candidate.of(self.model, omega)
+
+    def lower_bound(self, copies: Copies, *, thorough: bool) -> float:
+        """Certify with the forces of the residuals and the multipliers of the copies.
+
+        That of the cone is below η. So sym(PᵀX) is the sum of the two and of a rest, which goes to
+        V; where V is too long, some of it goes to the rows, as only its symmetric part counts.
+        """
+        if thorough:
+            return -math.inf
+        m, (rho,) = self.model, copies.steps
+        value, moment = self.dual()
+        cone, pull = rho * copies.duals[1], rho * copies.duals[2]
+        rest = symmetric_part(moment - pull - cone)
+        lengths = column_norms(copies.values[2])
+        longest = shortest_pull((pull + rest) / m.lam, lengths, 1.0, ENOUGH * self.tol)
+        return value / max(1.0, longest)

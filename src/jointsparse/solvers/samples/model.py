@@ -31,7 +31,7 @@ class SampleModel:
     data : array of shape (n_samples, r)
         XB, centred.
     values, basis : arrays of shape (r,) and (n_features, r)
-        s and B, with XᵀX = B diag(s) Bᵀ.
+        s and B, with XᵀX = B diag(s) Bᵀ. None and None for X itself, B being the identity.
     lam, eta : float
         Penalties in the units of the scaled data.
     free_mean : bool
@@ -44,6 +44,14 @@ class SampleModel:
     lam: float
     eta: float
     free_mean: bool
+
+    def inner(self, matrix: Array) -> Array:
+        """Return Ω̂B, given Ω̂ for all features."""
+        return matrix if self.basis is None else matrix @ self.basis
+
+    def outer(self, inner: Array) -> Array:
+        """Return Ω̂ for all features, given Ω̂B, where it is zero off the basis."""
+        return inner if self.basis is None else inner @ self.basis.T
 
     def residuals(self, inner: Array) -> tuple[Array, Array]:
         """Return X - XΩᵀ - 1vᵀ and the best v, both in the basis, as Ω is."""
@@ -100,8 +108,6 @@ def multipliers(targets: Arrays, values: Arrays, rescale: tuple[float, ...]) -> 
 
 
 def step_sizes(copies: Copies) -> dict[str, float]:
-    """Return the step sizes of the blocks, which the residuals lead."""
-    return {
-        "step size of residuals": float(copies.steps[0]),
-        "step size of the matrix": float(copies.steps[1]),
-    }
+    """Return the step sizes of the blocks: of the residuals, unless they are reweighted, and Ω."""
+    names = ("step size of residuals", "step size of the matrix")[-len(copies.steps) :]
+    return dict(zip(names, map(float, copies.steps), strict=True))

@@ -41,6 +41,10 @@ ACCEPTED = 100.0  # times the tolerance: still better than to begin again with p
 LONGEST = 100
 
 
+class NoSmallBasisError(Exception):
+    """More directions matter than a small basis should have."""
+
+
 class StreamedModel:
     """CSPCA-PSD or AW-SPCA-PSD on samples that are only ever passed over.
 
@@ -54,12 +58,23 @@ class StreamedModel:
         Whether the mean is free.
     scale : float
         Typical distance of a sample from that centre.
+    small_only : bool
+        Whether to give up, by a :class:`NoSmallBasisError`, where no small basis serves, in place
+        of going on with p × p matrices.
     """
 
     def __init__(
-        self, samples: Passes, lam: float, eta: float, *, free_mean: bool, scale: float
+        self,
+        samples: Passes,
+        lam: float,
+        eta: float,
+        *,
+        free_mean: bool,
+        scale: float,
+        small_only: bool = False,
     ) -> None:
         self.samples, self.lam, self.eta, self.free_mean = samples, lam, eta, free_mean
+        self.small_only = small_only
         self.state: LowRankState | SplittingState | None = None
         self.smoothing = SMOOTHING * scale
         first = samples.weighted_pass(LinearFit(smoothing=self.smoothing))
@@ -136,6 +151,8 @@ class StreamedModel:
             if small.dual is not None and _gap(small) <= ACCEPTED * tol:
                 return small
             self.low_rank = False
+        if self.small_only:
+            raise NoSmallBasisError
         solution = solve_splitting(
             Spectrum.of(scatter),
             self.lam,
