@@ -31,8 +31,9 @@ def small(monkeypatch):
     X, y = classes(45, 40)
     for module in (s004_clustering, s004_pixels, s004_table3, s004_time, s002, s003):
         monkeypatch.setattr(module, "dataset", lambda name: (X, y))
-        if hasattr(module, "moments"):
-            monkeypatch.setattr(module, "moments", lambda name: Moments.from_data(X))
+        for name in ("moments", "large_moments"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, lambda name: Moments.from_data(X))
     return X, y
 
 

@@ -177,8 +177,8 @@ def test_too_many_directions_are_refused_without_a_word_of_a_penalty_that_it_has
     monkeypatch.setattr("jointsparse.methods.aw_spca.solve_samples_on_cone", refusing)
     X = np.random.default_rng(1).standard_normal((20, 120))
     sentence = (
-        "60 directions matter, which need about 9 MB of memory at 120 features: allow more memory, "
-        "or use fewer features"
+        "60 directions matter, which need 9MB of memory at 120 features: allow so much, or use "
+        "fewer features"
     )
     with pytest.raises(ValueError, match=re.escape(sentence)) as raised:
         AWSPCA(n_features_to_select=3).fit(X)

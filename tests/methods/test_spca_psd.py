@@ -388,7 +388,7 @@ def test_no_eta_is_advised_that_would_empty_the_model(monkeypatch, scale):
     unit = {"relative": 1.0, "trace": 1 / 30, "absolute": 600.0}[scale]
     monkeypatch.setattr(convex_wide, "bytes_to_use", lambda data: 600 * 128)
     model = SPCAPSD(alpha=1e-5 * unit, eta=1e-3 * unit, penalty_scale=scale)
-    with pytest.raises(ValueError, match=r"allow more memory, since no eta") as raised:
+    with pytest.raises(ValueError, match=r"allow so much, since no eta") as raised:
         model.fit(X)
     assert "use eta=" not in str(raised.value)
 

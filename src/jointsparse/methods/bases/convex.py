@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import like, to_host
-from jointsparse.io.budget import size_in_words
+from jointsparse.io.budget import enough
 from jointsparse.linalg import Spectrum, double, eigh, positive_part
 from jointsparse.losses import SampleNormLoss, SquaredLoss
 from jointsparse.methods.bases.choosing import Model
@@ -332,22 +332,22 @@ class ConvexSelector(Selector):
 
     def _about_rank(self, problem: TooManyDirectionsError, moments: Moments) -> str:
         """Say which eta keeps the rank low enough, in the unit that the user chose."""
-        need = size_in_words(1e9 * problem.gigabytes)
+        need = enough(round(1e9 * problem.gigabytes))
         if not hasattr(self, "eta"):
             return (
-                f"{problem.count} directions matter, which need about {need} of memory at "
-                f"{moments.n_features} features: allow more memory, or use fewer features"
+                f"{problem.count} directions matter, which need {need} of memory at "
+                f"{moments.n_features} features: allow so much, or use fewer features"
             )
         unit = 1.0
         if self.penalty_scale == "relative":
             unit = self._largest_eta(moments)
         elif self.penalty_scale == "trace":
             unit = moments.total_variance
-        cure = "allow more memory, since no eta that keeps any feature needs less"
+        cure = "allow so much, since no eta that keeps any feature needs less"
         if problem.eta < self._largest_eta(moments):
-            cure = f"use eta={_rounded_up(problem.eta / unit)} or more, or allow more memory"
+            cure = f"use eta={_rounded_up(problem.eta / unit)} or more, or allow so much"
         return (
-            f"eta={self._eta} lets {problem.count} directions matter, which need about {need} of "
+            f"eta={self._eta} lets {problem.count} directions matter, which need {need} of "
             f"memory at {moments.n_features} features: {cure}"
         )
 

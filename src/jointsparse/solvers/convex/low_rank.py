@@ -66,6 +66,7 @@ def solve_low_rank(
     start: LowRankState | None = None,
     most_leading: int | None = None,
     largest_share: float | None = None,
+    most_columns: int | None = None,
 ) -> Solution[LowRankState | None]:
     """Solve the convex model to a certified relative gap, fast if few 2s_i are above eta.
 
@@ -87,6 +88,8 @@ def solve_low_rank(
     largest_share : float or None
         Columns that the basis may have, as a share of the features; None is what pays where p × p
         matrices are the alternative.
+    most_columns : int or None
+        Columns that there is memory for; None sets no such limit.
 
     Returns
     -------
@@ -106,6 +109,8 @@ def solve_low_rank(
     share = LARGEST_SHARE if largest_share is None else largest_share
     row, rank = capped_penalty(lam, total), capped_penalty(eta, total)
     rounds = _Rounds(access, row, rank, share, _RoundsTrace(tol, max_iter, total))
+    if most_columns is not None:
+        rounds.largest = min(rounds.largest, most_columns)
     if start is None or start.leading is None:
         most = rounds.largest if most_leading is None else most_leading
         leading = access.leading(rank, most)

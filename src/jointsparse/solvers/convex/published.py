@@ -49,7 +49,7 @@ from jointsparse.solvers.solution import Solution, Trace
 
 Loss = Literal["squared", "samples", "samples+mean"]
 
-EIGENPAIRS = 2.0**-51  # times √p or p: what is rounding in an eigenvector, an eigenvalue
+EIGENPAIRS = 2.0**-51  # times p: what is rounding in an eigenvalue, and in a row of eigenvectors
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _square_root(omega: Omega) -> Array:
     squares = xp.sum(rows**2, axis=0)
     rows = rows[:, squares > EIGENPAIRS * rows.shape[0] * xp.max(squares)]
     lengths = xp.linalg.vector_norm(rows, axis=1)
-    level = EIGENPAIRS * math.sqrt(rows.shape[0]) * float(xp.max(lengths))
+    level = EIGENPAIRS * rows.shape[0] * float(xp.max(lengths))
     return xp.where((lengths > level)[:, None], rows, xp.zeros_like(rows))
 
 

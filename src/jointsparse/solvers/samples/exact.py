@@ -113,6 +113,7 @@ def solve_samples_on_cone(
     n, p = data.shape
     options: dict[str, Any] = {"free_mean": free_mean, "tol": tol}
     patient = {**options, "patience": PATIENCE_OF_BOTH}
+    spectrum = None if eta > 0 and p > n and _too_large(p) else spectrum
     if spectrum is None and n * p <= SMALL and p <= FEW_ELSEWHERE:
         rows = data = double(operator_of(data).dense())
 
@@ -149,8 +150,6 @@ def solve_samples_on_cone(
         return _unless_none_serves(weighted, tol, iterations)
 
     kernels: list[Kernel] = [reweight]
-    if eta > 0 and p > n and 8 * MATRICES * p**2 > allowed_memory(8 * MATRICES * p**2):
-        spectrum = None  # of little memory: reweighting forms no such matrix
     if spectrum is not None and not reweighting_pays(n, p, eta):
         data = double(operator_of(data).dense())
         kernels = [split, reweight]
@@ -161,6 +160,12 @@ def solve_samples_on_cone(
     if eta == 0 and len(kernels) == 2:
         kernels = [weight_both, *(kernels if n < MANY_SAMPLES * p else [reweight, split])]
     return _in_turn(kernels, max_iter, tol)
+
+
+def _too_large(n_features: int) -> bool:
+    """Whether the matrices of splitting are more than may be taken."""
+    needed = 8 * MATRICES * n_features**2
+    return needed > allowed_memory(needed)
 
 
 def _in_turn(kernels: list[Kernel], max_iter: int, tol: float) -> Solution[Reconstruction]:

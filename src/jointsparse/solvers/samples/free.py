@@ -273,15 +273,17 @@ def solve_samples_free(
     limits = {"scale": scale, "tol": tol}
     wide = data.shape[1] > data.shape[0]
     model = free_model(data, lam, eta, scale, free_mean=free_mean, turned=wide)
-    blocks = WeightedFree(model, tol)
-    solution = _solved(model, blocks, max_iter=max_iter, patience=PATIENCE, **limits)
-    left = max_iter - solution.n_iter
-    if solution.converged or left == 0:
-        return solution
+    solution, left = None, max_iter
+    if eta > 0 or not wide:  # without η, 100 × 800 numbers take half as long again reweighted
+        blocks = WeightedFree(model, tol)
+        solution = _solved(model, blocks, max_iter=max_iter, patience=PATIENCE, **limits)
+        left -= solution.n_iter
+        if solution.converged or left == 0:
+            return solution
     if not wide:
         model = free_model(data, lam, eta, scale, free_mean=free_mean, turned=True)
     split = _solved(model, FreeBlocks(model, SLACK * tol), max_iter=left, patience=None, **limits)
-    return continued(solution, split, tol)
+    return split if solution is None else continued(solution, split, tol)
 
 
 def _solved(

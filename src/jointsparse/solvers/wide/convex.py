@@ -61,14 +61,14 @@ class TooManyDirectionsError(ValueError):
     count : int
         Number of directions that matter at this η.
     gigabytes : float
-        Memory that their basis would take.
+        Memory to allow, so that their basis fits.
     eta : float
         A penalty, in the units of the data, with which it fits.
     """
 
     def __init__(self, count: int, gigabytes: float, eta: float) -> None:
         super().__init__(
-            f"{count} directions matter at this eta, and a basis of them takes about "
+            f"{count} directions matter at this eta, and a basis of them needs about "
             f"{size_in_words(1e9 * gigabytes)}; eta={eta:.6g} (in the units of XᵀX) or more needs "
             "few enough"
         )
@@ -205,6 +205,8 @@ def _solved(
     """
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     solution, leading, room = None, None, _room(scatter.data)
+    most = _most_columns(scatter.data)
+    limits["most_columns"] = most
     if eta > 0:
         solution = solve_low_rank(
             scatter,
@@ -220,7 +222,8 @@ def _solved(
         leading = None if solution.state is None else solution.state.leading
         if _enough(solution, accept) or solution.n_iter >= max_iter:
             return solution, leading
-    if room is None:
+    del limits["most_columns"]
+    if room is None and most is None:
         solution = solve_in_full_range(
             scatter.data.dense(),
             lam,
@@ -232,7 +235,7 @@ def _solved(
             **limits,
         )
     elif solution is None or solution.n_iter == 0:
-        raise _beyond_room(scatter.data, room)
+        raise _beyond_room(scatter.data, room or max(1, (most or 0) // 2))
     return solution, leading
 
 
@@ -245,6 +248,7 @@ def _without_noise_floor(
     *,
     tol: float,
     max_iter: int,
+    most_columns: int | None,
 ) -> Solution:
     """Go on with all directions that may matter, where those above the noise were not enough."""
     if scatter.data.shape[0] > LARGEST_GRAM:
@@ -252,8 +256,11 @@ def _without_noise_floor(
     values = array_namespace(scatter.empty).linalg.eigvalsh(scatter.data.gram() / scatter.total)
     if floor_of(values, eta / scatter.total) == FLOOR:
         return first
+    try:
+        check_memory(scatter.data, eta, noise=False)
+    except TooManyDirectionsError:
+        return first  # with a gap that holds, though above the tolerance
     scatter.noise = False
-    check_memory(scatter.data, eta, noise=False)
     second = solve_low_rank(
         scatter,
         lam,
@@ -263,6 +270,7 @@ def _without_noise_floor(
         largest_share=LARGEST_SHARE,
         tol=tol,
         max_iter=max_iter - first.n_iter,
+        most_columns=most_columns,
     )
     if second.n_iter == 0:
         return first
@@ -296,7 +304,7 @@ def check_memory(data: Samples, eta: float, *, noise: bool = True) -> None:
     count, both = _directions(values, eta, noise=noise)
     if both > most:
         fits = _smallest_eta(values, most, noise=noise)
-        raise TooManyDirectionsError(count, entry * p * both / 1e9, fits)
+        raise TooManyDirectionsError(count, entry * p * both / SHARE_OF_MEMORY / 1e9, fits)
 
 
 def _directions(values: FloatArray, eta: float, *, noise: bool) -> tuple[int, int]:
@@ -321,6 +329,18 @@ def _smallest_eta(values: FloatArray, most: int, *, noise: bool) -> float:
     return float(passed[high])
 
 
+def _most_columns(data: Samples) -> int | None:
+    """Return how many columns a basis may have; None where there is room for all that it can.
+
+    Of more samples than a Gram matrix is made of, :func:`_room` limits where it begins.
+    """
+    n, p = data.shape
+    if n > LARGEST_GRAM:
+        return None
+    most = bytes_to_use(data) // (_entry_bytes(data) * p)
+    return None if 2 * n <= most else int(most)
+
+
 def _room(data: Samples) -> int | None:
     """Return how many directions there is room for; None where a basis of all of them will do.
 
@@ -336,8 +356,8 @@ def _room(data: Samples) -> int | None:
 
 def _beyond_room(data: Samples, room: int) -> TooManyDirectionsError:
     level = float(leading_eigenvalues(data, room)[-1])
-    gigabytes = _entry_bytes(data) * data.shape[1] * 2 * data.shape[0] / 1e9
-    return TooManyDirectionsError(room, gigabytes, 2 * level / FLOOR * (1 + 1e-3))
+    needed = _entry_bytes(data) * data.shape[1] * 2 * data.shape[0] / SHARE_OF_MEMORY
+    return TooManyDirectionsError(room, needed / 1e9, 2 * level / FLOOR * (1 + 1e-3))
 
 
 def bytes_to_use(data: Samples) -> int:

@@ -26,7 +26,9 @@ def leading_eigenvalues(data: Samples, count: int) -> Array:
     xp = array_namespace(data.empty)
     n = data.shape[0]
     if n <= LARGEST_GRAM:
-        return positive_part(xp.flip(xp.linalg.eigvalsh(data.gram()))[:count])
+        gram = data.gram()
+        unit = float(xp.linalg.trace(gram)) or 1.0  # LAPACK rounds otherwise far from 1
+        return positive_part(xp.flip(xp.linalg.eigvalsh(gram / unit))[:count]) * unit
     scatter = DataScatter(data, float(xp.sum(data.squared_lengths())))
     space, before = Krylov(scatter), None
     while True:
