@@ -29,9 +29,8 @@ WHY = {
     "dictionary-spca": "72 sweeps over two atoms of 1000 numbers, 0.4 ms of Python each",
     "laplacian-score": "the picks of the greedy rule; between 4.9 and 5.6 times from run to run",
     "robust-pca": "the steps between the decompositions",
-    "spca-psd": "the test of a million features by itself (p values, noise edge, ranks), 1.3 s on "
-    "the host",
-    "cspca-psd": "the same test, and samples converted to double precision 4096 features at a time",
+    "spca-psd": "what is kept of a million features on the host (scores, p values, noise), and its "
+    "way there",
     "spca": "loadings of a million features, their ranks and their variances, on the host",
     "jspca": "120 alternations of some 250 launches",
 }
