@@ -6,7 +6,7 @@ Measured at η = 10 % and λ = 20 % of what empties the model, to a gap of 1e-4:
   of splitting with p × p matrices (:mod:`~jointsparse.solvers.samples.cone`) on four datasets of
   256 to 617 features, and for more features than samples never forms such a matrix.
 * η > 0, and more than a fourth of all directions matter: the samples are reweighted while p × p
-  matrices are split (:mod:`~jointsparse.solvers.samples.weighted_split`). That takes 1/2 to 1/11 of
+  matrices are split (:mod:`~jointsparse.solvers.samples.weighted_split`). That takes 2/3 to 1/11 of
   the time of weighted models that are each split to their end, on seven problems of four tables
   with 200 to 500 features.
 * η = 0: the optimum has nearly full rank, and the cone takes care of itself. Samples and features
@@ -57,7 +57,7 @@ SMALL = 2**15  # entries of the data, below which splitting takes no time
 MANY_FEATURES, SOME_TO_A_SAMPLE = 1500, 4
 MANY_SAMPLES = 20  # to a feature: splitting, which keeps a dozen copies of them, comes last
 # p × p matrices, which lose no digits of residuals, cost little: 60 × 400 are split in a quarter of
-# the time of reweighting, 10 × 200 in as much; of 10 × 2 000 splitting takes minutes and gigabytes.
+# the time of reweighting, 10 × 200 in as much; of 10 × 2 000 splitting had not ended in a minute.
 FEW_FEATURES = 500
 MATRICES = 74  # of p × p entries that splitting holds: measured, with all that a fit takes
 # Iterations of splitting in which the gap has to fall by a third: of 36 ordinary problems (six
