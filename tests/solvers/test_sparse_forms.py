@@ -376,7 +376,7 @@ def test_too_many_directions_of_data_known_by_products(monkeypatch):
     with pytest.raises(TooManyDirectionsError) as refusal:
         solve_wide(data, 1e-3 * total, 0.0)
     assert refusal.value.count == 4
-    assert refusal.value.gigabytes == pytest.approx(entry * 60 * 2 * 30 / 1e9)
+    assert refusal.value.gigabytes == pytest.approx(entry * 60 * 2 * 30 / (3 / 4) / 1e9)
     fourth = np.linalg.eigvalsh(X @ X.T)[-4]
     assert refusal.value.eta == pytest.approx(2 * fourth / 0.3 * 1.001, rel=1e-4)
 
@@ -390,7 +390,7 @@ def test_the_penalty_that_makes_room(monkeypatch):
     with pytest.raises(TooManyDirectionsError) as refusal:
         convex_wide.check_memory(DenseSamples(X), 1e-6)
     assert refusal.value.count == 19
-    assert refusal.value.gigabytes == pytest.approx(entry * 60 * 38 / 1e9)
+    assert refusal.value.gigabytes == pytest.approx(entry * 60 * 38 / (3 / 4) / 1e9)
     eta = refusal.value.eta
     assert eta <= 2 * values[-1] * (1 + 1e-5)  # noise: nothing is left where so little fits
     convex_wide.check_memory(DenseSamples(X), eta)

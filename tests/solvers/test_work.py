@@ -117,7 +117,7 @@ CASES = {
         10,
     ),
     "AWSPCA, free, outliers": (rough(js.AWSPCA, psd=False), OUTLIERS, 5, 5, 10),
-    "AWSPCA, free, wide": (rough(js.AWSPCA, psd=False), WIDE, 21, 21, 45),
+    "AWSPCA, free, wide": (rough(js.AWSPCA, psd=False), WIDE, 20, 20, 19),
     "AWSPCA, free, published": (
         rough(js.AWSPCA, psd=False, solver="published"),
         OUTLIERS,
