@@ -186,8 +186,10 @@ def _solved(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[
 
     There are none where it is well conditioned, which its factors tell at a tenth of the cost.
     """
+    if not len(matrix):  # of an empty model: LAPACK prints that it does not like it
+        return right
     factors, pivots, failed = dgetrf(matrix)
-    if not failed and len(matrix):
+    if not failed:
         sums = np.abs(matrix)
         sizes = {"1": sums.sum(axis=0).max(), "I": sums.sum(axis=1).max()}
         # The condition number of lengths is not above the larger one of these two.
