@@ -31,6 +31,7 @@ from jointsparse.methods.reading.samples import takes_missing, valid_samples
 from jointsparse.methods.reading.scaling import scaled_moments, scaled_source
 from jointsparse.moments import Moments
 from jointsparse.robust.learning import refuse_with_robust
+from jointsparse.running.cores import sharing_cores
 from jointsparse.running.notices import warn_caller
 from jointsparse.selection.choosing import by_score
 from jointsparse.solvers.solution import Solution
@@ -95,7 +96,7 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
         -------
         self
         """
-        with all_or_nothing(self), within_memory_of(X):
+        with all_or_nothing(self), within_memory_of(X), sharing_cores():
             moments = self.moments_of(X, y, sample_weight=sample_weight, batch=batch)
             self._tell_what_runs_on_the_host(moments)
             return self.fit_moments(moments)
@@ -168,7 +169,7 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
         -------
         self
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), sharing_cores():
             self._forget()
             moments = made_robust_for(self, moments)
             self._note_features(moments)
