@@ -198,6 +198,81 @@ def test_samples_that_are_passed_over_stay_within_the_memory(tmp_path, method):
     assert peak <= allowed + NOISE  # AWSPCA took 58 MB of 35 before all its matrices were counted
 
 
+# A file that is fitted by a process of its own, once it has imported all that fits of files import.
+WITHIN = """
+import json, os, signal, sys, warnings
+from pathlib import Path
+import numpy as np
+from jointsparse import open_source
+from jointsparse.methods import registry
+
+warnings.simplefilter("ignore")
+path, memory, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+
+def status(key):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(key))
+
+def fitted(name, path, memory):
+    method = registry.methods()[name].make()
+    if "n_features_to_select" in method.get_params():
+        method.set_params(n_features_to_select=5)
+    try:
+        method.fit(open_source(path, memory=memory))
+    except ValueError as error:
+        return str(error)
+    return "fitted"
+
+rng, folder = np.random.default_rng(0), Path(path).parent
+for shape, little in (((40_000, 12), "1MB"), ((20, 4000), "1MB"), ((60, 12), "1GB")):
+    np.save(folder / "little.npy", rng.standard_normal(shape))
+    for name in registry.methods():
+        fitted(name, folder / "little.npy", little)
+found = {}
+for name in registry.methods():
+    received, sent = os.pipe()
+    if os.fork() == 0:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
+        before = status("VmRSS")
+
+        def tell(*_, how="cut off"):
+            os.write(sent, json.dumps([status("VmHWM") - before, how]).encode())
+            os._exit(0)
+
+        signal.signal(signal.SIGPROF, tell)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        tell(how=fitted(name, path, memory))
+    os.close(sent)
+    os.wait()
+    found[name] = json.loads(os.read(received, 4000))
+    os.close(received)
+print(json.dumps(found))
+"""
+ALLOCATOR = 8 << 20  # bytes that fits of whole files vary by: what was freed and not given back
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from /proc")
+@pytest.mark.parametrize("times", [3, 6])
+@pytest.mark.parametrize("shape", [(100_000, 180), (400, 45_000)], ids=["tall", "wide"])
+def test_every_method_on_a_file_larger_than_its_memory(tmp_path, shape, times):
+    rng, (n, p) = np.random.default_rng(0), shape
+    X = rng.standard_normal((n, 5)) @ rng.standard_normal((5, p)) + rng.standard_normal((n, p))
+    np.save(tmp_path / "x.npy", X)
+    allowed = 8 * n * p // times  # 48 and 24 MB
+    command = [sys.executable, "-c", WITHIN, str(tmp_path / "x.npy"), str(allowed), "12"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    assert set(found) == set(registry.methods())
+    for name, (peak, how) in found.items():
+        assert peak <= allowed + ALLOCATOR, (name, peak, how)
+        # What is refused says which memory would do.
+        assert how in ("fitted", "cut off") or re.search(r'memory="|allow so much', how), (
+            name,
+            how,
+        )
+
+
 def test_wide_samples_without_a_rank_penalty_are_refused_before_the_fit(tmp_path):
     np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((20, 1600)))
     source = open_source(tmp_path / "x.npy", memory="10MB")  # 40 copies of the samples

@@ -376,7 +376,8 @@ def test_too_many_directions_of_data_known_by_products(monkeypatch):
     with pytest.raises(TooManyDirectionsError) as refusal:
         solve_wide(data, 1e-3 * total, 0.0)
     assert refusal.value.count == 4
-    assert refusal.value.gigabytes == pytest.approx(entry * 60 * 2 * 30 / (3 / 4) / 1e9)
+    needed = entry * 60 * 2 * 30 / (3 / 4) + 450 * 60  # and 450 for what is told of each feature
+    assert refusal.value.gigabytes == pytest.approx(needed / 1e9)
     fourth = np.linalg.eigvalsh(X @ X.T)[-4]
     assert refusal.value.eta == pytest.approx(2 * fourth / 0.3 * 1.001, rel=1e-4)
 
@@ -390,7 +391,8 @@ def test_the_penalty_that_makes_room(monkeypatch):
     with pytest.raises(TooManyDirectionsError) as refusal:
         convex_wide.check_memory(DenseSamples(X), 1e-6)
     assert refusal.value.count == 19
-    assert refusal.value.gigabytes == pytest.approx(entry * 60 * 38 / (3 / 4) / 1e9)
+    needed = entry * 60 * 38 / (3 / 4) + 450 * 60 + 3 * X.nbytes
+    assert refusal.value.gigabytes == pytest.approx(needed / 1e9)
     eta = refusal.value.eta
     assert eta <= 2 * values[-1] * (1 + 1e-5)  # noise: nothing is left where so little fits
     convex_wide.check_memory(DenseSamples(X), eta)
@@ -403,10 +405,11 @@ def test_the_penalty_that_makes_room(monkeypatch):
 def test_a_basis_may_take_what_is_allowed_and_free(monkeypatch):
     X = np.random.default_rng(11).standard_normal((20, 60))
     data = DenseSamples(X - X.mean(axis=0))
-    with budget.limited_to("20kB"):
+    with budget.limited_to("80kB"):
         assert convex_wide.bytes_to_use(data) == 3 * 2**22  # of what all may take
         monkeypatch.setattr(budget, "LEAST_ALLOWED", 0)
-        assert convex_wide.bytes_to_use(data) == 15_000
+        left = 80_000 - 3 * X.nbytes - 450 * 60  # beside the samples, and what is told of features
+        assert convex_wide.bytes_to_use(data) == 3 * left // 4
         with pytest.raises(TooManyDirectionsError):
             convex_wide.check_memory(data, 1e-6)
     convex_wide.check_memory(data, 1e-6)  # the limit ends with its block

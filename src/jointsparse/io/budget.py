@@ -93,14 +93,21 @@ def limited_to(memory: Any) -> Iterator[None]:
         _ALLOWED.reset(token)
 
 
-def allowed_memory(wanted: float = math.inf) -> int:
+def allowed_memory(wanted: float = math.inf, held: int = 0) -> int:
     """Return what a kernel may take: what the user allows, or what is free where that is less.
 
     The system is not asked, which takes longer than a small fit, where little is wanted.
+
+    Parameters
+    ----------
+    wanted : float
+        What it could use.
+    held : int
+        What of that which the user allows is taken already; what is free is free beside it.
     """
     allowed = _ALLOWED.get()
     free = LEAST_FREE if wanted <= LEAST_FREE else available_memory()
-    return free if allowed is None else min(max(allowed, LEAST_ALLOWED), free)
+    return free if allowed is None else min(max(allowed - held, LEAST_ALLOWED), free)
 
 
 def available_memory() -> int:

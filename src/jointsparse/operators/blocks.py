@@ -179,6 +179,11 @@ class RemoteSamples(ColumnBlocks):
         if mean is None:
             self.mean = self._joined(_means)
 
+    @property
+    def held_bytes(self) -> int:
+        """What blocks, and columns that are kept, take in memory here: as much again as these."""
+        return 2 * self._memory
+
     def _selected(self, chosen: NDArray[np.bool_]) -> RemoteSamples:
         """Return some columns, where they are."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it

@@ -57,6 +57,12 @@ class Samples:
         return self.home in ("file", "cluster")
 
     @property
+    def held_bytes(self) -> int:
+        """What the samples take in memory here: an array as it was read, centred, and in part."""
+        n, p = self.shape
+        return 3 * n * p * self.dtype.itemsize if self.is_array else 0
+
+    @property
     def xp(self) -> Any:
         """The functions for arrays of results."""
         return array_namespace(self.empty)

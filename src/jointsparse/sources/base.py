@@ -228,14 +228,21 @@ class Source:
         """Return the same source, at hand for many passes where it can be; here, as it is."""
         return self
 
-    def operator(self) -> RemoteSamples | None:
-        """Return the centred samples as kernels see them, where they are; None: not by columns."""
+    def operator(self, room: int | None = None) -> RemoteSamples | None:
+        """Return the centred samples as kernels see them, where they are; None: not by columns.
+
+        Parameters
+        ----------
+        room : int or None
+            Bytes that blocks of columns, and columns that are kept, may take; None: the budget.
+        """
         from jointsparse.sources.files.samples import FileSamples  # which builds on this
 
         if self.n_samples is None:
             return None
         features = np.arange(self.n_features)
-        return FileSamples(self, features, memory=self.budget // 4)
+        room = self.budget if room is None else room
+        return FileSamples(self, features, memory=room // 4, room=room)
 
     def read_columns(self, features: NDArray[np.int64]) -> Any:
         """Return some columns, given by their numbers in ascending order, in memory."""

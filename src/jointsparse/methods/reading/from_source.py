@@ -13,6 +13,7 @@ from jointsparse.methods.reading.plan import (
     Reading,
     bytes_of_samples,
     plan,
+    room_for_columns,
     too_many_samples,
 )
 from jointsparse.moments import Moments, not_finite
@@ -63,7 +64,7 @@ def read_moments(source: Source, needs: Needs, method: str = "this") -> Moments:
         return moments_with_passes(source)
     if reading is Reading.WHOLE:
         return samples_at_hand(source)
-    samples = source.operator()
+    samples = source.operator(None if source.remote else room_for_columns(source))
     if samples is None:  # a collection whose columns cannot be reached
         assert source.n_samples is not None
         raise too_many_samples(source, source.n_samples, method)

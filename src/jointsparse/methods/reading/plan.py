@@ -24,6 +24,16 @@ TABLE_COPIES = 4
 ENTRY_BYTES = 120  # of a stored entry of sparse samples that are read as a whole, and fitted
 NAME_BYTES = 200  # of the name of a sample, in the file's form, as text and in arrays: measured 200
 FEATURE_BYTES = 1850  # of a feature beside its numbers: names, scores, ranks; measured 1650 to 1750
+# Of a feature without a name, beside its numbers, where columns are read in blocks: measured 330 to
+# 400. And matrices of the size of the Gram matrix then.
+UNNAMED_BYTES, GRAM_COPIES = 450, 8
+ROOM_BESIDE = 1.5  # a third of the memory is for blocks, so that they are not too short
+# Arrays as large as a wide table in float64, where a method for products has it in memory: three,
+# and what its bases take at least.
+WIDE_COPIES = 5
+# Of a sample that is passed over: its weights and those of the last steps; measured 150 to 250,
+# with what was freed and not given back.
+PASSED_BYTES = 250
 BLOCK_COPIES = 7  # of a block in float64, while the next one is read: measured 5 to 7
 # Bytes of samples that are read whole, although sums of them would do, where a set of features is
 # judged: sums do not tell how noisy each sample is, and a file should give the answer of its array.
@@ -91,19 +101,26 @@ def plan(source: Source, needs: Needs, method: str = "this") -> Reading:
         if scatter_fits:
             return Reading.MOMENTS
         raise _too_many_features(source, needs)
-    passes = scatter_fits and not wide and needs.passes
+    passes = needs.passes and not wide and bytes_in_passes(source, needs, n_samples) <= budget
     if passes and source.remote:
         return Reading.PASSES
+    by_columns = wide and needs.products and source.n_samples is not None
     # On a cluster, samples that are not needed here stay there; where products would do, the
     # solver makes do with what the samples leave.
-    if not source.remote and not (wide and needs.products):
+    if not source.remote and by_columns:
+        needed = max(needed, bytes_at_hand(source, n_samples))
+    elif not source.remote:
         needed = max(needed, bytes_at_once(source, n_samples, needs))
     if needed <= budget:
         return Reading.WHOLE
     if passes:
         return Reading.PASSES
-    if wide and needs.products and source.n_samples is not None:
+    if by_columns and (source.remote or room_for_columns(source) > 0):
         return Reading.PRODUCTS
+    if by_columns:
+        raise _too_many_columns(source, n_samples)
+    if needs.passes and not wide and not source.remote:
+        raise _too_much_for_passes(source, n_samples, method, needs)
     raise too_many_samples(source, n_samples, method, needed)
 
 
@@ -117,9 +134,40 @@ def bytes_in_blocks(source: Source, needs: Needs) -> int:
     return max(first, bytes_of_scatter(source.n_features, needs)) + source.reading_bytes
 
 
+def bytes_in_passes(source: Source, needs: Needs, n_samples: int) -> int:
+    """Return the memory of a fit that passes over the samples between its models."""
+    return bytes_in_blocks(source, needs) + _passed_bytes(n_samples)
+
+
+def _passed_bytes(n_samples: int) -> int:
+    return max(PASSED_BYTES * n_samples - UNCOUNTED, 0)
+
+
 def bytes_of_scatter(n_features: int, needs: Needs) -> int:
     """Return the memory of a fit that works on the scatter matrix."""
     return needs.scatter_copies * 8 * n_features**2
+
+
+def bytes_by_columns(source: Source, n_samples: int) -> int:
+    """Return what a wide table takes beside its blocks, where it is read in blocks of columns."""
+    bytes_each = UNNAMED_BYTES if source.feature_names is None else FEATURE_BYTES
+    needed = bytes_each * source.n_features + GRAM_COPIES * 8 * n_samples**2
+    return max(needed - UNCOUNTED, 0)
+
+
+def room_for_columns(source: Source) -> int:
+    """Return the memory for blocks of columns: what the features leave; 0 for too little."""
+    assert source.n_samples is not None
+    beside = bytes_by_columns(source, source.n_samples)
+    return source.budget - beside if source.budget >= ROOM_BESIDE * beside else 0
+
+
+def bytes_at_hand(source: Source, n_samples: int) -> int:
+    """Return what a wide table takes in memory, where products with it are all that is needed."""
+    if source.entries is not None:
+        return ENTRY_BYTES * source.entries
+    copies = WIDE_COPIES * 8 * n_samples * source.n_features
+    return copies + bytes_by_columns(source, n_samples)
 
 
 def bytes_of_samples(source: Source, n_samples: int) -> int:
@@ -161,10 +209,7 @@ def bytes_at_once(source: Source, n_samples: int, needs: Needs, *, named: bool =
 
 def _too_many_features(source: Source, needs: Needs) -> DoesNotFitError:
     needed = bytes_in_blocks(source, needs)
-    # Blocks take a third of what is allowed, or one row, and text a tenth: this is enough for all.
-    allowed = 2 * (SCATTER_COPIES * 8 * source.n_features**2 + source.reading_bytes)
-    allowed = max(allowed + BLOCK_COPIES * 8 * source.n_features, needed)
-    ways = ["read fewer columns", _more_memory(source, allowed)]
+    ways = ["read fewer columns", _more_memory(source, _enough_for_blocks(source, needs, 0))]
     if frugal := _methods_in_blocks(source, below=needs):
         ways.append(f"use a method that needs less: {', '.join(frugal)}")
     *most, last = ways
@@ -173,6 +218,43 @@ def _too_many_features(source: Source, needs: Needs) -> DoesNotFitError:
         f"has {source.n_features} columns, whose scatter matrices need {size_in_words(needed)}, "
         f"more than the {size_in_words(source.budget)} that may be used: {', '.join(most)}, or "
         f"{last}.",
+    )
+
+
+def _enough_for_blocks(source: Source, needs: Needs, beside: int) -> int:
+    """Return a memory that a fit in blocks is within, however long its blocks are then.
+
+    Blocks take a third of what is allowed, or one row, and text a tenth.
+    """
+    usual = SCATTER_COPIES * 8 * source.n_features**2 + source.reading_bytes + beside
+    blocks = 2 * usual + BLOCK_COPIES * 8 * source.n_features
+    return max(blocks, bytes_in_blocks(source, needs) + beside)
+
+
+def _too_many_columns(source: Source, n_samples: int) -> DoesNotFitError:
+    needed = int(ROOM_BESIDE * bytes_by_columns(source, n_samples))
+    return _refused(
+        source,
+        f"has {source.n_features} columns, for which {size_in_words(needed)} are needed even where "
+        f"they are read in blocks, more than the {size_in_words(source.budget)} that may be used; "
+        f"{_more_memory(source, needed)}, or read fewer columns.",
+    )
+
+
+def _too_much_for_passes(
+    source: Source, n_samples: int, method: str, needs: Needs
+) -> DoesNotFitError:
+    needed = bytes_in_passes(source, needs, n_samples)
+    allowed = _enough_for_blocks(source, needs, _passed_bytes(n_samples))
+    ways = [_more_memory(source, allowed), "read fewer columns"]
+    if frugal := _methods_in_blocks(source, n_samples):
+        ways.append(f"use a method that needs less: {', '.join(frugal)}")
+    *most, last = ways
+    return _refused(
+        source,
+        f"is too large for {method}, which passes over its {n_samples} × {source.n_features} "
+        f"samples again and again and needs {size_in_words(needed)} for that, more than the "
+        f"{size_in_words(source.budget)} that may be used; {', '.join(most)}, or {last}.",
     )
 
 
@@ -191,7 +273,7 @@ def too_many_samples(
         text = ", from a file that is not text" if source.n_samples is None else ""
         names = ", ".join(_wide_methods())
         ways.append(f"use a method that reads wide tables in blocks of columns{text}: {names}")
-    elif in_blocks := _methods_in_blocks(source):
+    elif in_blocks := _methods_in_blocks(source, n_samples):
         ways.append(f"use a method that reads them in blocks: {', '.join(in_blocks)}")
     *most, last = ways
     return _refused(
@@ -216,17 +298,23 @@ def _wide_methods() -> list[str]:
     return [name for name, method in registry.methods().items() if method.make()._needs().products]
 
 
-def _methods_in_blocks(source: Source, below: Needs | None = None) -> list[str]:
-    """Return the methods that read samples in blocks of rows, within the memory.
+def _methods_in_blocks(source: Source, n_samples: int = 0, below: Needs | None = None) -> list[str]:
+    """Return the methods that read so many samples in blocks of rows, within the memory.
 
     With ``below``, only those that need fewer matrices.
     """
     found = []
     for name, method in registry.methods().items():
         needs = Needs.of(method.make())
-        fewer = below is None or needs.scatter_copies < below.scatter_copies
-        in_blocks = fewer and (method.scatter_only or needs.passes)
-        if in_blocks and bytes_in_blocks(source, needs) <= source.budget:
+        if below is not None and needs.scatter_copies >= below.scatter_copies:
+            continue
+        if method.scatter_only:
+            needed = bytes_in_blocks(source, needs)
+        elif needs.passes:
+            needed = bytes_in_passes(source, needs, n_samples)
+        else:
+            continue
+        if needed <= source.budget:
             found.append(name)
     return found
 

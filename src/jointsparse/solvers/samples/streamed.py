@@ -78,7 +78,7 @@ class StreamedModel:
         self.state: LowRankState | SplittingState | None = None
         self.smoothing = SMOOTHING * scale
         first = samples.weighted_pass(LinearFit(smoothing=self.smoothing))
-        self.sums, self.norms = [first], first.norms
+        self.sums, self.norms = [first.without_norms()], first.norms
         nothing, offset = first.first[:, None][:, :0], 0 * first.first if free_mean else None
         self.empty = Step(self._loss(first.norms), 0.0, first.norms, nothing, offset, iterations=0)
         self.low_rank = first.first.shape[0] >= SMALLEST_FOR_LOW_RANK and eta > 0
@@ -93,7 +93,7 @@ class StreamedModel:
         pair = (dual.basis, dual.rotated)
         fit = LinearFit(factor, factor, mean=mean, smoothing=self.smoothing, second=pair)
         new = self.samples.weighted_pass(fit)
-        self.sums = [*sums, new][-MEMORY:]
+        self.sums = [*sums, new.without_norms()][-MEMORY:]
         whole = float(xp.linalg.trace(scatter))
         value = whole - float(xp.sum((dual.basis.T @ scatter @ dual.basis) * dual.rotated))
         # Where the samples are reproduced, weights are huge, and little is left of the whole.

@@ -15,7 +15,7 @@ Rows may therefore come in blocks, from anywhere: :func:`block_sums` is what one
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from jointsparse.arrays import Array
@@ -74,6 +74,11 @@ class WeightedSums:
     weight: float
     first: Array
     scatter: Array | None
+
+    def without_norms(self) -> WeightedSums:
+        """Return the sums alone: of many samples the norms are the larger part."""
+        none = array_namespace(self.norms).empty_like(self.norms[:0])
+        return replace(self, norms=none, second_norms=None)
 
 
 class Passes(Protocol):

@@ -49,6 +49,7 @@ from jointsparse.solvers.wide.scatter_access import (
 # sample of mnist (267 × 570, 130 directions above the noise) it took two seconds instead of 0.3.
 LARGEST_SHARE = 2 / 3
 SHARE_OF_MEMORY = 3 / 4  # of what may be taken, for arrays with one row for each feature
+BYTES_OF_FEATURE = 450  # its scores, tests and ranks: measured 330 to 400
 MOST_ROUNDS = 8  # in the full range, where a gap above the tolerance will do
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
 
@@ -304,7 +305,7 @@ def check_memory(data: Samples, eta: float, *, noise: bool = True) -> None:
     count, both = _directions(values, eta, noise=noise)
     if both > most:
         fits = _smallest_eta(values, most, noise=noise)
-        raise TooManyDirectionsError(count, entry * p * both / SHARE_OF_MEMORY / 1e9, fits)
+        raise TooManyDirectionsError(count, _to_allow(data, both) / 1e9, fits)
 
 
 def _directions(values: FloatArray, eta: float, *, noise: bool) -> tuple[int, int]:
@@ -356,14 +357,32 @@ def _room(data: Samples) -> int | None:
 
 def _beyond_room(data: Samples, room: int) -> TooManyDirectionsError:
     level = float(leading_eigenvalues(data, room)[-1])
-    needed = _entry_bytes(data) * data.shape[1] * 2 * data.shape[0] / SHARE_OF_MEMORY
+    needed = _to_allow(data, 2 * data.shape[0])
     return TooManyDirectionsError(room, needed / 1e9, 2 * level / FLOOR * (1 + 1e-3))
 
 
 def bytes_to_use(data: Samples) -> int:
     """Return what the arrays with one row for each feature may take, where the samples are."""
     wanted = 2 * data.shape[0] * data.shape[1] * _entry_bytes(data) / SHARE_OF_MEMORY
-    return int(SHARE_OF_MEMORY * (free_bytes(data.empty) or allowed_memory(wanted)))
+    allowed = free_bytes(data.empty) or allowed_memory(wanted, _held_bytes(data))
+    return int(SHARE_OF_MEMORY * allowed)
+
+
+def _to_allow(data: Samples, columns: int) -> float:
+    """Return a memory in which there is room for a basis of so many columns."""
+    n, p = data.shape
+    needed = _entry_bytes(data) * p * columns / SHARE_OF_MEMORY
+    if not data.is_elsewhere:
+        return needed + _held_bytes(data)
+    # Blocks take half of what is allowed; samples that fit into a quarter are taken into memory.
+    size = n * p * data.dtype.itemsize
+    held = 3 * size if 2 * size <= needed else 0
+    return BYTES_OF_FEATURE * p + max(2 * needed, needed + held)
+
+
+def _held_bytes(data: Samples) -> int:
+    """Return what the samples, and what is told of their features, take beside a solver."""
+    return data.held_bytes + BYTES_OF_FEATURE * data.shape[1]
 
 
 def _entry_bytes(data: Samples) -> int:

@@ -197,11 +197,12 @@ class DaskSource(Source):
         kept._blocks, kept._held = blocks, on_cluster()
         return kept
 
-    def operator(self) -> DaskSamples | None:
+    def operator(self, room: int | None = None) -> DaskSamples | None:
         """Return the centred samples as kernels see them, on the workers."""
         if is_frame(self.collection) or self._lengths is None:
             return None
-        return DaskSamples.of(self.collection, memory=self.budget // 4)
+        room = self.budget if room is None else room
+        return DaskSamples.of(self.collection, memory=room // 4)
 
     def read(self) -> Any:
         """Return all rows in memory here."""

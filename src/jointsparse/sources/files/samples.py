@@ -31,6 +31,8 @@ class FileSamples(RemoteSamples):
         Columns of the source that these are, in order.
     memory : int
         As of :class:`RemoteSamples`.
+    room : int or None
+        Bytes that the blocks may take; None: what the source may.
     **known
         Means and factors, where they are known.
     """
@@ -38,13 +40,20 @@ class FileSamples(RemoteSamples):
     home = "file"
 
     def __init__(
-        self, source: Source, features: IntArray, *, memory: int, **known: FloatArray | None
+        self,
+        source: Source,
+        features: IntArray,
+        *,
+        memory: int,
+        room: int | None = None,
+        **known: FloatArray | None,
     ) -> None:
         self._source, self._features = source, features
+        self._room = source.budget if room is None else room
         n_samples = source.n_samples
         assert n_samples is not None
         # Two blocks are there at a time, and a few arrays of their size in float64.
-        entries = min(base.BLOCK_ENTRIES, source.budget // 64)
+        entries = min(base.BLOCK_ENTRIES, self._room // 64)
         step = max(1, entries // max(1, n_samples))
         widths = [min(step, features.size - first) for first in range(0, features.size, step)]
         super().__init__(widths, n_samples, source.dtype, memory=memory, **known)
@@ -62,5 +71,11 @@ class FileSamples(RemoteSamples):
 
     def _selected(self, chosen: NDArray[np.bool_]) -> FileSamples:
         factors = None if self._factors is None else self._factors[chosen]
-        known = {"mean": self.mean[chosen], "factors": factors}
-        return FileSamples(self._source, self._features[chosen], memory=self._memory, **known)
+        return FileSamples(
+            self._source,
+            self._features[chosen],
+            memory=self._memory,
+            room=self._room,
+            mean=self.mean[chosen],
+            factors=factors,
+        )
