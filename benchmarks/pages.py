@@ -37,10 +37,19 @@ class Table:
 
 def tables():
     """Return all of them."""
-    from benchmarks import beyond_memory, gpu_joint, l0, million, missing, sparse, streaming
+    from benchmarks import (
+        beyond_memory,
+        gpu_goals,
+        gpu_joint,
+        l0,
+        million,
+        missing,
+        sparse,
+        streaming,
+    )
 
     large = (beyond_memory.TABLE, million.TABLE, sparse.TABLE, streaming.TABLE)
-    return (*large, *missing.TABLES, *gpu_joint.TABLES, l0.TABLE, l0.JOINT_TABLE)
+    return (*large, *missing.TABLES, *gpu_joint.TABLES, gpu_goals.TABLE, l0.TABLE, l0.JOINT_TABLE)
 
 
 def grid(head, rows):
