@@ -24,6 +24,7 @@ from jointsparse.sources import as_source, is_streamed
 ROUNDING = 1e-9  # sums of a thousand terms in any order have errors of some 1e-13
 SINGLE_ROUNDING = 3e-5  # of products with samples that stay in single precision
 CENTRING = 32 * np.finfo(np.float64).eps  # of the largest entry: what its mean may be off by
+LEAST = np.longdouble(np.finfo(np.float64).smallest_subnormal)  # products below are rounded to it
 SIZES = 1e-140, 1e140  # of samples whose squares double precision can hold
 Numbers = np.ndarray[Any, np.dtype[np.longdouble]]
 
@@ -56,7 +57,8 @@ def wrong_sums(held: Any, values: np.ndarray, rng: np.random.Generator) -> Itera
     unit = SINGLE_ROUNDING if given and moments.dtype == np.float32 else ROUNDING
     slack = CENTRING * np.sqrt(np.longdouble(weights.sum())) * np.abs(values).max(axis=0)
     allowed = unit * np.outer(lengths, lengths) + np.outer(slack, lengths + slack)
-    if np.any(np.abs(moments.scatter - scatter) > allowed + np.outer(lengths, slack)):
+    allowed = allowed + np.outer(lengths, slack) + len(values) * LEAST
+    if np.any(np.abs(moments.scatter - scatter) > allowed):
         yield f"the {what} is not that of the table"
     if not given:
         yield from _wrong_products(held, moments, centred, np.abs(values).max(axis=0), rng)
@@ -108,7 +110,7 @@ def _wrong_products(
         ),
     }
     for name, (found, expected, allowed) in products.items():
-        if np.any(np.abs(np.asarray(found) - expected) > allowed):
+        if np.any(np.abs(np.asarray(found) - expected) > allowed + max(n, p) * LEAST):
             yield f"{name} is not that of the table"
 
 

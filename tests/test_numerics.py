@@ -27,6 +27,7 @@ from jointsparse.linalg import (
     solve_positive,
     without_offsets,
 )
+from jointsparse.numerics.projections import polar
 
 METHODS = registry.methods()
 SCALING = [name for name in METHODS if "scale" in METHODS[name].make().get_params()]
@@ -277,3 +278,8 @@ def test_small_tables_of_single_precision_are_solved_as_in_double(container):
     assert single.n_iter_ == double.n_iter_
     assert single.objective_ == pytest.approx(double.objective_, rel=1e-9)
     np.testing.assert_allclose(single.feature_scores_, double.feature_scores_, atol=1e-7)
+
+
+def test_the_polar_factor_of_no_columns_is_none_and_lapack_is_silent(capfd):
+    assert polar(np.zeros((3, 0))).shape == (3, 0)
+    assert capfd.readouterr() == ("", "")

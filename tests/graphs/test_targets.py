@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from jointsparse.graphs import targets as module
 from jointsparse.graphs.laplacian import affinity, degrees
 from jointsparse.graphs.targets import class_targets, neighbour_targets
+from jointsparse.operators.sparse import SparseSamples
 
 
 def samples(seed, n=40, p=6):
@@ -123,3 +124,26 @@ def test_one_target_within_pairs_is_found_by_products(monkeypatch):
     X = samples(5, n=16, p=20)
     Y = neighbour_targets(X, graph, 8)  # seven are constant on pairs, the last is not
     np.testing.assert_allclose(rayleigh(graph, Y), [*[1] * 7, -1], atol=1e-10)
+
+
+def test_what_neither_graph_nor_data_prefer_does_not_depend_on_rounding():
+    # Seven samples that differ from all others, each in a feature of its own: any three
+    # combinations of them are as good. The first samples lead.
+    X = np.zeros((30, 7))
+    X[np.arange(5, 26, 3), np.arange(7)] = 1.0
+    centre = X.mean(axis=0)
+    graph = affinity(X - centre, 1)
+    Y = neighbour_targets(X - centre, graph, 3)
+    assert np.linalg.matrix_rank(Y) == 3
+    sparse = neighbour_targets(SparseSamples(sp.csr_array(X), centre), graph, 3)
+    np.testing.assert_allclose(sparse, Y, atol=1e-12)
+    for seed in range(5):
+        noise = 1e-15 * np.random.default_rng(seed).standard_normal(X.shape)
+        np.testing.assert_allclose(neighbour_targets(X - centre + noise, graph, 3), Y, atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(0, 30))
+def test_leading_samples_turn_a_basis_and_change_nothing_of_its_span(seed, width, more):
+    rows = np.random.default_rng(seed).standard_normal((width + more, width))
+    rotation = module._one_sample_each(np.linalg.qr(rows)[0])
+    np.testing.assert_allclose(rotation.T @ rotation, np.eye(width), atol=1e-10)

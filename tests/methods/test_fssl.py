@@ -371,3 +371,13 @@ def test_an_outlier_does_not_hide_single_precision_samples(form):
         single = clone(model).fit(form(data), y)
     assert single.objective_ == pytest.approx(double.objective_, rel=1e-6)
     np.testing.assert_allclose(single.feature_scores_, double.feature_scores_, atol=1e-5)
+
+
+def test_sparse_columns_with_a_mean_far_from_zero_keep_their_digits():
+    # Divided before they are centred, 1e12 would leave them nine digits, and the equality six.
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((15, 4)) @ rng.standard_normal((4, 16))
+    X = (X + 0.01 * rng.standard_normal(X.shape)) * np.logspace(0, 5, 16) + np.logspace(6, 13, 16)
+    model = FSSL(graph="pca", constraint="equality", n_components=2)
+    dense, sparse = (model.fit(data).feature_scores_.copy() for data in (X, sp.csr_array(X)))
+    np.testing.assert_allclose(sparse, dense, atol=1e-9)

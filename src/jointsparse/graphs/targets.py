@@ -7,7 +7,8 @@ The multiplicity of :math:`\lambda = 1` is the number of connected components (o
 or of classes (of the graph with weight 1/size within each class); those eigenvectors are constant
 on each component and known in closed form. Of targets with the same eigenvalue the graph prefers
 none, so the data choose: those along which the samples vary most come first. Hence nothing
-depends on the order of the samples. Nothing n × n and dense is formed, except for a few samples.
+depends on the order of the samples, unless they vary equally along several. Nothing n × n and dense
+is formed, except for a few samples.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from jointsparse.operators.sparse import SparseSamples
 SMALL = 200  # samples, up to which the eigenproblem is dense
 SMALL_THERE = 5000  # … on an accelerator
 TIE = 1e-9  # eigenvalues closer than that are equal
+ALIKE = 1e-6  # rows whose lengths differ by less are equally long
 UNSEEN = 1e-10  # of the largest: targets that vary less with the data are out of their reach
 
 
@@ -155,7 +157,7 @@ def _within_components(
             break
         part = targets[:, group]
         if group.size > 1:
-            part = part @ _most_varying(combined(part.T, data), min(room, group.size))
+            part = part @ _most_varying(combined(part.T, data), min(room, group.size), part)
         chosen.append(part)
         room -= group.size
     return np.column_stack(chosen)
@@ -201,8 +203,32 @@ def _filled(matrix: sp.csr_array, data: Any) -> Any:
     return full
 
 
-def _most_varying(image: FloatArray, count: int) -> FloatArray:
-    """Return the leading left singular vectors, without those of singular values that are 0."""
+def _most_varying(image: FloatArray, count: int, places: FloatArray | None = None) -> FloatArray:
+    """Return the leading left singular vectors, without those of singular values that are 0.
+
+    Of equal ones neither graph nor data prefer any: the first samples do, in the rows of
+    ``places`` times the vectors, and rounding does not.
+    """
     left, values, _ = np.linalg.svd(image, full_matrices=False)
     seen = int(np.count_nonzero(values > UNSEEN * values[0])) if values.size else 0
+    bounds = np.flatnonzero(-np.diff(values[:seen]) > TIE * values[0]) + 1 if seen else ()
+    for group in np.split(np.arange(seen), bounds):
+        if group.size > 1 and group[0] < count:
+            rows = left[:, group] if places is None else places @ left[:, group]
+            left[:, group] = left[:, group] @ _one_sample_each(rows)
     return left[:, : max(1, min(count, seen))]
+
+
+def _one_sample_each(rows: FloatArray) -> FloatArray:
+    """Return the rotation after which each column is led by one row, the first of the longest."""
+    rotation = np.zeros((rows.shape[1], 0))
+    for _ in range(rows.shape[1]):
+        lengths = np.linalg.norm(rows, axis=1)
+        leader = int(np.argmax(lengths >= (1 - ALIKE) * lengths.max()))
+        towards = rows[leader] / lengths[leader]
+        # Once more, as what is left of a row may be as short as rounding.
+        towards = towards - rotation @ (rotation.T @ towards)
+        towards /= np.linalg.norm(towards)
+        rotation = np.column_stack([rotation, towards])
+        rows = rows - np.outer(rows @ towards, towards)
+    return rotation

@@ -60,7 +60,7 @@ def polar(matrix: Array) -> Array:
     # and so would what NumPy does around LAPACK.
     if isinstance(matrix, np.ndarray):
         failed = 1
-        if matrix.dtype == np.float64:
+        if matrix.dtype == np.float64 and matrix.size:  # of nothing, LAPACK prints a complaint
             left, _, right, failed = lapack.dgesdd(matrix, full_matrices=0)
         if failed:  # or another type
             left, _, right = np.linalg.svd(matrix, full_matrices=False)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from jointsparse.device import is_device_array
+from jointsparse.linalg import without_offsets
 from jointsparse.moments import Moments
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.samples import Samples
@@ -58,9 +59,9 @@ def sparse_samples(
     moments: Moments, unit: float, features: NDArray[np.bool_] | None = None
 ) -> SparseSamples:
     """Return sparse samples (some features of them) divided by a unit, for the graphs."""
-    samples = live_columns(
-        sp.csr_array(moments.data, dtype=np.float64) / unit, moments.mean / unit, moments.variances
-    )
+    # Before they are divided, which would round the digits that a large mean leaves.
+    data, mean = without_offsets(sp.csr_array(moments.data, dtype=np.float64), moments.mean)
+    samples = live_columns(data / unit, mean / unit, moments.variances)
     return samples if features is None else samples.columns(features)
 
 
