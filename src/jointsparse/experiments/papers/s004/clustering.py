@@ -123,18 +123,38 @@ def _judge(results: Results) -> Outcome:
         "ranking: that of its first steps. On orlraws10p its best points are such ones; what they "
         "show is the accuracy of an algorithm that was stopped, not of the model.",
     ]
-    return Outcome(claims, tables, figures, notes)
+    return Outcome(claims, tables, figures, [*notes, *_left_out(results)])
+
+
+def _left_out(results: Results) -> list[str]:
+    """Say which lines are missing, as they were tried at some penalties only."""
+    tried = _penalties(results)
+    return [
+        f"Left out: {method} on {name}, of which {len(penalties)} of {len(GRID)} penalties were "
+        "tried."
+        for (name, method), penalties in sorted(tried.items(), key=lambda item: item[0])
+        if name in REAL and not _whole(penalties)
+    ]
+
+
+def _penalties(results: Results) -> dict[Key, set[float | None]]:
+    found: dict[Key, set[float | None]] = {}
+    for case, _ in results:
+        found.setdefault((case["dataset"], case["method"]), set()).add(case["penalty"])
+    return found
+
+
+def _whole(tried: set[float | None]) -> bool:
+    """Whether all penalties were tried: the best of half a grid is not the best of the grid."""
+    return tried == {None} or len(tried) == len(GRID)
 
 
 def _best(results: Results, score: str) -> dict[Key, dict[int, float]]:
     found: dict[Key, dict[int, float]] = {}
-    penalties: dict[Key, set[float | None]] = {}
     for case, row in results:
-        penalties.setdefault((case["dataset"], case["method"]), set()).add(case["penalty"])
         line = found.setdefault((case["dataset"], case["method"]), {})
         line[row["count"]] = max(row[score], line.get(row["count"], -np.inf))
-    # The best of half a grid is not the best of the grid.
-    whole = {key for key, tried in penalties.items() if tried == {None} or len(tried) == len(GRID)}
+    whole = {key for key, tried in _penalties(results).items() if _whole(tried)}
     return {key: line for key, line in found.items() if key in whole or key[0] not in REAL}
 
 
