@@ -145,5 +145,5 @@ def test_what_neither_graph_nor_data_prefer_does_not_depend_on_rounding():
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(0, 30))
 def test_leading_samples_turn_a_basis_and_change_nothing_of_its_span(seed, width, more):
     rows = np.random.default_rng(seed).standard_normal((width + more, width))
-    rotation = module._one_sample_each(np.linalg.qr(rows)[0])
+    rotation = module._one_sample_each(np.linalg.qr(rows)[0], width)
     np.testing.assert_allclose(rotation.T @ rotation, np.eye(width), atol=1e-10)

@@ -213,16 +213,17 @@ def _most_varying(image: FloatArray, count: int, places: FloatArray | None = Non
     seen = int(np.count_nonzero(values > UNSEEN * values[0])) if values.size else 0
     bounds = np.flatnonzero(-np.diff(values[:seen]) > TIE * values[0]) + 1 if seen else ()
     for group in np.split(np.arange(seen), bounds):
-        if group.size > 1 and group[0] < count:
+        wanted = min(group.size, count - int(group[0]))
+        if group.size > 1 and wanted > 0:
             rows = left[:, group] if places is None else places @ left[:, group]
-            left[:, group] = left[:, group] @ _one_sample_each(rows)
+            left[:, group[:wanted]] = left[:, group] @ _one_sample_each(rows, wanted)
     return left[:, : max(1, min(count, seen))]
 
 
-def _one_sample_each(rows: FloatArray) -> FloatArray:
-    """Return the rotation after which each column is led by one row, the first of the longest."""
+def _one_sample_each(rows: FloatArray, count: int) -> FloatArray:
+    """Return what turns columns so that each is led by one row, the first of the longest."""
     rotation = np.zeros((rows.shape[1], 0))
-    for _ in range(rows.shape[1]):
+    for _ in range(count):
         lengths = np.linalg.norm(rows, axis=1)
         leader = int(np.argmax(lengths >= (1 - ALIKE) * lengths.max()))
         towards = rows[leader] / lengths[leader]

@@ -8,6 +8,7 @@ cores shared it takes 2.9.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,8 +109,12 @@ def _sharing() -> Sharing:
 
     pools = ThreadpoolController().select(internal_api="openblas").lib_controllers
     of = {owner(pool.filepath): pool for pool in pools}
-    known = [of["numpy"], of["scipy"]] if of.keys() == {"numpy", "scipy"} else []
+    known = [of["numpy"], of["scipy"]] if of.keys() >= {"numpy", "scipy"} else []
     return Sharing(known, joblib.cpu_count())
+
+
+if hasattr(os, "register_at_fork"):  # a child has other threads, none of which computes
+    os.register_at_fork(after_in_child=_sharing.cache_clear)
 
 
 def owner(path: str) -> str:

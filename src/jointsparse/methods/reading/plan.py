@@ -11,7 +11,7 @@ from typing import Any
 
 from jointsparse.io.budget import default_budget, enough, size_in_words
 from jointsparse.io.errors import TableError, table_error
-from jointsparse.io.limits import UNCOUNTED
+from jointsparse.io.limits import BYTES_OF_FEATURE, UNCOUNTED
 from jointsparse.methods import registry
 from jointsparse.methods.reading.needs import SCATTER_COPIES, Needs
 from jointsparse.sources import Source
@@ -24,9 +24,7 @@ TABLE_COPIES = 4
 ENTRY_BYTES = 120  # of a stored entry of sparse samples that are read as a whole, and fitted
 NAME_BYTES = 200  # of the name of a sample, in the file's form, as text and in arrays: measured 200
 FEATURE_BYTES = 1850  # of a feature beside its numbers: names, scores, ranks; measured 1650 to 1750
-# Of a feature without a name, beside its numbers, where columns are read in blocks: measured 330 to
-# 400. And matrices of the size of the Gram matrix then.
-UNNAMED_BYTES, GRAM_COPIES = 450, 8
+GRAM_COPIES = 8  # matrices of the size of the Gram matrix, where columns are read in blocks
 ROOM_BESIDE = 1.5  # a third of the memory is for blocks, so that they are not too short
 # Arrays as large as a wide table in float64, where a method for products has it in memory: three,
 # and what its bases take at least.
@@ -150,7 +148,7 @@ def bytes_of_scatter(n_features: int, needs: Needs) -> int:
 
 def bytes_by_columns(source: Source, n_samples: int) -> int:
     """Return what a wide table takes beside its blocks, where it is read in blocks of columns."""
-    bytes_each = UNNAMED_BYTES if source.feature_names is None else FEATURE_BYTES
+    bytes_each = BYTES_OF_FEATURE if source.feature_names is None else FEATURE_BYTES
     needed = bytes_each * source.n_features + GRAM_COPIES * 8 * n_samples**2
     return max(needed - UNCOUNTED, 0)
 

@@ -26,6 +26,7 @@ import numpy as np
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import free_bytes, to_host
 from jointsparse.io.budget import allowed_memory, size_in_words
+from jointsparse.io.limits import BYTES_OF_FEATURE
 from jointsparse.linalg import array_namespace, eigh, root_of_scatter
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
@@ -49,7 +50,6 @@ from jointsparse.solvers.wide.scatter_access import (
 # sample of mnist (267 × 570, 130 directions above the noise) it took two seconds instead of 0.3.
 LARGEST_SHARE = 2 / 3
 SHARE_OF_MEMORY = 3 / 4  # of what may be taken, for arrays with one row for each feature
-BYTES_OF_FEATURE = 450  # its scores, tests and ranks: measured 330 to 400
 MOST_ROUNDS = 8  # in the full range, where a gap above the tolerance will do
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
 
