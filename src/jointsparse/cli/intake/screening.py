@@ -42,7 +42,7 @@ def screened(
 
     from jointsparse.io import TableError
     from jointsparse.io.budget import enough, size_in_words
-    from jointsparse.methods.reading.plan import bytes_in_blocks, bytes_of_scatter
+    from jointsparse.methods.reading.plan import bytes_in_passes, bytes_of_scatter, passed_bytes
     from jointsparse.moments import not_finite
     from jointsparse.sources.refusals import check_reading
     from jointsparse.sources.screening import most_shared
@@ -54,20 +54,23 @@ def screened(
         raise told(error) from error
     n, p, needs = source.n_samples, source.n_features, estimator._needs()
     named = options.costs is not None or options.groups is not None
-    if n is None or n < p or named or bytes_in_blocks(source, needs) <= source.budget:
+    if n is None or n < p or named or bytes_in_passes(source, needs, n) <= source.budget:
         return source, []
-    count = _how_many(source.budget, needs)
+    held = passed_bytes(needs, n)
+    # Blocks take a third, and matrices half of the rest.
+    count = _how_many(source.budget - held, needs) if held <= source.budget // 4 else 0
     if count < LEAST or p <= count:
         return source, []  # which is refused, with the memory that would do
     names = StreamedTable(source, 0).names
     always = places(options.include or (), names, "--include")
     always += places(options.exclude or (), names, "--exclude")
-    needed = bytes_of_scatter(p, needs)
+    needed = bytes_of_scatter(p, needs) + held
     if not quiet:
+        passed = ", and samples that are passed over," if held else ""
         print_note(
-            f"scatter matrices of {counted(p, 'feature')} take {size_in_words(needed)}, more than "
-            f"the {size_in_words(source.budget)} allowed: looking for the {count} that share most "
-            "with others, in five passes and one more"
+            f"scatter matrices of {counted(p, 'feature')}{passed} take {size_in_words(needed)}, "
+            f"more than the {size_in_words(source.budget)} allowed: looking for the {count} that "
+            "share most with others, in five passes and one more"
         )
     shown: Any = nullcontext(source)
     if not quiet:

@@ -224,7 +224,7 @@ def rows_of(source: "Source") -> int:
 def announcement(source: "Source", reading: "Reading", estimator: Any) -> str:
     """Say what a table needs before it is read."""
     from jointsparse.io.budget import size_in_words
-    from jointsparse.methods.reading.plan import Reading, bytes_in_blocks, bytes_of_samples
+    from jointsparse.methods.reading.plan import Reading, bytes_in_passes, bytes_of_samples
 
     n, p = source.n_samples, source.n_features
     rows = f"about {rows_of(source)}" if n is None else str(n)
@@ -238,7 +238,7 @@ def announcement(source: "Source", reading: "Reading", estimator: Any) -> str:
         often = ", once in every iteration" if reading is Reading.PASSES else ""
         how = (
             f"read in blocks{often}: each scatter matrix {size_in_words(8 * p**2)}, "
-            f"{size_in_words(bytes_in_blocks(source, estimator._needs()))} in all"
+            f"{size_in_words(bytes_in_passes(source, estimator._needs(), rows_of(source)))} in all"
         )
     shape = f"{counted(rows, 'sample')} × {counted(p, 'feature')}"
     return f"{shape} take {size}; {how}, {size_in_words(source.budget)} allowed"

@@ -134,11 +134,12 @@ def bytes_in_blocks(source: Source, needs: Needs) -> int:
 
 def bytes_in_passes(source: Source, needs: Needs, n_samples: int) -> int:
     """Return the memory of a fit that passes over the samples between its models."""
-    return bytes_in_blocks(source, needs) + _passed_bytes(n_samples)
+    return bytes_in_blocks(source, needs) + passed_bytes(needs, n_samples)
 
 
-def _passed_bytes(n_samples: int) -> int:
-    return max(PASSED_BYTES * n_samples - UNCOUNTED, 0)
+def passed_bytes(needs: Needs, n_samples: int) -> int:
+    """Return what the samples take that a method passes over; 0 for one that does not."""
+    return max(PASSED_BYTES * n_samples - UNCOUNTED, 0) if needs.passes else 0
 
 
 def bytes_of_scatter(n_features: int, needs: Needs) -> int:
@@ -243,7 +244,7 @@ def _too_much_for_passes(
     source: Source, n_samples: int, method: str, needs: Needs
 ) -> DoesNotFitError:
     needed = bytes_in_passes(source, needs, n_samples)
-    allowed = _enough_for_blocks(source, needs, _passed_bytes(n_samples))
+    allowed = _enough_for_blocks(source, needs, passed_bytes(needs, n_samples))
     ways = [_more_memory(source, allowed), "read fewer columns"]
     if frugal := _methods_in_blocks(source, n_samples):
         ways.append(f"use a method that needs less: {', '.join(frugal)}")
