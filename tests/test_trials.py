@@ -13,6 +13,7 @@ from sklearn.decomposition import PCA
 from test_significance import PLANTED
 
 from jointsparse import (
+    CSPCA,
     FSSL,
     SPCAPSD,
     Constraints,
@@ -22,6 +23,7 @@ from jointsparse import (
     SelectFeatures,
     SubsetSelector,
     feature_significance,
+    open_source,
     trials,
 )
 from jointsparse.methods.bases import choosing
@@ -455,3 +457,14 @@ def test_a_single_feature_of_noise_is_spoken_of_as_one():
         selector = SPCAPSD(n_features_to_select=1).fit(X)
     verdict = selector.selection_report_.verdict
     assert "the 1 kept is no better than random features (it predicts " in verdict
+
+
+def test_samples_read_in_blocks_are_not_taken_apart_for_methods_that_look_at_each(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 3)) @ rng.standard_normal((3, 20))
+    np.save(tmp_path / "x.npy", X + rng.standard_normal(X.shape))
+    source = open_source(tmp_path / "x.npy", memory="600kB")
+    model = CSPCA(n_features_to_select=3).fit(source)
+    words = str(model.selection_report(source))
+    assert "read in blocks are not taken apart" in words
+    assert "Moments" not in words

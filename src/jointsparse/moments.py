@@ -57,6 +57,10 @@ DERIVED += ["_mean_seems_small"]
 NEAR_ONE: Slot[Moments] = Slot("near one")
 
 
+class NeedsSamplesError(ValueError):
+    """Samples are asked for of which only sums were kept."""
+
+
 class Moments:
     """Count, mean and scatter matrix of a set of samples.
 
@@ -257,7 +261,7 @@ class Moments:
         float32 stays float32, unless its squares would underflow or overflow.
         """
         if self._data is None:
-            raise ValueError(
+            raise NeedsSamplesError(
                 "this needs the samples themselves, not only their scatter matrix: fit it with "
                 "fit(X), or with moments from Moments.from_data(X)"
             )

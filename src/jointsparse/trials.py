@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, like
-from jointsparse.moments import Moments
+from jointsparse.moments import Moments, NeedsSamplesError
 from jointsparse.solvers.picking.held_out import (
     Fold,
     Judged,
@@ -160,6 +160,11 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
         parts = cut_into_parts(rows)
         left_out = steps("parts left out", parts)
         return Cut(parts, tuple(pick(*without_part(moments, rows, part)) for part in left_out))
+    except NeedsSamplesError:
+        return Cut(
+            why_not="samples that are read in blocks are not taken apart for a method that looks "
+            "at each of them"
+        )
     except ValueError as error:
         return Cut(why_not=f"the method refuses a part of the samples ({error})")
 
