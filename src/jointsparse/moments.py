@@ -28,7 +28,7 @@ from jointsparse.numerics.variance import check_variance as check_variance
 from jointsparse.numerics.variance import mean_is_small, mean_seems_small, standard_deviations
 from jointsparse.operators.dense import DenseSamples, scaled_columns
 from jointsparse.operators.device_moments import DeviceMoments, single_is_safe
-from jointsparse.operators.samples import Samples
+from jointsparse.operators.samples import NeedsSamplesError, Samples
 from jointsparse.operators.sparse import live_columns
 from jointsparse.preparation import Prepared, prepared, with_holes
 from jointsparse.robust import learning
@@ -55,10 +55,6 @@ EXTREME = 120  # binary exponent of a spread whose fourth power is near the limi
 DERIVED = ["variances", "total_variance", "_pairs", "spectrum", "thin_spectrum", "centred_data"]
 DERIVED += ["_mean_seems_small"]
 NEAR_ONE: Slot[Moments] = Slot("near one")
-
-
-class NeedsSamplesError(ValueError):
-    """Samples are asked for of which only sums were kept."""
 
 
 class Moments:

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import is_device_array, like
-from jointsparse.moments import Moments, NeedsSamplesError
+from jointsparse.moments import Moments
+from jointsparse.operators.samples import NeedsSamplesError
 from jointsparse.solvers.picking.held_out import (
     Fold,
     Judged,

@@ -213,8 +213,8 @@ def _most_varying(image: FloatArray, count: int, places: FloatArray | None = Non
     seen = int(np.count_nonzero(values > UNSEEN * values[0])) if values.size else 0
     bounds = np.flatnonzero(-np.diff(values[:seen]) > TIE * values[0]) + 1 if seen else ()
     for group in np.split(np.arange(seen), bounds):
-        wanted = min(group.size, count - int(group[0]))
-        if group.size > 1 and wanted > 0:
+        if group.size > 1 and group[0] < count:
+            wanted = min(group.size, count - int(group[0]))
             rows = left[:, group] if places is None else places @ left[:, group]
             left[:, group[:wanted]] = left[:, group] @ _one_sample_each(rows, wanted)
     return left[:, : max(1, min(count, seen))]

@@ -22,6 +22,10 @@ from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, blocks, double
 
 
+class NeedsSamplesError(ValueError):
+    """Samples are asked for of which only sums were kept."""
+
+
 class Samples:
     """Centred samples X. What raises here is defined by each home.
 
