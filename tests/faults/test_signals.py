@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has oth
 
 # A run that stops in the middle of a file, which is where the harm would be done.
 HALFWAY = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests were started with nohup
 from jointsparse.io import writing
 real = writing.write_arrow
 def slowly(stream, *arguments):
