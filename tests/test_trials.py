@@ -466,5 +466,5 @@ def test_samples_read_in_blocks_are_not_taken_apart_for_methods_that_look_at_eac
     source = open_source(tmp_path / "x.npy", memory="600kB")
     model = CSPCA(n_features_to_select=3).fit(source)
     words = str(model.selection_report(source))
-    assert "read in blocks are not taken apart" in words
+    assert "allow more memory" in words
     assert "Moments" not in words

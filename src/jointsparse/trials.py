@@ -163,8 +163,8 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
         return Cut(parts, tuple(pick(*without_part(moments, rows, part)) for part in left_out))
     except NeedsSamplesError:
         return Cut(
-            why_not="samples that are read in blocks are not taken apart for a method that looks "
-            "at each of them"
+            why_not="the table is read in blocks, and this method needs the samples in memory to "
+            "be tried on a part of them; allow more memory, or use spca-psd"
         )
     except ValueError as error:
         return Cut(why_not=f"the method refuses a part of the samples ({error})")

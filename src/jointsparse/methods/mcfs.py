@@ -91,7 +91,8 @@ class MCFS(GraphSelector):
     The paper stops the path of least angle regression at a number of features for each y_k; here
     the penalty is given. Functions with equal eigenvalues (those of separate components of the
     graph above all) are ordered by how much the data vary along them, so that nothing depends on
-    the order of the samples. Equal features share their coefficient. The same regressions, with
+    the order of the samples; where they vary equally along several, the first samples decide. Equal
+    features share their coefficient. The same regressions, with
     one penalty for all functions, are ``FSSL(graph="lpp", norm="l11")``.
 
     References

@@ -133,7 +133,7 @@ def bytes_in_blocks(source: Source, needs: Needs) -> int:
 
 
 def bytes_in_passes(source: Source, needs: Needs, n_samples: int) -> int:
-    """Return the memory of a fit that passes over the samples between its models."""
+    """Return the memory of a fit in blocks, with what it keeps of samples that it passes over."""
     return bytes_in_blocks(source, needs) + passed_bytes(needs, n_samples)
 
 
@@ -211,12 +211,10 @@ def _too_many_features(source: Source, needs: Needs) -> DoesNotFitError:
     ways = ["read fewer columns", _more_memory(source, _enough_for_blocks(source, needs, 0))]
     if frugal := _methods_in_blocks(source, below=needs):
         ways.append(f"use a method that needs less: {', '.join(frugal)}")
-    *most, last = ways
     return _refused(
         source,
         f"has {source.n_features} columns, whose scatter matrices need {size_in_words(needed)}, "
-        f"more than the {size_in_words(source.budget)} that may be used: {', '.join(most)}, or "
-        f"{last}.",
+        f"more than the {size_in_words(source.budget)} that may be used: {_one_of(ways)}.",
     )
 
 
@@ -248,12 +246,11 @@ def _too_much_for_passes(
     ways = [_more_memory(source, allowed), "read fewer columns"]
     if frugal := _methods_in_blocks(source, n_samples):
         ways.append(f"use a method that needs less: {', '.join(frugal)}")
-    *most, last = ways
     return _refused(
         source,
         f"is too large for {method}, which passes over its {n_samples} × {source.n_features} "
         f"samples again and again and needs {size_in_words(needed)} for that, more than the "
-        f"{size_in_words(source.budget)} that may be used; {', '.join(most)}, or {last}.",
+        f"{size_in_words(source.budget)} that may be used; {_one_of(ways)}.",
     )
 
 
@@ -274,17 +271,21 @@ def too_many_samples(
         ways.append(f"use a method that reads wide tables in blocks of columns{text}: {names}")
     elif in_blocks := _methods_in_blocks(source, n_samples):
         ways.append(f"use a method that reads them in blocks: {', '.join(in_blocks)}")
-    *most, last = ways
     return _refused(
         source,
         f"does not fit in memory: its {n_samples} × {source.n_features} samples need "
         f"{size_in_words(needed)}, more than the {size_in_words(source.budget)} that may be used, "
-        f"and {method} {why}; {', '.join(most)}, or {last}.",
+        f"and {method} {why}; {_one_of(ways)}.",
     )
 
 
 def _refused(source: Source, sentence: str) -> DoesNotFitError:
     return DoesNotFitError(*table_error(source.name, sentence).args)
+
+
+def _one_of(ways: list[str]) -> str:
+    *most, last = ways
+    return f"{', '.join(most)}, or {last}"
 
 
 def _more_memory(source: Source, needed: int) -> str:
@@ -307,13 +308,8 @@ def _methods_in_blocks(source: Source, n_samples: int = 0, below: Needs | None =
         needs = Needs.of(method.make())
         if below is not None and needs.scatter_copies >= below.scatter_copies:
             continue
-        if method.scatter_only:
-            needed = bytes_in_blocks(source, needs)
-        elif needs.passes:
-            needed = bytes_in_passes(source, needs, n_samples)
-        else:
-            continue
-        if needed <= source.budget:
+        in_blocks = method.scatter_only or needs.passes
+        if in_blocks and bytes_in_passes(source, needs, n_samples) <= source.budget:
             found.append(name)
     return found
 
