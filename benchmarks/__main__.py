@@ -37,6 +37,7 @@ def arguments(words):
         action="append",
         help=f"may be given more than once, but for {', '.join(SCRIPTS)}",
     )
+    parser.add_argument("--task", action="append", help="only these tasks of the suites")
     parser.add_argument("--quick", action="store_true", help="small problems: does it all run?")
     parser.add_argument("--repeats", type=int, default=None, help="runs of each (5; quick: 2)")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for one run (60)")
@@ -82,6 +83,7 @@ def run(
     limit,
     minutes=None,
     part=(0, 1),
+    only=None,
     out=print,
 ):
     """Measure every problem of some suites that the store does not have; return how many are left.
@@ -93,6 +95,8 @@ def run(
     end = time.monotonic() + 60 * minutes if minutes is not None else float("inf")
     left = 0
     for task in plan(suites):
+        if only and task.name not in only:
+            continue
         here = [solver for solver in solvers if task.name in solver.tasks]
         for problem in task.problems(quick)[part[0] :: part[1]]:
             if store.has(problem):
@@ -167,6 +171,7 @@ def main(words=None):
             limit=options.limit,
             minutes=options.minutes,
             part=tuple(map(int, options.part.split("/"))),
+            only=options.task,
             out=lambda words: print(words, flush=True),
         )
     except KeyboardInterrupt:

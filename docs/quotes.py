@@ -227,20 +227,6 @@ def clusters():
     return [round(statistics.mean(differences), 1) + 0.0, error]  # no -0.0
 
 
-def false_features():
-    """Return in how many planted families too much is false of ten draws; then least and most.
-
-    The last two are of the draws of the page of evidence, in percent.
-    """
-    rows = stored("RESULTS.json")["tasks"][
-        "Planted tables: share of noise in what a tool keeps by its own defaults"
-    ]
-    significant = "jointsparse, significant features"
-    found = [one[significant]["quality"]["false"] for one in rows.values()]
-    rates = [100 * one["fdp"][0] for one in stored("results/tested.json").values()]
-    return [sum(share > 0.06 for share in found), min(rates), max(rates)]
-
-
 def slower_than_before():
     """Return how much longer a fit takes than one of 0.1, least and most over tools that stayed."""
     task = "Kept features: accuracy of K-means"
@@ -338,12 +324,6 @@ QUOTES = (
         "docs/large.md",
         "SPCA-PSD takes {:.1f} s, CSPCA-PSD {:.1f} s, SPCA {:.1f} s and JSPCA {:.1f} s",
         a_million_on_a_device,
-    ),
-    Quote(
-        "docs/benchmarks.md",
-        "{} families are above 6 % there. On [300 tables of each](evidence.md) every family is "
-        "between {:.0f} and {:.0f} %",
-        false_features,
     ),
     Quote(
         "docs/benchmarks.md",

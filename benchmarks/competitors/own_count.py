@@ -51,6 +51,18 @@ class OursSignificant(Ours):
         return model.significant_
 
 
+class OursTested(Ours):
+    tasks = ("tested",)
+
+    def run(self):
+        from jointsparse import feature_significance
+
+        self.kept = {
+            key.replace("X", "kept"): feature_significance(X).significant
+            for key, X in self.parts.items()
+        }
+
+
 class Sequential(Ours):
     """Forward selection by cross-validated regressions of all features on those chosen.
 
@@ -112,4 +124,4 @@ class Loadings(Ours):
         return np.any(model.components_ != 0, axis=0)
 
 
-SOLVERS = (Ours, OursGreedy, OursSignificant, Sequential, Threshold, Loadings)
+SOLVERS = (Ours, OursGreedy, OursSignificant, OursTested, Sequential, Threshold, Loadings)

@@ -9,11 +9,11 @@ from benchmarks.common import ROOT
 from benchmarks.tasks import OURS, Bar, Metric, Problem, Task, by_name
 
 DRAWS = 10
+TESTED_DRAWS = 100  # of ours alone: of ten draws the share of noise has a standard error of 1.5 %
 FIRST_SEED = 9000  # no draw that the tests or the page of evidence have looked at
 ALARMS = 0.05  # share of tables of noise in which something may be kept
 FALSE = 0.06  # share of noise among what is called significant
 POWER = 0.95  # share of the signal that is called significant
-SIGNIFICANT = f"{OURS}, significant features"
 
 
 @cache
@@ -42,6 +42,12 @@ def noise_problems(quick):
 def planted_problems(quick):
     families = list(tables()[2])[-1:] if quick else tables()[2]
     return [Problem("noise", "planted", family, family, params(quick)) for family in families]
+
+
+def tested_problems(quick):
+    families = list(tables()[2])[-1:] if quick else tables()[2]
+    draws = {"draws": 2 if quick else TESTED_DRAWS}
+    return [Problem("noise", "tested", family, family, draws) for family in families]
 
 
 def params(quick):
@@ -102,12 +108,9 @@ def noise_bars(outcomes):
     return [Bar(f"Noise: something is kept in at most {100 * ALARMS:.0f} % of tables", words, met)]
 
 
-def planted_bars(outcomes):
-    quality = {
-        problem: by_name(rows)[SIGNIFICANT].quality
-        for problem, rows in outcomes.items()
-        if SIGNIFICANT in by_name(rows)
-    }
+def tested_bars(outcomes):
+    ours = {problem: by_name(rows).get(OURS) for problem, rows in outcomes.items()}
+    quality = {problem: one.quality for problem, one in ours.items() if one is not None}
     bars = []
     for name, holds, promise in (
         ("false", lambda value: value <= FALSE, f"at most {100 * FALSE:.0f} % of noise"),
@@ -147,7 +150,17 @@ TASKS = (
         load=load_planted,
         evaluate=judge_planted,
         metric=Metric("false", higher_is_better=False, same=1e-3),
-        bars=planted_bars,
         notes=NOTES,
+    ),
+    Task(
+        suite="noise",
+        name="tested",
+        title="Planted tables: share of noise in what is called significant",
+        problems=tested_problems,
+        load=load_planted,
+        evaluate=judge_planted,
+        metric=Metric("false", higher_is_better=False, same=1e-3),
+        bars=tested_bars,
+        notes=f"What the test of the features calls significant, in {TESTED_DRAWS} tables each.",
     ),
 )
