@@ -4,8 +4,8 @@ What has been measured is kept in an SQLite file: a run that was stopped goes on
 the tables and figures are written from the file, also after a part of a run. Tasks that a run has
 not measured stay as RESULTS.json has them, with the version that they belong to.
 
-Suites without a table beside other tools (limits, l0, outliers, missing, memory, gpu) are scripts
-with pages and options of their own: ``python -m benchmarks --suite l0 --help``.
+Suites without a table beside other tools (limits, cores, l0, outliers, missing, memory, gpu) are
+scripts with pages and options of their own: ``python -m benchmarks --suite l0 --help``.
 """
 
 import argparse

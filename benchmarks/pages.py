@@ -39,6 +39,7 @@ def tables():
     """Return all of them."""
     from benchmarks import (
         beyond_memory,
+        cores,
         gpu_goals,
         gpu_joint,
         l0,
@@ -49,7 +50,15 @@ def tables():
     )
 
     large = (beyond_memory.TABLE, million.TABLE, sparse.TABLE, streaming.TABLE)
-    return (*large, *missing.TABLES, *gpu_joint.TABLES, gpu_goals.TABLE, l0.TABLE, l0.JOINT_TABLE)
+    return (
+        *large,
+        cores.TABLE,
+        *missing.TABLES,
+        *gpu_joint.TABLES,
+        gpu_goals.TABLE,
+        l0.TABLE,
+        l0.JOINT_TABLE,
+    )
 
 
 def grid(head, rows):

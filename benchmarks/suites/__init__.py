@@ -6,6 +6,7 @@ SUITES = ("convex", "components", "graphs", "selection", "sets", "noise", "scali
 # Suites that are not about other tools on the same data: the module that measures each.
 SCRIPTS = {
     "limits": "limits",
+    "cores": "cores",
     "l0": "l0",
     "outliers": "outliers",
     "missing": "missing",
