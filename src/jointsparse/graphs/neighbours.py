@@ -181,10 +181,8 @@ class _Screen:
     def candidates(self, rows: IntArray) -> tuple[IntArray, IntArray]:
         """Return pairs (i, j) among which are the k nearest j of every row i, in order of i."""
         size = rows.size
-        sides = self.sides[rows[0] : rows[-1] + 1] * -1
-        sides[:, -1] = 1
         # Lower bounds of ‖x_i - x_j‖² - ‖x_i‖² (1 - error).
-        low = sides @ self.sides.T
+        low = self._all() if size == self.n else self._some(rows)
         low[np.arange(size), rows] = np.inf
         # The k-th smallest bound is at most that of the k best groups: an upper bound is enough.
         grouped = low[:, : self.step * self.width].reshape(size, self.width, self.step)
@@ -200,6 +198,17 @@ class _Screen:
         above = bounds[best] + 2 * self.error * self.squares[other[best]]
         kept = bounds <= self._limit(above.max(axis=1), rows)[owner]
         return rows[owner[kept]], other[kept]
+
+    def _some(self, rows: IntArray) -> NDArray[Any]:
+        sides = self.sides[rows[0] : rows[-1] + 1] * -1
+        sides[:, -1] = 1
+        return np.asarray(sides @ self.sides.T)
+
+    def _all(self) -> NDArray[Any]:
+        """Return the bounds of all pairs: of a symmetric product BLAS computes one half."""
+        samples = self.sides[:, :-1]
+        low = samples @ samples.T
+        return np.subtract(self.sides[:, -1], low, out=low)
 
     def _limit(self, above: NDArray[Any], rows: IntArray) -> NDArray[Any]:
         """Return what the k nearest of each row are not above, given upper bounds of others."""
