@@ -147,7 +147,7 @@ def test_vectors_are_orthonormal_after_the_largest_turns():
 
 
 def test_turns_by_parts_are_those_of_the_formula(monkeypatch):
-    monkeypatch.setattr(followed, "PART", 64)
+    monkeypatch.setattr(followed, "LONG_PART", 64)
     monkeypatch.setattr(followed, "threads", lambda: 2)
     coupling = symmetric(np.random.default_rng(9), 30)
     values = np.diagonal(coupling)

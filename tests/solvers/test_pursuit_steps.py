@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from jointsparse.numerics.projections import shrink_singular_values
-from jointsparse.running import threads as parts
 from jointsparse.solvers import pursuit, pursuit_steps
 from jointsparse.solvers.convex import acceleration
 from jointsparse.solvers.pursuit_steps import Steps, StepsInParts, scaled
@@ -11,12 +10,7 @@ from jointsparse.solvers.pursuit_steps import Steps, StepsInParts, scaled
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """Parts of 100 entries, which two threads share."""
-    in_parts = parts.in_parts
-    monkeypatch.setattr(
-        pursuit_steps,
-        "in_parts",
-        lambda work, size, **options: in_parts(work, size, part=100, **options),
-    )
+    monkeypatch.setattr(pursuit_steps, "LONG_PART", 100)
     monkeypatch.setattr(pursuit_steps, "threads", lambda: 2)
 
 

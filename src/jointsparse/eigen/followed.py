@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, eigh
 from jointsparse.running.cores import threads
-from jointsparse.running.threads import PART, in_parts
+from jointsparse.running.threads import LONG_PART, in_parts
 
 # Root mean square of a column of Y; the second order is no longer small beyond. Robust PCA of
 # 1000 × 400 samples decomposes 41 matrices with 0.1 (and fewer attempts), 19 with 0.3 and 11 with
@@ -116,7 +116,7 @@ def _turn_in_parts(
         return np.einsum("ij,ij->", Y, Y), np.einsum("ij,ij->j", Y, B)
 
     count = len(values)
-    parts = in_parts(some, count, part=max(1, PART // count), workers=threads())
+    parts = in_parts(some, count, part=max(1, LONG_PART // count), workers=threads())
     squares, added = zip(*parts, strict=True)
     return turn, float(sum(squares)) ** 0.5, np.sum(added, axis=0)
 

@@ -21,8 +21,8 @@ from typing import Protocol
 # on one core, 6.0 on four, 5.5 on sixteen). Halves took as long as this on 16 cores.
 PART_OF_SCIPY = 4
 
-# Threads of Python for work on arrays, entry by entry: memory is as fast as a few cores ask for it,
-# and each call waits for the interpreter for a tenth of its time.
+# Threads of Python for arithmetic entry by entry: a few cores ask for all that memory can give, and
+# only one thread at a time begins an operation.
 MOST_OF_PYTHON = 8
 
 

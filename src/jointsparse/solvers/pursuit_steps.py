@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace
 from jointsparse.running.cores import threads
-from jointsparse.running.threads import in_parts
+from jointsparse.running.threads import LONG_PART, in_parts
 from jointsparse.solvers.convex.acceleration import (
     GROWTH_ALLOWED,
     LONGEST_STEP,
@@ -220,7 +220,7 @@ class StepsInParts:
         self._each(copied)
 
     def _each(self, work: Any) -> list[Any]:
-        return in_parts(work, self.T.size, workers=threads())
+        return in_parts(work, self.T.size, part=LONG_PART, workers=threads())
 
 
 def _squared_distance(a: Vector, b: Vector) -> float:
