@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 PART = 2**15  # entries: long enough that threads do not wait for Python
-# The same for plain arithmetic, which is faster: with 2**15 entries two threads take a third more of
-# the processor than one, and no more with these. They are still what a cache holds.
+# The same for plain arithmetic, which is faster: with 2**15 entries two threads take a third more
+# of the processor than one, and no more with these. They are still what a cache holds.
 LONG_PART = 2**17
 
 
