@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from jointsparse.running.cores import Sharing, shared
+from jointsparse.running.threads import in_parts
 
 
 def test_one_thread_each(request):
@@ -48,6 +49,32 @@ def test_pools_that_share_the_cores_leave_none_to_wait_for(numpy, scipy, cores):
     assert all(1 <= after <= before for after, before in zip(now, (numpy, scipy), strict=True))
     if numpy + scipy - 1 <= cores:
         assert now == [numpy, scipy]  # what the user has limited already stays
+
+
+def test_threads_of_python_are_those_of_numpy_shared_by_all_who_compute():
+    pools = [Pool("numpy.libs/a.so", 16), Pool("scipy.libs/a.so", 16)]
+    sharing = Sharing(pools, 16)
+    assert sharing.threads() == 8
+    for expected in (8, 6, 4):  # of 13
+        sharing.begin()
+        assert sharing.threads() == expected
+    assert Sharing([Pool("numpy.libs/a.so", 1), Pool("scipy.libs/a.so", 1)], 16).threads() == 1
+    assert Sharing([], 16).threads() == 1
+
+
+def test_no_more_threads_work_on_parts_than_are_asked_for():
+    used = set()
+
+    def work(part):
+        used.add(threading.get_ident())
+        return part
+
+    assert in_parts(work, 10, part=4, workers=1) == [slice(0, 4), slice(4, 8), slice(8, 10)]
+    assert used == {threading.get_ident()}
+    used.clear()
+    in_parts(work, 10, part=1, workers=2)
+    assert threading.get_ident() not in used
+    assert len(used) <= 2
 
 
 @pytest.mark.parametrize("threads", [[16], [16, 16, 16], []])

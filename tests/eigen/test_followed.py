@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 from jointsparse.eigen import followed
 from jointsparse.eigen.followed import FollowedEigenpairs
@@ -93,12 +94,16 @@ def test_a_turn_is_that_of_the_formula(decomposed):
 
 @pytest.mark.parametrize(("share", "turns"), [(0.99, True), (1.01, False)])
 def test_turns_end_where_second_orders_are_no_longer_small(share, turns, decomposed):
-    """Two values at distance 1 with a coupling c: Y has c / (1 + 4c²) twice."""
-    size = share * 0.1
-    coupling = (1 - np.sqrt(1 - 16 * size**2)) / (8 * size)
+    """Three values at distance 1 with a coupling c: Y has c / (1 + 4c²) and c / (2 + 2c²)."""
+
+    def mean_square(c):
+        return 2 * (2 * (c / (1 + 4 * c**2)) ** 2 + (c / (2 + 2 * c**2)) ** 2) / 3
+
+    coupling = brentq(lambda c: mean_square(c) - (share * 0.3) ** 2, 0, 0.5)
     follow = FollowedEigenpairs()
-    follow(np.diag([1.0, 2.0]))
-    follow(np.array([[1.0, coupling], [coupling, 2.0]]))
+    values = np.diag([1.0, 2.0, 3.0])
+    follow(values)
+    follow(values + coupling * (1 - np.eye(3)))
     assert len(decomposed) == (1 if turns else 2)
 
 
@@ -115,7 +120,7 @@ def test_small_turns_are_not_made_orthonormal_again():
         np.testing.assert_allclose(np.abs(V), np.abs(turn), rtol=0, atol=2e-16)
 
 
-def test_attempts_that_fail_are_made_less_often(monkeypatch):
+def test_after_an_attempt_that_failed_one_is_left_out(monkeypatch):
     rng = np.random.default_rng(5)
     follow = FollowedEigenpairs()
     calls, attempts, turned = [], [], follow._turned
@@ -123,4 +128,32 @@ def test_attempts_that_fail_are_made_less_often(monkeypatch):
     for _ in range(35):
         calls.append(1)
         follow(symmetric(rng, 40))
-    assert attempts == [2, 4, 10, 18, 26, 34]  # after 2, 6, 8, 8, … matrices
+    assert attempts == list(range(2, 36, 2))
+
+
+def test_vectors_are_orthonormal_after_the_largest_turns():
+    rng = np.random.default_rng(8)
+    follow, turned = FollowedEigenpairs(), 0
+    matrix = np.diag(np.arange(60.0))
+    follow(matrix)
+    for _ in range(20):
+        matrix = matrix + 0.6 * symmetric(rng, 60) / 60**0.5
+        before = follow.vectors
+        _, V = follow(matrix)
+        size = np.linalg.norm(before.T @ V - np.eye(60)) / 60**0.5
+        turned += 0.15 < size < 0.35  # beyond what one correction would do for
+        np.testing.assert_allclose(V.T @ V, np.eye(60), rtol=0, atol=1e-11)
+    assert turned > 5
+
+
+def test_turns_by_parts_are_those_of_the_formula(monkeypatch):
+    monkeypatch.setattr(followed, "LONG_PART", 64)
+    monkeypatch.setattr(followed, "threads", lambda: 2)
+    coupling = symmetric(np.random.default_rng(9), 30)
+    values = np.diagonal(coupling)
+    apart = values[None, :] - values[:, None]
+    expected = coupling * apart / (apart**2 + 4 * coupling**2)
+    turn, size, added = followed._turn(coupling, values)
+    np.testing.assert_allclose(turn, expected, rtol=1e-12, atol=1e-15)
+    assert size == pytest.approx(np.linalg.norm(expected))
+    np.testing.assert_allclose(added, (expected * coupling).sum(axis=0), rtol=1e-10)

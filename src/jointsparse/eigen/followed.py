@@ -17,12 +17,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, eigh
+from jointsparse.running.cores import threads
+from jointsparse.running.threads import LONG_PART, in_parts
 
-LARGEST_TURN = 0.1  # root mean square of a column of Y; beyond, second orders are no longer small
+# Root mean square of a column of Y; the second order is no longer small beyond. Robust PCA of
+# 1000 × 400 samples decomposes 41 matrices with 0.1 (and fewer attempts), 19 with 0.3 and 11 with
+# 0.5, in as many iterations.
+LARGEST_TURN = 0.3
 LEAST_DRIFT = 1e-3  # ‖Y‖ below which the columns stay orthonormal to rounding: an error of ‖Y‖⁴/4
-LONGEST_WAIT = 8  # matrices that are decomposed before the next attempt, after some that failed
+MOST_CORRECTIONS = 4  # from the largest turn to rounding
+SQUARED_TO_ROUNDING = 1e-6  # of ‖VᵀV - I‖: one correction leaves three quarters of the square
+# Matrices that are decomposed from an attempt that failed to the next. An attempt is two products;
+# a decomposition takes as long as five on one core, and as many more on several.
+WAIT = 2
 TINY = 1e-300
 
 
@@ -43,14 +55,14 @@ class FollowedEigenpairs:
 
     def __init__(self) -> None:
         self.vectors: Any = None
-        self._wait = self._left = 0
+        self._left = 0
 
     def __call__(self, matrix: Array) -> tuple[Array, Array]:
         """Return eigenvalues, in no order, and orthonormal vectors."""
         values = None
         if self.vectors is not None and self._left == 0:
             values = self._turned(matrix)
-            self._left = self._wait = 0 if values is not None else _longer(self._wait)
+            self._left = WAIT if values is None else 0
         if values is None:
             self._left = max(0, self._left - 1)
             values, self.vectors = eigh(matrix)
@@ -62,19 +74,64 @@ class FollowedEigenpairs:
         V = self.vectors
         coupling = V.T @ (matrix @ V)
         values = xp.linalg.diagonal(coupling)
-        apart = values[None, :] - values[:, None]
-        turn = apart * apart
-        turn += (4 * coupling) * coupling + TINY
-        turn = coupling * apart / turn
-        size = float(xp.linalg.vector_norm(turn))
+        turn, size, added = _turn(coupling, values)
         if not size <= LARGEST_TURN * values.shape[0] ** 0.5:
             return None
-        V = V + V @ (turn + turn @ turn / 2)
-        if size > LEAST_DRIFT:
-            V = 1.5 * V - 0.5 * (V @ (V.T @ V))
-        self.vectors = V
-        return values + xp.sum(turn * coupling, axis=0)
+        second = turn @ turn
+        second *= 0.5
+        turn += second
+        turned = V @ turn
+        turned += V
+        self.vectors = _orthonormal(turned) if size > LEAST_DRIFT else turned
+        return values + added
 
 
-def _longer(wait: int) -> int:
-    return min(LONGEST_WAIT, 2 * wait + 2)
+def _turn(coupling: Array, values: Array) -> tuple[Array, float, Array]:
+    """Return Y, its norm, and what the eigenvalues gain by it to second order."""
+    xp = array_namespace(coupling)
+    if type(coupling) is np.ndarray:
+        return _turn_in_parts(coupling, values)
+    apart = values[None, :] - values[:, None]
+    turn = apart * apart
+    turn += (4 * coupling) * coupling + TINY
+    turn = coupling * apart / turn
+    return turn, float(xp.linalg.vector_norm(turn)), xp.sum(turn * coupling, axis=0)
+
+
+def _turn_in_parts(
+    coupling: NDArray[Any], values: NDArray[Any]
+) -> tuple[NDArray[Any], float, NDArray[Any]]:
+    """Do the same rows by rows: what is computed on the way stays in the cache."""
+    turn = np.empty_like(coupling, order="C")
+
+    def some(rows: slice) -> tuple[Any, Any]:
+        B, Y = coupling[rows], turn[rows]
+        apart = values - values[rows, None]
+        np.multiply(B, B, out=Y)
+        Y *= 4
+        Y += apart * apart
+        Y += TINY
+        apart *= B
+        np.divide(apart, Y, out=Y)
+        return np.einsum("ij,ij->", Y, Y), np.einsum("ij,ij->j", Y, B)
+
+    count = len(values)
+    parts = in_parts(some, count, part=max(1, LONG_PART // count), workers=threads())
+    squares, added = zip(*parts, strict=True)
+    return turn, float(sum(squares)) ** 0.5, np.sum(added, axis=0)
+
+
+def _orthonormal(V: Array) -> Array:
+    """Return V (VᵀV)^(-1/2) by Newton's iteration, which squares the distance of VᵀV from I."""
+    xp = array_namespace(V)
+    identity = xp.eye(V.shape[1], dtype=V.dtype, device=V.device)
+    for _ in range(MOST_CORRECTIONS):
+        apart = V.T @ V
+        apart -= identity
+        correction = V @ apart
+        correction *= -0.5
+        correction += V
+        V = correction
+        if float(xp.linalg.vector_norm(apart)) <= SQUARED_TO_ROUNDING:
+            break
+    return V

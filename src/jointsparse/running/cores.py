@@ -21,6 +21,10 @@ from typing import Protocol
 # on one core, 6.0 on four, 5.5 on sixteen). Halves took as long as this on 16 cores.
 PART_OF_SCIPY = 4
 
+# Threads of Python for arithmetic entry by entry: a few cores ask for all that memory can give, and
+# only one thread at a time begins an operation.
+MOST_OF_PYTHON = 8
+
 
 class Pool(Protocol):
     """A pool of threads, as threadpoolctl has them."""
@@ -51,6 +55,12 @@ class Sharing:
         self._lock = threading.Lock()
         self._computing = 0
         self._before: list[int] = []
+
+    def threads(self) -> int:
+        """Return how many of NumPy's threads fall to each of those who compute."""
+        with self._lock:
+            known = self.pools[0].num_threads if self.pools else 1
+            return max(1, min(MOST_OF_PYTHON, known // max(1, self._computing)))
 
     def begin(self) -> None:
         """Limit the pools, unless somebody has."""
@@ -99,6 +109,15 @@ def sharing_cores() -> Iterator[None]:
         yield
     finally:
         sharing.end()
+
+
+def threads() -> int:
+    """Return how many threads may work on the parts of an array.
+
+    As many as NumPy's BLAS has, at most eight, and fewer where several compute in this process:
+    one in tests, in the processes of a parallel run, and where users limit it to one.
+    """
+    return _sharing().threads()
 
 
 @cache

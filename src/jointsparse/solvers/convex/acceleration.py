@@ -99,7 +99,7 @@ class Anderson:
 
     def _combine(self, g: Arrays, f: Arrays) -> Arrays:
         right = np.asarray(_inners(f, [df for _, df in self._steps]))
-        weights = _weights(np.array(self._products), right)
+        weights = solved_weights(np.array(self._products), right)
         combined: list[Array] = []
         for number, part in enumerate(g):
             for weight, (dg, _) in zip(weights, self._steps, strict=True):
@@ -133,11 +133,11 @@ class AndersonOfOne(Anderson):
     def _combine(self, g: Arrays, f: Arrays) -> Arrays:
         kept = min(self._made, self.memory)
         right = self._df[:kept] @ f[0].ravel()
-        weights = _weights(self._inner[:kept, :kept].copy(), right)
+        weights = solved_weights(self._inner[:kept, :kept].copy(), right)
         return (g[0] - (weights @ self._dg[:kept]).reshape(g[0].shape),)
 
 
-def _weights(normal: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+def solved_weights(normal: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return γ from the normal equations, which are changed."""
     # Steps that point the same way make this singular; the shift picks the smallest weights.
     shift = 1e-10 * normal.trace() + TINY  # positive even when nothing moves
