@@ -39,6 +39,9 @@ def tables():
     """Return all of them."""
     from benchmarks import (
         beyond_memory,
+        bounds,
+        components,
+        fssl,
         gpu_goals,
         gpu_joint,
         l0,
@@ -49,7 +52,9 @@ def tables():
     )
 
     large = (beyond_memory.TABLE, million.TABLE, sparse.TABLE, streaming.TABLE)
-    return (*large, *missing.TABLES, *gpu_joint.TABLES, gpu_goals.TABLE, l0.TABLE, l0.JOINT_TABLE)
+    proofs = (bounds.TABLE, l0.TABLE, l0.JOINT_TABLE)
+    methods = (*components.TABLES, *fssl.TABLES)
+    return (*large, *methods, *missing.TABLES, *gpu_joint.TABLES, gpu_goals.TABLE, *proofs)
 
 
 def grid(head, rows):
