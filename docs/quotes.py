@@ -146,7 +146,7 @@ QUOTES = (
     ),
     Quote(
         "docs/components.md",
-        "that is {:.1f} to {:.1f} times as fast as through p × p matrices",
+        "that is {:.0f} to {:.0f} times as fast as through p × p matrices",
         lambda: quoted.extent(quoted.components("joint_spaces").values()),
     ),
     Quote(

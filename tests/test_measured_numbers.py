@@ -23,7 +23,7 @@ MEASURED = re.compile(rf"\d ?(?:{UNITS})(?![\w%])|(?<![\w.])\d*\.\d+")
 
 # What may stand on any page: versions, references, and thresholds that words are defined by.
 ANYWHERE = (
-    r"\b0\.[12]\b(?! (?:s|points|GB)\b)|Python 3\.11|SciPy 1\.12",
+    r"\b0\.[12]\b(?! ?(?:%|×|s\b|ms\b|points|times|[MG]B))|Python 3\.11|SciPy 1\.12",
     r"(?:section|theorems) [\d.]+(?: and [\d.]+)?",
     r"90 % of what can be predicted|predict less than 10 %",
     r"false-discovery rate of 5 %|95 % interval",
