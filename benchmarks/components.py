@@ -1,7 +1,9 @@
 """What the component methods promise, measured: ``python -m benchmarks.components [SECTION ...]``.
 
 The datasets are read from the folder that JOINTSPARSE_DATA names. Times are medians of interleaved
-runs with one BLAS thread, and only their ratios are meant to be compared.
+runs with one BLAS thread, and only their ratios are meant to be compared: seconds of the processor,
+so that other work on the machine does not count. What a section returns is kept in
+benchmarks/results/component_methods.json, from which docs/components.md has its tables and numbers.
 """
 
 import sys
@@ -15,7 +17,9 @@ from sklearn.decomposition import SparsePCA, dict_learning
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks.common import alternate, load, timed, verdict
+from benchmarks import common, keeping
+from benchmarks.common import ROOT, load, verdict
+from benchmarks.pages import Table, grid
 from jointsparse import JSPCA, SPCA, DictionarySPCA, Moments, RobustPCA, regularization_path
 from jointsparse.solvers.components.joint import (
     FeatureLoss,
@@ -27,7 +31,15 @@ from jointsparse.solvers.components.joint import (
 from jointsparse.solvers.components.joint_published import solve_joint_published
 from jointsparse.solvers.products.gram import Gram, SampleGram
 
-warnings.simplefilter("ignore")
+STORED = ROOT / "benchmarks" / "results" / "component_methods.json"
+
+
+def timed(function):
+    return common.timed(function, time.process_time)
+
+
+def alternate(ours, theirs, repeats=3):
+    return common.alternate(ours, theirs, repeats, time.process_time)
 
 
 def digits():
@@ -56,7 +68,7 @@ def objective_of_sparse_pca(X, q, lam):
 
 def dictionary():
     """DictionarySPCA against scikit-learn's SparsePCA: objective, and time at most one fifth."""
-    q = 10
+    q, found = 10, []
     for name, X, shares in (
         ("digits", digits(), (0.004, 0.09, 0.17)),
         ("yale", load("yale"), (0.02, 0.1, 0.17)),
@@ -81,6 +93,16 @@ def dictionary():
                 f"{verdict(5 * mine <= theirs)}",
                 flush=True,
             )
+            found.append(
+                {
+                    "data": name,
+                    "size": X.shape,
+                    "zeros": zeros[0],
+                    "objectives": [model.objective_, theirs_objective],
+                    "seconds": [mine, theirs],
+                }
+            )
+    return found
 
 
 def many_samples():
@@ -107,6 +129,7 @@ def planted(n, p, rank, share, seed=0):
 
 def pursuit():
     """RobustPCA on planted problems: error of the low-rank part, support, certified gap."""
+    found = []
     for n, p, rank, share in (
         (200, 200, 5, 0.05),
         (200, 200, 5, 0.1),
@@ -127,6 +150,18 @@ def pursuit():
             f"{model.n_iter_} iterations, {seconds:.2f} s",
             flush=True,
         )
+        found.append(
+            {
+                "size": [n, p],
+                "rank": rank,
+                "share": share,
+                "error": error,
+                "exact": exact,
+                "gap": model.duality_gap_,
+                "iterations": model.n_iter_,
+            }
+        )
+    return found
 
 
 def against_growing_steps():
@@ -135,6 +170,7 @@ def against_growing_steps():
     for name in ("yale", "colon"):
         problems[name] = load(name)
     problems["planted 50 x 400"] = np.add(*planted(50, 400, 3, 0.1))
+    above = {}
     for name, X in problems.items():
         model = RobustPCA(tol=1e-6)
         mine, _ = timed(lambda model=model, X=X: model.fit(X))
@@ -146,6 +182,8 @@ def against_growing_steps():
             f"{name:17s} certified gap {model.duality_gap_:.1e} in {mine:.2f} s; growing steps end "
             f"{value / optimum - 1:.1e} above the optimum in {theirs:.2f} s"
         )
+        above[name] = value / optimum - 1
+    return above
 
 
 def noisy():
@@ -174,6 +212,7 @@ def joint_spaces():
     """JSPCA on wide data: through the samples against p × p matrices (bar: 5 times faster)."""
     X = load("yale")
     X /= np.linalg.norm(X)
+    faster = {}
     for loss in ("samples", "frobenius", "features"):
 
         def run(wide, loss=loss):
@@ -186,13 +225,14 @@ def joint_spaces():
             penalty = 0.2 * emptying_joint_penalty(model, start)
             return solve_joint(model, start, penalty, tol=1e-5, max_iter=500)
 
-        _report_spaces(loss, run)
+        faster[loss] = _report_spaces(loss, run)
 
     def published(wide):
         gram = SampleGram(X) if wide else Gram(X.T @ X)
         return solve_joint_published(gram, 3, 0.05, tol=0.0, max_iter=20)
 
     _report_spaces("published", published)
+    return faster
 
 
 def _report_spaces(name, run):
@@ -205,6 +245,7 @@ def _report_spaces(name, run):
         "alternations",
         flush=True,
     )
+    return dense / wide
 
 
 def paths():
@@ -212,6 +253,7 @@ def paths():
     problems = {"breast cancer": StandardScaler().fit_transform(load_breast_cancer().data)}
     for name in ("yale", "colon"):
         problems[name] = load(name)
+    found = []
     for name, X in problems.items():
         models = [
             SPCA(n_components=3),
@@ -234,7 +276,60 @@ def paths():
                 f"{worse.min():+.0e} to {worse.max():+.0e}",
                 flush=True,
             )
+            found.append(
+                {
+                    "data": name,
+                    "method": type(model).__name__,
+                    "iterations": [int(path.n_iter.sum()), sum(fit.n_iter_ for fit in fits)],
+                    "above": [worse.min(), worse.max()],
+                }
+            )
+    return found
 
+
+def objective_in_words(value):
+    """Return an objective with seven or eight digits, thousands apart."""
+    return f"{value:,.2f}".replace(",", " ") if value > 1e5 else f"{value:.4f}"
+
+
+def dictionaries():
+    """Return what is stored of the first table, in Markdown."""
+    names, rows = {"digits": "digits", "yale": "Yale faces"}, []
+    for one in keeping.known(STORED)["dictionary"]:
+        first = (
+            f"{names.pop(one['data'])} {one['size'][0]} × {one['size'][1]}"
+            if (one["data"] in names)
+            else ""
+        )
+        objectives = map(objective_in_words, one["objectives"])
+        mine, theirs = one["seconds"]
+        rows.append([first, f"{100 * one['zeros']:.0f} %", *objectives, f"1 : {theirs / mine:.0f}"])
+    times = "time, jointsparse : scikit-learn"
+    return grid(["data", "zeros", "objective, jointsparse", "scikit-learn", times], rows)
+
+
+def pursuits():
+    """Return what is stored of the second table, in Markdown."""
+    rows = [
+        [
+            " × ".join(f"{size:,}".replace(",", " ") for size in one["size"]),
+            str(one["rank"]),
+            f"{100 * one['share']:.0f} %",
+            "yes" if one["exact"] else "no",
+            f"{one['error']:.0e}",
+            f"{one['gap']:.0e}",
+            str(one["iterations"]),
+        ]
+        for one in keeping.known(STORED)["pursuit"]
+    ]
+    errors = ["errors", "found exactly", "relative error of L"]
+    return grid(["size", "rank", *errors, "proved gap", "iterations"], rows)
+
+
+TABLES = (
+    Table("docs/components.md", "dictionaries", dictionaries),
+    Table("docs/components.md", "pursuit", pursuits),
+)
 
 SECTIONS = {
     f.__name__: f
@@ -250,12 +345,17 @@ SECTIONS = {
 
 
 def main(names):
+    warnings.simplefilter("ignore")
     with threadpool_limits(1):
         for name in names or SECTIONS:
             start = time.perf_counter()
             print(f"\n== {name}: {SECTIONS[name].__doc__.splitlines()[0]}", flush=True)
-            SECTIONS[name]()
+            found = SECTIONS[name]()
             print(f"({time.perf_counter() - start:.0f} s)")
+            if found:
+                keeping.add(STORED, name, found)
+    for table in TABLES:
+        table.write()
 
 
 if __name__ == "__main__":

@@ -39,7 +39,10 @@ def tables():
     """Return all of them."""
     from benchmarks import (
         beyond_memory,
+        bounds,
+        components,
         cores,
+        fssl,
         gpu_goals,
         gpu_joint,
         l0,
@@ -50,15 +53,10 @@ def tables():
     )
 
     large = (beyond_memory.TABLE, million.TABLE, sparse.TABLE, streaming.TABLE)
-    return (
-        *large,
-        cores.TABLE,
-        *missing.TABLES,
-        *gpu_joint.TABLES,
-        gpu_goals.TABLE,
-        l0.TABLE,
-        l0.JOINT_TABLE,
-    )
+    proofs = (bounds.TABLE, l0.TABLE, l0.JOINT_TABLE)
+    methods = (*components.TABLES, *fssl.TABLES)
+    fast = (cores.TABLE, *gpu_joint.TABLES, gpu_goals.TABLE)
+    return (*large, *methods, *missing.TABLES, *fast, *proofs)
 
 
 def grid(head, rows):

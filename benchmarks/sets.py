@@ -44,7 +44,7 @@ given as many principal components as features are to be kept.
 
 {bars}
 
-On USPS 15 % take about a minute: where each bound ends, and why, is said in
+On USPS 15 % take longer than ten seconds: where each bound ends, and why, is said in
 [Proofs](proofs.md#sets-that-explain-most-of-all-features).
 """
 

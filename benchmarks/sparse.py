@@ -6,7 +6,7 @@ docs/large.md.
 The table: 20 000 documents × 50 000 words unless told otherwise, 0.5 % filled; eight topics of 80
 words each, and words at random. Dense it would take 8 GB. Every method runs in a process of its
 own, on one thread; for each, the seconds of the processor, the peak of memory of the whole process
-(with Python, the libraries and the table, which take 0.3 GB) and how many of the features that it
+(with Python, the libraries and the table) and how many of the features that it
 keeps are topic words. Methods that need a dense table say so before anything is computed.
 """
 

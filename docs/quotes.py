@@ -1,24 +1,26 @@
 """Numbers that pages quote, and where they come from: ``python docs/quotes.py`` writes them anew.
 
+It also writes the tables of pages that come from stored results (benchmarks/pages.py).
+
 A quote is a sentence of a page with holes for its numbers, and what fills them from stored results
 (benchmarks/RESULTS.json, benchmarks/results and history, docs/reproduction, mutation/score.json).
 A test fails where the page says something else than its source; this script mends the page. Pages
 that a script writes as a whole (evidence, sets, outliers, history, reproduction) need no quotes.
 """
 
-import ast
-import json
 import re
-import statistics
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-SOURCES = ROOT / "src" / "jointsparse"
+sys.path.insert(0, str(Path(__file__).parents[1]))  # to be run as a script, too
+
+from benchmarks import quoted
+from benchmarks.quoted import HIGHEST, ROOT, RULES, TOOLS
+
 HOLE = r"{[^}]*}"
-NUMBER = r"[+-]?[\d.]+(?: \d{3})*"
+NUMBER = r"[+-]?\d+(?:\.\d+)?(?: \d{3})*"  # the end of a sentence is no part of it
 
 
 @dataclass(frozen=True)
@@ -62,294 +64,252 @@ def words(piece):
     return r"\s+".join(re.escape(word) for word in re.split(r"\s+", piece))
 
 
-def stored(name):
-    return json.loads((ROOT / "benchmarks" / name).read_text(encoding="utf-8"))
-
-
-RULES, TOOLS = "results/rules.json", "results/worth.json"
-HIGHEST = "SPCAPSD(rule='norm')"
-
-
-def mean_of(source, who, metric="all samples: ridge 50"):
-    """Return a mean over the tables, in percent; by default the R² of what 50 features predict."""
-    tables = stored(source).values()
-    return 100 * statistics.mean(table[who]["quality"][metric] for table in tables)
-
-
-def agreement(who):
-    """Return how many of 50 features two halves agree on, in percent, mean over the tables."""
-    return 100 * statistics.mean(table[who]["agree"] for table in stored(RULES).values())
-
-
-def lost(column):
-    """Return the points of accuracy that a way to choose without labels loses, on average."""
-    tables = stored("results/choice.json").values()
-    return statistics.mean((one["lost"] | one)[column] for one in tables)
-
-
-def claims():
-    """Return how many published claims there are, and how many have each verdict.
-
-    Questions that the papers leave open ("beyond") are not published claims.
-    """
-    path = ROOT / "docs" / "reproduction" / "summary.json"
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    experiments = [one for name, one in stored.items() if not name.startswith("beyond")]
-    verdicts = ("reproduced", "close", "not reproduced", "not testable")
-    counts = [sum(one["claims"][verdict] for one in experiments) for verdict in verdicts]
-    return [sum(counts), *counts]
-
-
-def house():
-    """Return how many lines the sources have, docstrings and empty ones of them, and files.
-
-    Lines in hundreds: a page need not follow every commit.
-    """
-    texts = [path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py")]
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    documented = [
-        node.body[0]
-        for text in texts
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, kinds) and ast.get_docstring(node) is not None
-    ]
-    lines = [line for text in texts for line in text.splitlines()]
-    docstrings = sum(one.end_lineno - one.lineno + 1 for one in documented)
-    counts = (len(lines), docstrings, sum(not line.strip() for line in lines))
-    return [*(f"{round(count, -2):,}".replace(",", " ") for count in counts), len(texts)]
-
-
-def rooms():
-    """Return how many files and folders the sources have."""
-    files = list(SOURCES.rglob("*.py"))
-    return [len(files), len({path.parent for path in files})]
-
-
-def streamed(name):
-    """Return a number of the fit to files that do not fit in memory."""
-    return stored("results/streaming.json")["5000000 x 200"][name]
-
-
-def faults():
-    """Return what became of the faults that were put into the code, shares in percent.
-
-    How many there were, how they were chosen, what share was noticed, and of those that a test can
-    notice; then of "<" in place of "<=", and of real numbers doubled.
-    """
-    path = ROOT / "mutation" / "score.json"
-    score = json.loads(path.read_text(encoding="utf-8"))
-    chosen = [score["tried"], score["per_file"], score["seed"]]
-    kinds = (score["kinds"][kind] for kind in ("< and <=, > and >=", "real number doubled"))
-    noticed = [100 * kind["noticed"] / sum(kind.values()) for kind in kinds]
-    return [*chosen, 100 * score["raw"], 100 * score["after_review"], *noticed]
-
-
-def choice(table, *keys):
-    """Return a number of the choice without labels: one table, and where it stands there."""
-    found = stored("results/choice.json")[table]
-    for key in keys:
-        found = found[key]
-    return found
-
-
-def measured_again(way):
-    """Return the points lost on average when the best set is measured with other runs."""
-    tables = stored("results/choice.json").values()
-    return statistics.mean(one["lost again"][way] for one in tables)
-
-
-def behind_by_norm():
-    """Return by how much the automatic choice is behind the best by norm, but for colon."""
-    tables = stored("results/choice.json")
-    others = [one for name, one in tables.items() if not name.startswith("colon")]
-    return [max(one["best by norm"] - one["automatic"] for one in others)]
-
-
-def rows_of(experiment):
-    """Return {what was asked, in order: the rows found} of an experiment."""
-    path = ROOT / "docs" / "reproduction" / f"{experiment}.json"
-    runs = json.loads(path.read_text(encoding="utf-8"))["runs"]
-    return {tuple(one["case"].values()): one["rows"] for run in runs for one in run["tasks"]}
-
-
-def subspace_errors(*methods):
-    """Return the median error of each method beside outlier samples."""
-    found = rows_of("000-outliers").values()
-    return [statistics.median(rows[0][method] for rows in found) for method in methods]
-
-
-def table_of_jspca():
-    """Return what Table 1 of JSPCA comes to after 50 iterations, and features gone after more."""
-    found = rows_of("000-table1")
-    first = found[50,][0]
-    after = [found[count,][0]["removed"] for count in (100, 200, 500, 2000)]
-    return [*(first[name] for name in ("zeros", "removed", "variance", "pca")), *after]
-
-
-def pitprops():
-    """Return nonzeros and adjusted variances of the components by the paper's penalties."""
-    rows = rows_of("001-pitprops")["penalties",]
-    return [*(row["nonzeros"] for row in rows), *(row["adjusted"] for row in rows)]
-
-
-def many_features():
-    """Return least and most seconds for each number of features, few first."""
-    found = {}
-    for one in stored("results/l0_large.json").values():
-        found.setdefault(one["features"], []).append(one["seconds"])
-    return [extreme(found[count]) for count in sorted(found) for extreme in (min, max)]
-
-
-def batches():
-    """Return how many times as long, or as fast, a device is with batches of nodes."""
-    found = stored("results/gpu_joint.json")
-    sizes = [found[f"batches {rows}"] for rows in (8, 16, 32, 64, 128)]
-    faster = [(one["eigh, host"] + one["QR, host"]) / (one["eigh"] + one["QR"]) for one in sizes]
-    return [1 / faster[0], 1 / faster[1], *faster[2:]]
-
-
-def a_million_on_a_device():
-    """Return the seconds of each method for a million features on a GPU."""
-    rows = [one for one in stored("results/gpu.json") if "1000000" in one["table"]]
-    seconds = {one["method"]: one["device_s"] for one in rows}
-    return [seconds[name] for name in ("spca-psd", "cspca-psd", "spca", "jspca")]
-
-
-def clusters():
-    """Return points of K-means between the defaults of 0.2 and 0.1, and their standard error."""
-    tables = stored("results/clusters.json").values()
-    now, before = (
-        [100 * one[who]["quality"]["acc 50"] for one in tables]
-        for who in ("jointsparse", "jointsparse, before")
-    )
-    differences = [a - b for a, b in zip(now, before, strict=True)]
-    error = statistics.stdev(differences) / len(differences) ** 0.5
-    return [round(statistics.mean(differences), 1) + 0.0, error]  # no -0.0
-
-
-def slower_than_before():
-    """Return how much longer a fit takes than one of 0.1, least and most over tools that stayed."""
-    task = "Kept features: accuracy of K-means"
-    old, new = (stored(f"history/{version}.json")["ratios"][task] for version in ("0.1.0", "0.2.0"))
-    same = [name for name in new if name.startswith(("skfeature", "skmatter"))]
-    ratios = [old[name] / new[name] for name in same if name in old]
-    return [min(ratios), max(ratios)]
-
-
-@cache
-def breast_cancer(rule):
-    """Return what three features of the table predict, and three random ones, in percent."""
-    from sklearn.datasets import load_breast_cancer
-    from sklearn.preprocessing import StandardScaler
-
-    from jointsparse import SPCAPSD
-
-    X = StandardScaler().fit_transform(load_breast_cancer().data)
-    worth = SPCAPSD(n_features_to_select=3, rule=rule).fit(X).selection_report_.worth
-    return 100 * worth.r2, 100 * worth.random.mean()
-
-
 QUOTES = (
+    *(
+        Quote(
+            page,
+            "Good stand-ins for the rest: 10 features predict {:.0f} % of the other 20 in new "
+            "samples; 10 random ones predict {:.0f} ± {:.0f} %",
+            lambda: quoted.breast_cancer(10)[:3],
+        )
+        for page in ("docs/start.md", "docs/selection.md")
+    ),
+    Quote(
+        "docs/selection.md",
+        "It keeps {} of 30 features of the breast-cancer table and {} of 64 of the digits",
+        lambda: [quoted.breast_cancer("auto")[3], quoted.small("digits")["auto"]],
+    ),
+    Quote(
+        "docs/selection.md",
+        "three features predict {:.0f} % of the others from the raw values, {:.0f} % of their "
+        "logarithms and {:.0f} % of their ranks",
+        lambda: [100 * quoted.small("transforms")[way] for way in ("raw", "log", "rank")],
+    ),
+    Quote(
+        "docs/selection.md",
+        "which kept {} of 2 000 columns of random numbers",
+        lambda: [quoted.small("noise")["kept"]],
+    ),
+    Quote(
+        "docs/answers.md",
+        "{} of 2 000 columns of random numbers account for 90 % of 60 samples",
+        lambda: [quoted.small("noise")["kept"]],
+    ),
+    Quote(
+        "docs/upgrading.md",
+        "Of 2 000 columns of random numbers that kept {}",
+        lambda: [quoted.small("noise")["kept"]],
+    ),
+    *(
+        Quote(
+            page,
+            "It takes {:.1f} to {:.1f} times as long as a fit with the number given",
+            quoted.auto_ratios,
+        )
+        for page in ("docs/answers.md", "docs/upgrading.md")
+    ),
+    Quote(
+        "docs/convex.md",
+        "On PIE with λ = η = 10 it stops at {:.1f}, the exact solver at {:.1f}",
+        quoted.on_pie,
+    ),
+    Quote(
+        "docs/choosing.md",
+        "it loses {:.1f} and {:.1f} points, agreement alone {:.1f} and {:.1f}, rank alone {:.1f} "
+        "and {:.1f}, the defaults {:.1f} and {:.1f}",
+        quoted.held_out,
+    ),
+    Quote(
+        "docs/choosing.md",
+        "81 separate fits take {:.1f} times as long on digits, {:.1f} times on the breast-cancer "
+        "table and {:.1f} times on colon",
+        lambda: quoted.grid_costs("digits", "breast-cancer", "colon"),
+    ),
+    Quote(
+        "docs/choosing.md",
+        "62 samples dealt into two clusters at random would reach {:.1f} %",
+        lambda: [quoted.by_chance(62)],
+    ),
+    Quote(
+        "docs/choosing.md",
+        "stability {:.2f}, of groups {:.2f}. Where no feature stands in for another, both are the "
+        "same; in noise (100 × 200) both are {:.2f} (`python -m benchmarks.small stability`). The "
+        "bound is strict: the 2 000 genes of colon make {} groups, and ten genes, picked on 31 of "
+        "the 62 samples, are as unstable by groups ({:.2f}) as by themselves ({:.2f})",
+        quoted.stabilities,
+    ),
+    Quote(
+        "docs/components.md",
+        "fits take {:.1f} to {:.1f} times as many iterations as twelve points, whose objective is "
+        "between {:.2f} % below and {:.2f} % above",
+        quoted.paths,
+    ),
+    Quote(
+        "docs/components.md",
+        "that is {:.0f} to {:.0f} times as fast as through p × p matrices",
+        lambda: quoted.extent(quoted.components("joint_spaces").values()),
+    ),
+    Quote(
+        "docs/components.md",
+        "it stops sooner, but between {:.2f} % and {:.2f} % above the optimum",
+        lambda: quoted.extent(quoted.components("against_growing_steps").values(), 100),
+    ),
+    Quote(
+        "docs/graphs.md",
+        "20 000 × 784 takes {:.0f} s of one core",
+        lambda: [quoted.stored("results/neighbours.json")["mnist"]["seconds"]],
+    ),
+    Quote(
+        "docs/graphs.md",
+        "The standard error on Yale is at most {:.3f}",
+        quoted.errors_of_faces,
+    ),
+    Quote(
+        "docs/proofs.md",
+        "the best set known ({:.2f} % of the variance for five pixels, {:.2f} % for ten)",
+        quoted.open_sets,
+    ),
+    Quote(
+        "docs/proofs.md",
+        "is 4.2321; {:.5f} is attained",
+        lambda: [quoted.one_component("arrhythmia", 5)],
+    ),
+    Quote(
+        "docs/large.md",
+        "{} bytes for an entry of a sparse one, {} for the name of a sample and {} for a feature",
+        lambda: quoted.declared()["reading"],
+    ),
+    Quote(
+        "docs/large.md",
+        "which takes {} matrices as large as the scatter matrix",
+        lambda: quoted.declared()["split"],
+    ),
+    Quote(
+        "docs/large.md",
+        "take {} such matrices, blocks included, and {} bytes for each sample",
+        lambda: quoted.declared()["passes"],
+    ),
+    Quote("docs/large.md", "{} times the table", lambda: quoted.declared()["wide"]),
+    Quote("docs/large.md", "each takes {} bytes that stay", lambda: quoted.declared()["column"]),
+    Quote(
+        "docs/large.md",
+        "20 000 features would need {:.0f} GB",
+        lambda: quoted.declared()["20 000 features"],
+    ),
+    Quote(
+        "docs/large.md",
+        "(`python -m benchmarks.annotated {} {} {}GB`): `select --transform log1p --features 50` "
+        "of {} cells and {} genes in a `.h5ad` file of {:.2f} GB, one thread. Peak memory of the "
+        "process {:.2f} GB; {:.0f} s of the processor, where reading the file once takes {:.0f} s",
+        quoted.cells,
+    ),
     Quote(
         "docs/selection.md",
         "which predict {:.0f} % of the other features in new samples; three random features "
         "predict {:.0f} %, and the three that the greedy rule keeps {:.0f} %",
-        lambda: [*breast_cancer("norm"), breast_cancer("greedy")[0]],
+        lambda: [*quoted.breast_cancer(3, "norm")[:2], quoted.breast_cancer(3)[0]],
     ),
     Quote(
         "docs/choosing.md",
         "it fails on digits with 10 ({:.1f} points) and on colon ({:.1f} and {:.1f})",
         lambda: [
-            choice(name, "lost", "rank+agreement")
+            quoted.choice(name, "lost", "rank+agreement")
             for name in ("digits, 10", "colon, 20", "colon, 50")
         ],
     ),
     Quote(
         "docs/choosing.md",
         "one set of {} different ones reaches {:.1f} %; the next best reaches {:.1f} %",
-        lambda: [len(choice("digits, 10", "sets")), *choice("digits, 10", "sets")[:2]],
+        lambda: [
+            len(quoted.choice("digits, 10", "sets")),
+            *quoted.choice("digits, 10", "sets")[:2],
+        ],
     ),
     Quote(
         "docs/choosing.md",
         "K-means on *all* features reaches {:.1f} %",
-        lambda: [choice("colon, 20", "all features")],
+        lambda: [quoted.choice("colon, 20", "all features")],
     ),
     Quote(
         "docs/choosing.md",
         "({:.1f} when measured again)",
-        lambda: [measured_again("defaults")],
+        lambda: [quoted.measured_again("defaults")],
     ),
-    Quote("docs/choosing.md", "Within {:.1f} points or better everywhere but", behind_by_norm),
+    Quote(
+        "docs/choosing.md", "Within {:.1f} points or better everywhere but", quoted.behind_by_norm
+    ),
     Quote(
         "docs/choosing.md",
         "by norm the labels find sets with {:.1f} %",
-        lambda: [choice("colon, 20", "best by norm")],
+        lambda: [quoted.choice("colon, 20", "best by norm")],
     ),
     Quote(
         "docs/components.md",
         "with the loss over samples it is {:.0f} times smaller",
-        lambda: [subspace_errors("PCA")[0] / subspace_errors("JSPCA, samples")[0]],
+        lambda: [quoted.subspace_errors("PCA")[0] / quoted.subspace_errors("JSPCA, samples")[0]],
     ),
     Quote(
         "docs/components.md",
         "| {:.2f} | {:.3f} | {:.2f} | {:.2f} |",
-        lambda: subspace_errors("PCA", "JSPCA, samples", "JSPCA, frobenius", "JSPCA, features"),
+        lambda: quoted.subspace_errors(
+            "PCA", "JSPCA, samples", "JSPCA, frobenius", "JSPCA, features"
+        ),
     ),
     Quote(
         "docs/components.md",
         "{} instead of 152 of 186 loadings are zero, {} instead of 16 features go, {:.1f} instead "
         "of 27.6 % of the variance stay (PCA {:.1f} %). Fifty iterations are not convergence: "
         "after 100, 200, 500 and 2000, {}, {}, {} and {} features are gone",
-        table_of_jspca,
+        quoted.table_of_jspca,
     ),
     Quote(
         "docs/components.md",
         "with the penalties of the paper {}, {}, {}, {}, {}, {} nonzeros and adjusted variances of "
         "{:.1f}, {:.1f}, {:.1f}, {:.1f}, {:.1f} and {:.1f} %",
-        pitprops,
+        quoted.pitprops,
     ),
     Quote(
         "docs/proofs.md",
         "take {:.1f} to {:.1f} s of the processor, 200 samples of 100 000 take {:.0f} to {:.0f} s, "
         "and 100 samples of 1 000 000 take {:.0f} to {:.0f} s",
-        many_features,
+        quoted.many_features,
     ),
     Quote(
         "docs/gpu.md",
         "take the device {:.1f} times as long as one core for 8 rows and {:.1f} times for 16, and "
         "are {:.1f} times as fast there for 32, {:.1f} times for 64 and {:.1f} times for 128",
-        batches,
+        quoted.batches,
     ),
     Quote(
         "docs/large.md",
         "SPCA-PSD takes {:.1f} s, CSPCA-PSD {:.1f} s, SPCA {:.1f} s and JSPCA {:.1f} s",
-        a_million_on_a_device,
+        quoted.a_million_on_a_device,
     ),
     Quote(
         "docs/benchmarks.md",
         "differs by {:.1f} ± {:.1f} points of accuracy from that on those of 0.1",
-        clusters,
+        quoted.clusters,
     ),
     Quote(
         "docs/benchmarks.md",
         "it takes {:.1f} to {:.1f} times as long as one of 0.1",
-        slower_than_before,
+        quoted.slower_than_before,
     ),
     Quote(
         "CONTRIBUTING.md",
         "of {} such faults in the kernels that are new in 0.2 (`--same --per-file {} --seed {}`) "
         "{:.0f} % were noticed, and {:.0f} % of those that a test can notice. Of `<` in place of "
         "`<=` {:.0f} % are, of real numbers doubled {:.0f} %: most are tolerances",
-        faults,
+        quoted.faults,
     ),
     Quote(
         "README.md",
         "over 13 datasets the top 50 predict {:.0f} % of the others in new samples, 50 *random* "
         "features {:.0f} %, jointsparse {:.0f} %",
         lambda: [
-            mean_of(RULES, HIGHEST),
-            mean_of(TOOLS, "random subsets"),
-            mean_of(TOOLS, "jointsparse"),
+            quoted.mean_of(RULES, HIGHEST),
+            quoted.mean_of(TOOLS, "random subsets"),
+            quoted.mean_of(TOOLS, "jointsparse"),
         ],
     ),
     Quote(
@@ -358,61 +318,67 @@ QUOTES = (
         "scores predict {:.0f} % of the others in new samples, 50 random features {:.0f} % and 50 "
         "greedy ones {:.0f} %",
         lambda: [
-            mean_of(RULES, HIGHEST),
-            mean_of(TOOLS, "random subsets"),
-            mean_of(RULES, "GreedySelector()"),
+            quoted.mean_of(RULES, HIGHEST),
+            quoted.mean_of(TOOLS, "random subsets"),
+            quoted.mean_of(RULES, "GreedySelector()"),
         ],
     ),
     Quote(
         "docs/selection.md",
         "fifty features of the greedy rule {:.0f} % of the others, the fifty highest scores of the "
         "same model {:.0f} %",
-        lambda: [mean_of(RULES, "GreedySelector()"), mean_of(RULES, HIGHEST)],
+        lambda: [quoted.mean_of(RULES, "GreedySelector()"), quoted.mean_of(RULES, HIGHEST)],
     ),
     Quote(
         "docs/selection.md",
         "two halves agree on {:.0f} % of fifty greedy features and on {:.0f} % of the fifty "
         "highest scores",
-        lambda: [agreement("GreedySelector()"), agreement(HIGHEST)],
+        lambda: [quoted.agreement("GreedySelector()"), quoted.agreement(HIGHEST)],
     ),
     Quote(
         "README.md",
         "Of {} [published claims](docs/reproduction/summary.md) {} come out, {} nearly, {} do not, "
         "{} cannot be tested",
-        claims,
+        quoted.claims,
     ),
     Quote(
         "docs/choosing.md",
         "a point of the grid at random loses {:.1f} on average, the automatic choice {:.1f}",
-        lambda: [lost("mean of the grid"), lost("rank+agreement")],
+        lambda: [quoted.lost("mean of the grid"), quoted.lost("rank+agreement")],
     ),
     Quote(
         "docs/choosing.md",
         "`SPCAPSD(n_clusters=c)` alone, one fit, loses {:.1f} points on average",
-        lambda: [lost("defaults")],
+        lambda: [quoted.lost("defaults")],
     ),
     Quote(
         "docs/faq.md",
         "over 13 tables 50 features of largest variance predict {:.0f} % of the others, 50 kept by "
         "the default {:.0f} %",
-        lambda: [mean_of(TOOLS, "largest variance"), mean_of(TOOLS, "jointsparse")],
+        lambda: [quoted.mean_of(TOOLS, "largest variance"), quoted.mean_of(TOOLS, "jointsparse")],
     ),
     Quote(
         "docs/large.md",
         "Peak memory of the process {:.2f} GB; the whole fit took {:.1f} times as long as the bare "
         "read plus the matrix products",
-        lambda: [streamed("peak"), streamed("ratio")],
+        lambda: [quoted.streamed("peak"), quoted.streamed("ratio")],
     ),
-    Quote("docs/architecture.md", "the counts: {} files in {} rooms", rooms),
+    Quote("docs/architecture.md", "the counts: {} files in {} rooms", quoted.rooms),
     Quote(
         "docs/architecture.md",
         "{} ({} of them docstrings, {} empty), in {} files",
-        house,
+        quoted.house,
     ),
 )
 
 
 def main():
+    from benchmarks import choice, history, pages
+
+    for table in pages.tables():
+        table.write()
+    choice.main(["page"])
+    history.write_page()
     for quote in QUOTES:
         path = ROOT / quote.page
         text = path.read_text(encoding="utf-8")

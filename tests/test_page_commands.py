@@ -10,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from sklearn.datasets import load_breast_cancer
 from test_cli import invoke
+
+from jointsparse.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -111,3 +114,30 @@ def test_every_command_of_a_page_runs(page, tables, tmp_path, monkeypatch):
             words = shlex.split(command)
             if option in words:
                 assert Path(words[words.index(option) + 1]).exists(), command
+
+
+# The options on that page are those of ``python -m benchmarks``.
+SENTENCES = [page for page in PAGES if page.stem != "benchmarks"]
+LINES = "\n".join(page.read_text(encoding="utf-8") for page in SENTENCES)
+INLINE = re.findall(r"(?<!`)`([^`]+)`(?!`)", BLOCK.sub("", LINES))
+
+
+def test_options_and_commands_within_sentences_exist():
+    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    options = set(re.findall(r"`(--[a-z0-9-]+)", page)) | {"--help"}
+    named = {word for code in INLINE if code.startswith("--") for word in code.split()}
+    named |= {w for code in INLINE if code.startswith("jointsparse ") for w in code.split()}
+    named = {word.split("=")[0] for word in named if word.startswith("--")}
+    assert named - options == set()
+    commands = {code.split()[1] for code in INLINE if code.startswith("jointsparse ")}
+    known = set(typer.main.get_command(app).commands)
+    assert {word for word in commands if not word.startswith("-")} <= known
+
+
+def test_benchmarks_that_pages_name_exist():
+    named = re.findall(r"python -m benchmarks\.(\w+)(?: ([a-z][\w-]+))?", LINES)
+    assert len(named) > 10
+    for module, section in named:
+        source = ROOT / "benchmarks" / f"{module}.py"
+        assert source.exists()
+        assert section in source.read_text(encoding="utf-8"), f"{module} has no {section}"

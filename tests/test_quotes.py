@@ -26,6 +26,8 @@ def test_a_quote_is_mended_where_the_page_breaks_it_over_lines():
     assert quote.found(page) == "keeps 12 of 30 in 0.7 s"
     assert quote.mended(page) == "It\nkeeps 7\nof 30 in 1.2 s, and 12 more."
     assert quote.found("keeps few of 30 in 0.7 s") is None
+    at_the_end = quotes.Quote("x.md", "is {:.2f}", lambda: [0.12])
+    assert at_the_end.mended("It is 0.1. So it is.") == "It is 0.12. So it is."
     with pytest.raises(LookupError, match=r"x\.md has no sentence like: keeps"):
         quote.mended("nothing")
 

@@ -68,9 +68,8 @@ constraints : Constraints or None, default=None
     the same constraints; "support" keeps what may be in, best first as long as it fits.""",
     "search": """\
 search : {"exact", "approximate"}, default="exact"
-    How neighbours are found. "approximate": most of them (98.9 % in 200 000 × 40 samples), by
-    nearest-neighbour descent,
-    of more than 10 000 samples that are dense and not on a device (others are searched exactly).
+    How neighbours are found. "approximate": most of them, by nearest-neighbour descent, of more
+    than 10 000 samples that are dense and not on a device (others are searched exactly).
     Needs ``pip install 'jointsparse[neighbours]'``.""",
     "missing": """\
 missing : {"error", "mean", "pairwise", "em"}, default="error"
