@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -64,14 +63,9 @@ class Columns:
         """Return some rows, k × p in float64."""
         return self.samples.rows(part) * self.scale
 
-    def project(self, *vectors: Array) -> Sequence[Array]:
-        """Return Xᵀv for a few vectors of length m."""
-        few_at_once = self.samples.is_array and not is_device_array(self.squares)
-        if few_at_once and not self.single:
-            # One by one: a product of a thin matrix is slower than two of vectors.
-            return [self.samples.transposed_times((self.scale * v)[:, None])[:, 0] for v in vectors]
-        both = self.samples.transposed_times(self.xp.stack(vectors, axis=1) * self.scale)
-        return [both[:, k] for k in range(len(vectors))]
+    def project(self, vectors: Array) -> Array:
+        """Return Xᵀv for a few vectors of length m, each a row there and here."""
+        return self.samples.transposed_times((self.scale * vectors).T).T
 
     def inner(self, vectors: Array, part: Any) -> Array:
         """Return the inner products (k × features) of vectors (m × k) with some columns."""
