@@ -222,23 +222,19 @@ class _Run:
         self.picks: list[int] = []
         self.curve: list[float] = []
         self.gains: list[float] = []
-        levels = self.residual.levels
-        shape = (levels.shape[0] + 1, columns.n_features)
-        self.added = self.xp.empty(shape, dtype=levels.dtype, device=levels.device)
-        self.limits, self.below = self.added[:-1, :], self.added[-1, :]
+        self.added = self.xp.stack([self.floor, self.floor])
         self._mark()
 
     def _mark(self) -> None:
-        """Note what is left to pick, and below what its numbers have to be looked at again.
+        """Note what is left to pick, as two rows that are added to g.
 
-        Added to g and f: minus these limits, and in the last row what g is divided with; infinity
-        for every feature that is not to be picked, which so is never in doubt and has no score.
+        Minus the limit below which g is to be looked at again, and what is divided by besides;
+        infinity for a feature that is not to be picked, which so is never in doubt, nor the best.
         """
         xp, left = self.xp, self._left()
-        low = DIGITS * self.residual.known
-        low[0, :] = xp.maximum(low[0, :], self.floor)
-        self.limits[...] = xp.where(left, -low, inf)
-        self.below[...] = xp.where(left, TINY if self.beside is None else self.beside + TINY, inf)
+        limit = xp.maximum(DIGITS * self.residual.g_known, self.floor)
+        self.added[0, :] = xp.where(left, -limit, inf)
+        self.added[1, :] = xp.where(left, TINY if self.beside is None else self.beside + TINY, inf)
 
     @property
     def explained(self) -> float:
@@ -314,36 +310,41 @@ class _Run:
         Of several that are nearly as good, the one with the highest score at the first look. Where
         cancellation has cost digits, numbers are computed anew.
         """
-        level, best, margin = self.settle(*self._best(near))
-        if margin < 0 or (self.residual.worn and margin < inf):
+        level, known, best, margin = self.settle(*self._best(near))
+        # What has fallen that far is below half of the best score, unless all have.
+        fallen = margin < 0 or DIGITS * known > 0.5 * level
+        if fallen or (self.residual.worn and margin < inf):
             self._renew()
-            level, best, _ = numbers(*self._best(near))
+            level, _, best, _ = numbers(*self._best(near))
         if self.by_gain and self.residual.target_left <= EXPLAINED:
             self.score, level = self.xp.zeros_like(self.score), 0.0
         self.first = self.score if self.first is None else self.first
         return int(best) if level > 0 else None
 
-    def _best(self, near: float) -> tuple[Array, Array, Array]:
-        """Return the highest score, whose it is, and how far the numbers are from being in doubt.
+    def _best(self, near: float) -> tuple[Array, Array, Array, Array]:
+        """Return the highest score, that of the known f, whose the first is, and the margin of g.
 
         All of them are numbers where the columns are.
         """
-        margin = (self.residual.levels + self.limits).min()
-        score = self.score = self._scores()
-        top = highest = score.max()
+        shifted = self.residual.g + self.added
+        scores = self._scores(shifted[1, :])
+        score = self.score = scores[0, :]
+        tops = self.xp.max(scores, axis=1)
+        highest = tops[0]
         if near > 0 and self.first is not None:
-            score = (score >= (1 - near) * top) * self.first
+            score = (score >= (1 - near) * highest) * self.first
             highest = score.max()
         equal = score >= (1 - self.tie) * highest
         # As integers, because not every library finds the first of several equal truth values.
-        return top, equal.view(self.xp.int8).argmax(), margin
+        return tops[0], tops[-1], equal.view(self.xp.int8).argmax(), shifted[0, :].min()
 
-    def _scores(self) -> Array:
-        g, f = self.residual.g, self.residual.f
-        score = f / (g + self.below) if self.by_gain else g / self.below
+    def _scores(self, below: Array) -> Array:
+        """Return scores as a row; by gain above another, with f as it was when last computed."""
+        residual = self.residual
+        scores = residual.both / below if self.by_gain else residual.levels / self.added[1, :]
         if self.weights is not None:
-            score = score * self.weights
-        return score if self.prices is None else score / self.prices
+            scores = scores * self.weights
+        return scores if self.prices is None else scores / self.prices
 
     def _renew(self) -> None:
         """Compute anew what cancellation has cost digits."""
@@ -358,7 +359,7 @@ class _Run:
                 residual.recompute(xp.nonzero(doubtful)[0])
             self._mark()
             # A score that has lost some digits is wrong by less than half of the best.
-            score = self._scores()
+            score = self._scores(residual.g + self.added[1, :])[0, :]
             doubtful = residual.fallen(DIGITS) & (score > 0.5 * xp.max(score))
             if not bool(xp.any(doubtful)):
                 break

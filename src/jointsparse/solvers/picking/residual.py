@@ -50,8 +50,10 @@ class Residual:
     ----------
     levels : array of shape (1 or 2, n_features)
         g and, where it is followed, f; ``g`` and ``f`` are its rows.
-    known : array of the same shape
+    g_known, f_known : array of shape (n_features,)
         The same when they were last computed from the columns.
+    both : array of shape (2, n_features)
+        f and what it was when last computed, where the target is followed.
     told : tuple of numbers, where the columns are
         Of the last pick: the share of the variance and, where the target is followed, *half* of
         the share of it that the pick adds. For :meth:`note`, as numbers of Python.
@@ -69,10 +71,11 @@ class Residual:
         self.target_left = 1.0
         self._target_known = 1.0  # its size when the kernel was last computed from the columns
         self._target_unit = self._target_total = 1.0
-        self.levels = self.xp.stack([columns.squares] * (1 + follow_target))
-        self.g, self.f = self.levels[0, :], self.levels[-1, :]
-        self.known = self._copy(self.levels)
+        rows = self.xp.stack([columns.squares] * (4 if follow_target else 2))
+        self.g, self.g_known = rows[0, :], rows[-1, :]
+        self.levels = rows[: 1 + follow_target, :]
         if follow_target:
+            self.f, self.f_known, self.both = rows[1, :], rows[2, :], rows[1:3, :]
             self._start()
 
     def _start(self) -> None:
@@ -80,7 +83,7 @@ class Residual:
         earlier = self.columns.last_start
         if earlier is not None and earlier[0] is self.target:
             _, self.kernel, self._target_unit, self._target_total, known = earlier
-            self.levels[...] = self.known[...] = known
+            self.both[...] = known
             return
         self.kernel = self._target_kernel()
         self.recompute()
@@ -89,11 +92,8 @@ class Residual:
             self.kernel,
             self._target_unit,
             self._target_total,
-            self._copy(self.known),
+            1 * self.f,
         )
-
-    def _copy(self, array: Array) -> Array:
-        return array.copy() if type(array) is np.ndarray else self.xp.asarray(array, copy=True)
 
     def _empty_rows(self, count: int) -> Array:
         squares = self.columns.squares
@@ -152,11 +152,10 @@ class Residual:
         """Compute f and g of some features from their columns; all where f is followed."""
         if features is None and self.columns.samples.is_elsewhere:
             self.g[:], self.f[:] = self.columns.left_over(self.span, self.kernel)
-            self.known[...] = self.levels
+            self.g_known[:], self.f_known[:] = self.g, self.f
             return
         if features is None and isinstance(self.kernel, ImplicitKernel) and self.size == 0:
-            self.f[:] = self.kernel.forms()  # nothing is taken off yet, and g is known
-            self.known[...] = self.levels
+            self.both[...] = self.kernel.forms()  # nothing is taken off yet, and g is known
             return
         everyone = self.columns.n_features if features is None else features.shape[0]
         step = min(BLOCK, max(1, BLOCK_ENTRIES // self.columns.n_rows))
@@ -164,11 +163,10 @@ class Residual:
             part = slice(start, min(start + step, everyone))
             chosen = part if features is None else features[part]
             residual = self.off(self.columns.take(chosen))
-            self.g[chosen] = column_products(residual, residual)
+            self.g[chosen] = self.g_known[chosen] = column_products(residual, residual)
             if self.follow_target:
                 f = column_products(residual, self.kernel @ residual)
-                self.f[chosen] = positive_part(f)  # rounding
-            self.known[:, chosen] = self.levels[:, chosen]
+                self.both[:, chosen] = positive_part(f)  # rounding
 
     @property
     def worn(self) -> bool:
@@ -189,7 +187,8 @@ class Residual:
 
     def fallen(self, share: float) -> Array:
         """Features whose f or g is below a share of what it was when last computed."""
-        return self.xp.any(self.levels < share * self.known, axis=0)
+        fallen = self.g < share * self.g_known
+        return fallen | (self.f < share * self.f_known) if self.follow_target else fallen
 
     def remove(self, feature: int) -> None:
         """Take a feature out of everything."""
