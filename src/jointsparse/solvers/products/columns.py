@@ -103,12 +103,10 @@ class Columns:
             return leading_pairs(self.n_rows, self.squared, count)[0]
         return self.xp.flip(self.xp.linalg.eigvalsh(self.gram()))[:count]
 
-    def left_over(self, span: Array, kernel: Array | None) -> tuple[Array, Array]:
+    def left_over(self, span: Array, kernel: Array) -> tuple[Array, Array]:
         """Return ‖Px_j‖² and x_jᵀPKPx_j of all features; P takes orthonormal rows out."""
         outside = np.eye(self.n_rows) - span.T @ span
         lengths = self.samples.squared_lengths(outside) * self.scale**2
-        if kernel is None:
-            return lengths, np.zeros_like(lengths)
         values, axes = np.linalg.eigh(kernel)
         large = values > np.finfo(np.float64).eps * values[-1]
         root = outside @ (axes[:, large] * np.sqrt(values[large]))
