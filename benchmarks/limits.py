@@ -93,7 +93,8 @@ class Lapack:
     """Adds up the time within the decompositions and systems of NumPy and SciPy."""
 
     NAMES = ("eigh", "eigvalsh", "svd", "solve", "cholesky", "qr", "inv", "lstsq")
-    BARE = ("dsytrd", "dsterf", "dstein", "dstevd", "dormqr", "dpotrf", "dpotri", "dposv", "dgesdd")
+    BARE = ("dsytrd", "dsterf", "dstein", "dstevd", "dormqr", "dpotrf", "dpotri", "dposv", "dgesv")
+    BARE += ("dgesdd",)
 
     def __enter__(self):
         import scipy.linalg

@@ -31,7 +31,7 @@ STORED = Path(__file__).with_name("operations.json")
 ALLOWED = 1.10  # a count may grow by this factor
 ROOM = {"peak bytes": 50_000}  # absolute: interpreters differ in small objects
 FUNCTIONS = ("eigh", "eigvalsh", "svd", "solve", "cholesky", "qr", "lstsq", "inv", "cho_factor")
-FUNCTIONS += ("lu_factor", "dpotrf", "dpotri", "dposv", "dgesdd")
+FUNCTIONS += ("lu_factor", "dgesv", "dpotrf", "dpotri", "dposv", "dgesdd")
 COUNTER = "__counted_product__"
 counts: dict[str, float] = {}
 

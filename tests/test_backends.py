@@ -19,6 +19,7 @@ from jointsparse.linalg import (
     inner_product,
     inverse_of_positive,
     length,
+    less_product,
     row_lengths,
     rows_in_use,
     solve_lower,
@@ -60,6 +61,10 @@ def test_small_algebra(backend):
     solution = solved_by_cholesky(backend.array(S), backend.array(right))
     close(S @ to_host(solution), right, atol=1e-10)
     assert solved_by_cholesky(backend.array(-S), backend.array(right)) is None
+    for b in (right, draws(5, 2)):
+        a = draws(5, *b.shape[1:], seed=1)
+        found = less_product(backend.array(a), backend.array(S), backend.array(b))
+        close(to_host(found), a - S @ b, atol=1e-13)
     lower = np.linalg.cholesky(S)
     solution = solve_lower(backend.array(lower), backend.array(draws(5, 2)))
     close(lower @ to_host(solution), draws(5, 2), atol=1e-12)

@@ -66,12 +66,14 @@ def numbers(*values: Any) -> list[float]:
 
     Each question to a device waits for all that it has to do: several at once cost as much as one.
     """
-    if not any(map(is_device_array, values)):
+    if ON_HOST.issuperset(map(type, values)):
         return list(map(float, values))
-    xp = array_namespace(*filter(is_device_array, values))
-    if len({value.dtype for value in values}) > 1:
-        values = tuple(xp.astype(value, xp.float64, copy=False) for value in values)
-    return [float(value) for value in to_host(xp.stack(values))]
+    there = [value for value in values if is_device_array(value)]
+    if not there:
+        return list(map(float, values))
+    xp = array_namespace(there[0])
+    same = [v if v.dtype == xp.float64 else xp.astype(v, xp.float64) for v in values]
+    return [float(value) for value in to_host(xp.stack(same))]
 
 
 def free_bytes(array: Any) -> int:

@@ -280,6 +280,14 @@ def positive_part(array: Array) -> Array:
     return (array + abs(array)) / 2
 
 
+def less_product(array: Array, left: Array, right: Array) -> Array:
+    """Return ``array - left @ right`` for a matrix or vector; by PyTorch in one operation."""
+    if type(array) is np.ndarray or not hasattr(array, "addmm"):
+        return array - left @ right
+    add = array.addmv if right.ndim == 1 else array.addmm
+    return add(left, right, alpha=-1)
+
+
 def symmetric_part(matrix: Array) -> Array:
     """Return (M + Mᵀ)/2."""
     total = matrix + matrix.T
@@ -416,7 +424,7 @@ def double(array: Array) -> Array:
     if type(array) is np.ndarray and array.dtype == np.float64:
         return array
     xp = array_namespace(array)
-    return xp.astype(array, xp.float64, copy=False)
+    return array if array.dtype == xp.float64 else xp.astype(array, xp.float64)
 
 
 def long_product(left: Array, right: Array) -> Array:

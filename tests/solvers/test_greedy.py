@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 from jointsparse import Moments
 from jointsparse.operators.dense import DenseSamples
 from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.picking import greedy
+from jointsparse.solvers.picking import residual
 from jointsparse.solvers.picking.greedy import select_greedily
 from jointsparse.solvers.picking.row_targets import Projection, row_axes
 from jointsparse.solvers.products.columns import Columns, feature_columns, root_of_scatter
@@ -317,7 +317,7 @@ def test_axes_of_the_rows_and_blocks_of_them(monkeypatch):
     X = problem(7, n=12, p=7)
     columns = Columns(X)
     Z = X / np.linalg.norm(X)
-    np.testing.assert_allclose(greedy.row_gram(columns), Z @ Z.T, atol=1e-14)
+    np.testing.assert_allclose(residual.row_gram(columns), Z @ Z.T, atol=1e-14)
     values, axes = row_axes(columns, 1e-6)
     expected = np.linalg.eigvalsh(Z @ Z.T)[::-1]
     assert values.size == np.sum(expected > 1e-6 * expected[0])
@@ -325,8 +325,8 @@ def test_axes_of_the_rows_and_blocks_of_them(monkeypatch):
     np.testing.assert_allclose(Z @ Z.T @ axes, axes * values, atol=1e-12)
     B = np.random.default_rng(0).standard_normal((7, 2))
     for entries in (1, 30, 2**21):  # one row at a time, four, all
-        monkeypatch.setattr(greedy, "BLOCK_ENTRIES", entries)
-        np.testing.assert_allclose(greedy.row_products(columns, lambda rows: rows @ B), Z @ B)
+        monkeypatch.setattr(residual, "BLOCK_ENTRIES", entries)
+        np.testing.assert_allclose(residual.row_products(columns, lambda rows: rows @ B), Z @ B)
         path = select_greedily(Columns(X), n_picks=4)
         assert path.picks.tolist() == greedy_by_refit(X, np.eye(7), 4)[0]
 

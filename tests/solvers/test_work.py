@@ -33,6 +33,7 @@ DECOMPOSITIONS += (
     "cho_factor",
     "lu_factor",
     "eigsh",
+    "dgesv",
     "dpotrf",
     "dposv",
     "dpstrf",

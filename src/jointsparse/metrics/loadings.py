@@ -173,8 +173,7 @@ def _by_products(
         asked = useful if greedy else useful & (np.arange(count) == step)
         gains = np.zeros(count)
         gains[asked] = np.vecdot(rows[asked], rows[asked]) / pivots[asked]
-        remaining = np.setdiff1d(np.arange(count), order) if greedy else np.array([step])
-        j = int(remaining[np.argmax(gains[remaining])])
+        j = _next(gains, order) if greedy else step
         order.append(j)
         if not useful[j]:
             continue
@@ -187,6 +186,11 @@ def _by_products(
         combinations[later] -= np.outer(weights[later], combinations[j])
         gram -= np.outer(gram[j], weights)
     return adjusted, reconstruction, np.asarray(order, dtype=np.int64)
+
+
+def _next(gains: FloatArray, order: list[int]) -> int:
+    """Return the component that adds most, of those that are not taken yet."""
+    return max((j for j in range(gains.size) if j not in order), key=gains.__getitem__)
 
 
 def _by_scores(gram: Gram, loadings: FloatArray, terms: FloatArray, *, greedy: bool) -> Sequence:
@@ -204,8 +208,7 @@ def _by_scores(gram: Gram, loadings: FloatArray, terms: FloatArray, *, greedy: b
         useful = norms > np.maximum(np.sqrt(DEPENDENT) * first, DEPENDENT)
         units = left / np.where(useful, norms, np.inf)
         gains = np.sum(units * (shares @ units), axis=0)
-        remaining = np.setdiff1d(np.arange(count), order)
-        j = int(remaining[np.argmax(gains[remaining])]) if greedy else step
+        j = _next(gains, order) if greedy else step
         order.append(j)
         if not useful[j]:
             continue

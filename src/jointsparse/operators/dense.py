@@ -153,7 +153,7 @@ class DenseSamples(ColumnBlocks):
         """Return few columns as an array in float64."""
         if not (isinstance(features, slice) or is_device_array(features)):
             features = like(features, self.empty)
-        return self._block(features)
+        return self._stored(features) if self._direct else self._block(features)
 
     def columns(self, chosen: Array) -> DenseSamples:
         """Return some features: a centred copy, or this where it is all of them."""

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from jointsparse.arrays import Array
 from jointsparse.device import is_device_array, to_host
@@ -140,9 +141,11 @@ class AndersonOfOne(Anderson):
 def solved_weights(normal: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return γ from the normal equations, which are changed."""
     # Steps that point the same way make this singular; the shift picks the smallest weights.
-    shift = 1e-10 * normal.trace() + TINY  # positive even when nothing moves
-    normal.flat[:: len(right) + 1] += shift
-    return np.asarray(np.linalg.solve(normal, right))
+    diagonal = normal.reshape(-1)[:: len(right) + 1]
+    diagonal += 1e-10 * diagonal.sum() + TINY  # positive even when nothing moves
+    # By LAPACK itself: of a few equations, the wrapper takes several times as long as they do.
+    _, _, weights, failed = lapack.dgesv(normal, right)
+    return np.asarray(np.linalg.solve(normal, right) if failed else weights)
 
 
 def _sum(a: Arrays, b: Arrays) -> Arrays:

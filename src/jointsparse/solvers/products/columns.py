@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -64,14 +63,9 @@ class Columns:
         """Return some rows, k × p in float64."""
         return self.samples.rows(part) * self.scale
 
-    def project(self, *vectors: Array) -> Sequence[Array]:
-        """Return Xᵀv for a few vectors of length m."""
-        few_at_once = self.samples.is_array and not is_device_array(self.squares)
-        if few_at_once and not self.single:
-            # One by one: a product of a thin matrix is slower than two of vectors.
-            return [self.samples.transposed_times((self.scale * v)[:, None])[:, 0] for v in vectors]
-        both = self.samples.transposed_times(self.xp.stack(vectors, axis=1) * self.scale)
-        return [both[:, k] for k in range(len(vectors))]
+    def project(self, vectors: Array) -> Array:
+        """Return Xᵀv for a few vectors of length m, each a row there and here."""
+        return self.samples.transposed_times((self.scale * vectors).T).T
 
     def inner(self, vectors: Array, part: Any) -> Array:
         """Return the inner products (k × features) of vectors (m × k) with some columns."""
@@ -109,12 +103,10 @@ class Columns:
             return leading_pairs(self.n_rows, self.squared, count)[0]
         return self.xp.flip(self.xp.linalg.eigvalsh(self.gram()))[:count]
 
-    def left_over(self, span: Array, kernel: Array | None) -> tuple[Array, Array]:
+    def left_over(self, span: Array, kernel: Array) -> tuple[Array, Array]:
         """Return ‖Px_j‖² and x_jᵀPKPx_j of all features; P takes orthonormal rows out."""
         outside = np.eye(self.n_rows) - span.T @ span
         lengths = self.samples.squared_lengths(outside) * self.scale**2
-        if kernel is None:
-            return lengths, np.zeros_like(lengths)
         values, axes = np.linalg.eigh(kernel)
         large = values > np.finfo(np.float64).eps * values[-1]
         root = outside @ (axes[:, large] * np.sqrt(values[large]))
