@@ -23,7 +23,7 @@ KEPT = 50
 # What profiles say about rows that miss their goal: where the time is that no device takes.
 LAUNCHES = "some hundred launches and waits of a fit that takes a tenth of a second"
 WHY = {
-    "greedy": "fifty picks of some fifty launches each, 0.8 ms a pick; two eigendecompositions are "
+    "greedy": "fifty picks of some thirty launches each, and a wait; two eigendecompositions are "
     "two thirds of the primitives",
     "spca": LAUNCHES,
     "jspca": "alternations of some 250 launches each",
