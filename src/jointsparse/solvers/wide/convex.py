@@ -49,6 +49,12 @@ from jointsparse.solvers.wide.scatter_access import (
 # Columns of the small basis, of the features: the fall-back costs even more. On two thirds of a
 # sample of mnist (267 × 570, 130 directions above the noise) it took two seconds instead of 0.3.
 LARGEST_SHARE = 2 / 3
+# Columns of the small basis, of the samples, where the fall-back is at hand: that begins with as many
+# (all of range(Xᵀ), and the columns of an optimum of full rank), and proves its bound without more
+# of them, however small η is. The small basis would go on growing: its bound divides by η. With 4,
+# and without a limit, 20 problems at η of 1e-7 to 1e-2 of tr S on colon and 6 at 1e-3 to 5e-2 on
+# allaml take as long in the median, and at the smallest η up to twenty times as long.
+LARGEST_OF_SAMPLES = 2
 SHARE_OF_MEMORY = 3 / 4  # of what may be taken, for arrays with one row for each feature
 MOST_ROUNDS = 8  # in the full range, where a gap above the tolerance will do
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
@@ -207,7 +213,8 @@ def _solved(
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     solution, leading, room = None, None, _room(scatter.data)
     most = _most_columns(scatter.data)
-    limits["most_columns"] = most
+    falls_back = room is None and most is None
+    limits["most_columns"] = LARGEST_OF_SAMPLES * scatter.data.shape[0] if falls_back else most
     if eta > 0:
         solution = solve_low_rank(
             scatter,
@@ -224,7 +231,7 @@ def _solved(
         if _enough(solution, accept) or solution.n_iter >= max_iter:
             return solution, leading
     del limits["most_columns"]
-    if room is None and most is None:
+    if falls_back:
         solution = solve_in_full_range(
             scatter.data.dense(),
             lam,
