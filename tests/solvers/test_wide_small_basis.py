@@ -136,6 +136,48 @@ def test_the_full_range_takes_over_where_the_small_basis_stalls(monkeypatch, dty
     assert warm.gap <= 1e-4
 
 
+@pytest.mark.parametrize(("lam", "eta"), [(2e-4, 1e-8), (1e-6, 1e-7), (1e-7, 1e-6)])
+def test_a_tiny_eta_is_proved_in_a_basis_that_does_not_outgrow_the_samples(monkeypatch, lam, eta):
+    """A bound that divides by η would ask for ever more columns, and prove nothing meanwhile."""
+    X = wide_data(12, 40, 300, 120)
+    sizes = []
+    original = RestrictedLoss.dual_point
+
+    def spy(self, copies):
+        point = original(self, copies)
+        sizes.append(self.vectors.shape[1])
+        return point
+
+    monkeypatch.setattr(RestrictedLoss, "dual_point", spy)
+    solution = solve_wide(X, lam, eta)
+    assert solution.converged
+    assert solution.gap <= 1e-4
+    assert max(sizes) <= convex_wide.LARGEST_OF_SAMPLES * 40
+    # neither bound is above what the other way reaches
+    other = solve_in_full_range(X, lam, eta, 1.0, tol=1e-4, max_iter=1000)
+    assert other.gap <= 1e-4
+    assert solution.objective * (1 - solution.gap) <= other.objective * (1 + 1e-9)
+    assert other.objective * (1 - other.gap) <= solution.objective * (1 + 1e-9)
+
+
+def test_what_leaves_the_basis_is_taken_out_by_the_multipliers_where_eta_is_small(monkeypatch):
+    X = wide_data(13, 30, 400, 200)
+    found = []
+    original = RestrictedLoss.dual_point
+
+    def spy(self, copies):
+        point = original(self, copies)
+        found.append((point.certificate().value, point.uncoupled().value, point.own_bound()))
+        return point
+
+    monkeypatch.setattr(RestrictedLoss, "dual_point", spy)
+    solve_wide(X, 2e-3, 1e-7)
+    assert all(one <= own * (1 + 1e-9) for *both, own in found for one in both)
+    coupled, uncoupled, own = (max(bounds) for bounds in zip(*found, strict=True))
+    assert coupled < 0.5 * own
+    assert uncoupled > 0.9 * own
+
+
 def test_full_range_alone():
     X = wide_data(5, 8, 60, 30)
     optimum = solve_splitting(Spectrum.of(X.T @ X), 0.02, 0.05, tol=1e-8).objective

@@ -85,7 +85,7 @@ CASES = {
     "SPCA-PSD, wide, 0.1, 0.01, exactly": (convex(0.1, 0.01, 1e-8), WIDE, 89, 89, 184),
     "SPCA-PSD, wide, 0.003, 0.003, exactly": (convex(0.003, 0.003, 1e-8), WIDE, 17, 17, 35),
     "SPCA-PSD, wider, 0.02, 0.02": (convex(0.02, 0.02), WIDER, 11, 5, 48),
-    "SPCA-PSD, wider, 0.1, 0.01": (convex(0.1, 0.01), WIDER, 47, 24, 168),
+    "SPCA-PSD, wider, 0.1, 0.01": (convex(0.1, 0.01), WIDER, 46, 25, 168),
     "SPCA-PSD, wider, 0.01, 0.2": (convex(0.01, 0.2), WIDER, 5, 5, 33),
     "SPCA-PSD, wider, 0.003, 0.003": (convex(0.003, 0.003), WIDER, 4, 2, 23),
     "SPCA-PSD, wider, 0.02, 0.02, exactly": (convex(0.02, 0.02, 1e-8), WIDER, 43, 11, 126),

@@ -187,6 +187,7 @@ class RestrictedLoss(SquaredLoss):
         self.scatter, self.basis, self.beta, self.trace = scatter, basis, beta, trace
         self.bound = 0.0
         self._point: DualPoint | None = None
+        self._limit, self._apart = 0.0, False  # of its bounds; whether C is better taken out of H
         self._own_objective = 1.0
         self._carried: tuple[Arrays, tuple[float, ...]] | None = None
 
@@ -243,23 +244,37 @@ class RestrictedLoss(SquaredLoss):
         """Certify for the whole model, and note how far the optimum in this basis is."""
         if thorough:
             return self.bound  # asked for the second time at this iterate
-        self._point = self.dual_point(copies)
-        self.bound = max(self.bound, self._point.certificate().value)
-        if relative_gap(self._own_objective, self.bound) > self.trace.tol:
+        self._point = point = self.dual_point(copies)
+        found = point.certificate()
+        self.bound, self._limit, self._apart = max(self.bound, found.value), found.limit, False
+        if self._unproved():
+            other = point.uncoupled()
+            self.bound, self._limit = max(self.bound, other.value), max(self._limit, other.limit)
+            self._apart = other.value > found.value
+        if self._unproved():
             # Only where it is not over yet does it matter how much this basis has left to give.
-            self.trace.own_gap = self._own_objective - self._point.own_bound()
+            self.trace.own_gap = self._own_objective - point.own_bound()
         return self.bound
+
+    def _unproved(self) -> bool:
+        return relative_gap(self._own_objective, self.bound) > self.trace.tol
 
     def matrix_dual(self) -> MatrixDual | None:
         """Return the dual point of the last bound."""
         if self._point is None:
             return None
-        limit = self._point.certificate().limit
-        return MatrixDual(self.basis.vectors, self._point.rotated, limit)
+        return MatrixDual(self.basis.vectors, self._point.rotated, self._limit)
 
-    def missing(self) -> Array:
-        """Return directions that the basis lacks."""
-        return double(self.scatter.empty) if self._point is None else self._point.missing()
+    def missing(self, room: int) -> Array:
+        """Return directions that the basis lacks, unless there are more than it has room for.
+
+        Where the multipliers can take out of H what leads to them, the bound does without.
+        """
+        nothing = double(self.scatter.empty)
+        if self._point is None:
+            return nothing
+        missing = self._point.missing()
+        return nothing if self._apart and missing.shape[1] > room else missing
 
 
 class _Rounds:
@@ -316,7 +331,7 @@ class _Rounds:
             if self.trace.converged or self.trace.left == 0:
                 return True
             factor, images = loss.factor()
-            missing = loss.missing()
+            missing = loss.missing(self.largest - basis.size - factor.shape[1])
         self.obstacle = f"{MOST_ROUNDS} rounds were not enough"
         return False
 

@@ -30,7 +30,7 @@ from jointsparse.io.limits import BYTES_OF_FEATURE
 from jointsparse.linalg import array_namespace, eigh, root_of_scatter
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
-from jointsparse.solvers.convex.low_rank import LowRankState, solve_low_rank
+from jointsparse.solvers.convex.low_rank import LARGEST_ALWAYS, LowRankState, solve_low_rank
 from jointsparse.solvers.convex.low_rank_basis import Basis
 from jointsparse.solvers.convex.model import EMPTYING
 from jointsparse.solvers.convex.screening import static_screen
@@ -49,6 +49,12 @@ from jointsparse.solvers.wide.scatter_access import (
 # Columns of the small basis, of the features: the fall-back costs even more. On two thirds of a
 # sample of mnist (267 × 570, 130 directions above the noise) it took two seconds instead of 0.3.
 LARGEST_SHARE = 2 / 3
+# Columns of the small basis for each sample, where the fall-back is at hand, which begins with two:
+# all of range(Xᵀ), and the columns of an optimum of full rank. Without this limit the basis had
+# 2 005 columns after five rounds on orlraws10p (100 × 10 304) at η = 5e-8 and λ = 5e-3 of tr S, and
+# grew on. At η of 1e-3 and 1e-2 of tr S, colon, glioma and allaml are solved in up to 3.9, and take
+# up to three times as long with 2 or 3; at smaller η 2, 3 and 4 differ little.
+LARGEST_OF_SAMPLES = 4
 SHARE_OF_MEMORY = 3 / 4  # of what may be taken, for arrays with one row for each feature
 MOST_ROUNDS = 8  # in the full range, where a gap above the tolerance will do
 ARRAYS_IN_DOUBLE, ARRAYS_STORED = 6, 10  # p × m arrays at the same time: bounds, iterates
@@ -207,7 +213,10 @@ def _solved(
     limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     solution, leading, room = None, None, _room(scatter.data)
     most = _most_columns(scatter.data)
+    falls_back = room is None and most is None
     limits["most_columns"] = most
+    if falls_back:
+        limits["most_columns"] = max(LARGEST_OF_SAMPLES * scatter.data.shape[0], LARGEST_ALWAYS)
     if eta > 0:
         solution = solve_low_rank(
             scatter,
@@ -224,7 +233,7 @@ def _solved(
         if _enough(solution, accept) or solution.n_iter >= max_iter:
             return solution, leading
     del limits["most_columns"]
-    if room is None and most is None:
+    if falls_back:
         solution = solve_in_full_range(
             scatter.data.dense(),
             lam,
