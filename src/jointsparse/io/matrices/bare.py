@@ -98,7 +98,7 @@ def read_market(path: Path, stream: IO[bytes], memory: int) -> Any:
             f"{(rows, columns)}, and {len(text)} bytes cannot hold them.",
         )
     check_memory(path, f"its {rows} rows and {columns} columns", needed, memory)
-    values = scipy.io.mmread(io.BytesIO(text))
+    values = scipy.io.mmread(io.BytesIO(text), spmatrix=False)
     return canonical(sparse.csr_array(values)) if sparse.issparse(values) else values
 
 
