@@ -11,7 +11,7 @@ from sklearn.base import clone
 from jointsparse import JSPCA, SPCA, GreedySelector, Moments, SelectFeatures
 from jointsparse.operators import sparse as sparse_operator
 from jointsparse.operators.sparse import SparseSamples
-from jointsparse.solvers.picking import greedy
+from jointsparse.solvers.picking import residual
 from jointsparse.solvers.products import columns as columns_module
 from jointsparse.solvers.products import gram as gram_module
 from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
@@ -28,7 +28,7 @@ def never_dense(monkeypatch):
     sparse_text.refuse_dense(monkeypatch, N * P / 2)
     # Blocks of a few rows or columns; by default all of these few would be one block.
     monkeypatch.setattr(sparse_operator, "PRODUCT_BLOCK", 32)
-    monkeypatch.setattr(greedy, "BLOCK_ENTRIES", 10 * P)
+    monkeypatch.setattr(residual, "BLOCK_ENTRIES", 10 * P)
 
 
 @pytest.fixture(params=[4096, 10], ids=["factorised", "iterative"])
