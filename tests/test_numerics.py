@@ -28,6 +28,7 @@ from jointsparse.linalg import (
     without_offsets,
 )
 from jointsparse.numerics.projections import polar
+from jointsparse.sources.sums import rounding
 
 METHODS = registry.methods()
 SCALING = [name for name in METHODS if "scale" in METHODS[name].make().get_params()]
@@ -283,3 +284,10 @@ def test_small_tables_of_single_precision_are_solved_as_in_double(container):
 def test_the_polar_factor_of_no_columns_is_none_and_lapack_is_silent(capfd):
     assert polar(np.zeros((3, 0))).shape == (3, 0)
     assert capfd.readouterr() == ("", "")
+
+
+def test_infinite_squares_are_not_those_of_a_constant():
+    # Whether they come out infinite or undefined depends on the processor.
+    limits = rounding(np.array([1e200, -1e300, 1.0]), 400)
+    assert np.isfinite(limits).all()
+    assert not (np.full(3, np.inf) <= limits).any()

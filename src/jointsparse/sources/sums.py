@@ -163,8 +163,12 @@ class Sums:
 
 
 def rounding(mean: FloatArray, n: int) -> FloatArray:
-    """Return the sum of squares that rounding alone may leave of a constant feature."""
-    return n * (8 * np.finfo(np.float64).eps * np.abs(mean)) ** 2
+    """Return the sum of squares that rounding alone may leave of a constant feature; finite."""
+    double = np.finfo(np.float64)
+    with np.errstate(over="ignore"):
+        squares = n * (8 * double.eps * np.abs(mean)) ** 2
+    # Infinite squares are those of numbers that are too large, not of a constant.
+    return np.asarray(np.minimum(squares, double.max))
 
 
 def check_finite(sums: FloatArray, block: Block, start: int) -> None:

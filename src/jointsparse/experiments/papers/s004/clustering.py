@@ -104,7 +104,7 @@ def _judge(results: Results) -> Outcome:
     claims += [
         untested(f"Figures 4 and 5 on {name}", "curves")
         for name in REAL
-        if name not in UNAVAILABLE and name not in at_hand(REAL)
+        if name not in UNAVAILABLE and name not in names and name not in at_hand(REAL)
     ]
     claims += _general_claims(best["acc"], tested)
     claims += [_above_spcafs(best["acc"], n) for n in tested if n in HIGHER_THAN_SPCAFS]
