@@ -26,7 +26,7 @@ def test_pairs_of_a_matrix_that_settles_become_exact_without_decompositions(libr
         convert = pytest.importorskip("torch").as_tensor
     rng = np.random.default_rng(0)
     A, change = symmetric(rng, 60), symmetric(rng, 60)
-    follow = FollowedEigenpairs()
+    follow = FollowedEigenpairs(0.3)
     for step in range(25):
         G = A + 0.3 * 0.4**step * change
         values, vectors = map(np.asarray, follow(convert(G)))
@@ -39,7 +39,7 @@ def test_pairs_of_a_matrix_that_settles_become_exact_without_decompositions(libr
 def test_equal_eigenvalues_that_come_apart_are_told_apart():
     rng = np.random.default_rng(1)
     basis = np.linalg.qr(rng.standard_normal((12, 12)))[0]
-    follow = FollowedEigenpairs()
+    follow = FollowedEigenpairs(0.3)
     follow((basis * np.r_[np.ones(6), np.full(6, 5.0)]) @ basis.T)
     turned = basis @ np.linalg.qr(np.eye(12) + 0.01 * rng.standard_normal((12, 12)))[0]
     G = (turned * np.r_[1 + 0.01 * np.arange(6), np.full(6, 5.0)]) @ turned.T
@@ -50,7 +50,7 @@ def test_equal_eigenvalues_that_come_apart_are_told_apart():
 
 def test_matrices_that_have_nothing_in_common_are_decomposed(decomposed):
     rng = np.random.default_rng(2)
-    follow = FollowedEigenpairs()
+    follow = FollowedEigenpairs(0.3)
     for _ in range(30):
         G = symmetric(rng, 40)
         values, vectors = follow(G)
@@ -63,7 +63,7 @@ def test_values_after_a_turn_are_exact_to_the_second_order(decomposed):
     A, change = np.diag(np.arange(1.0, 9.0)), symmetric(rng, 8)
     errors = []
     for size in (1e-2, 1e-3):
-        follow = FollowedEigenpairs()
+        follow = FollowedEigenpairs(0.3)
         follow(A)
         values, vectors = follow(A + size * change)
         errors.append(np.max(np.abs(np.sort(values) - np.linalg.eigvalsh(A + size * change))))
@@ -75,7 +75,7 @@ def test_values_after_a_turn_are_exact_to_the_second_order(decomposed):
 
 def test_a_turn_is_that_of_the_formula(decomposed):
     rng = np.random.default_rng(4)
-    follow = FollowedEigenpairs()
+    follow = FollowedEigenpairs(0.3)
     _, V = follow(np.diag([1.0, 2.0, 2.3, 5.0, 9.0]))
     G = np.diag([1.0, 2.0, 2.3, 5.0, 9.0]) + 0.02 * symmetric(rng, 5)
     B = V.T @ G @ V
@@ -100,7 +100,7 @@ def test_turns_end_where_second_orders_are_no_longer_small(share, turns, decompo
         return 2 * (2 * (c / (1 + 4 * c**2)) ** 2 + (c / (2 + 2 * c**2)) ** 2) / 3
 
     coupling = brentq(lambda c: mean_square(c) - (share * 0.3) ** 2, 0, 0.5)
-    follow = FollowedEigenpairs()
+    follow = FollowedEigenpairs(0.3)
     values = np.diag([1.0, 2.0, 3.0])
     follow(values)
     follow(values + coupling * (1 - np.eye(3)))
@@ -110,7 +110,7 @@ def test_turns_end_where_second_orders_are_no_longer_small(share, turns, decompo
 def test_small_turns_are_not_made_orthonormal_again():
     """An error of ‖Y‖⁴/4 is rounding below a size of 1e-3, and is taken off above."""
     for coupling, again in ((0.69e-3, False), (0.72e-3, True)):
-        follow = FollowedEigenpairs()
+        follow = FollowedEigenpairs(0.3)
         follow(np.diag([1.0, 2.0]))
         _, V = follow(np.array([[1.0, coupling], [coupling, 2.0]]))
         y = coupling / (1 + 4 * coupling**2)
@@ -122,7 +122,7 @@ def test_small_turns_are_not_made_orthonormal_again():
 
 def test_after_an_attempt_that_failed_one_is_left_out(monkeypatch):
     rng = np.random.default_rng(5)
-    follow = FollowedEigenpairs()
+    follow = FollowedEigenpairs(0.3)
     calls, attempts, turned = [], [], follow._turned
     monkeypatch.setattr(follow, "_turned", lambda G: attempts.append(len(calls)) or turned(G))
     for _ in range(35):
@@ -133,7 +133,7 @@ def test_after_an_attempt_that_failed_one_is_left_out(monkeypatch):
 
 def test_vectors_are_orthonormal_after_the_largest_turns():
     rng = np.random.default_rng(8)
-    follow, turned = FollowedEigenpairs(), 0
+    follow, turned = FollowedEigenpairs(0.3), 0
     matrix = np.diag(np.arange(60.0))
     follow(matrix)
     for _ in range(20):

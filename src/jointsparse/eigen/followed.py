@@ -25,10 +25,7 @@ from jointsparse.linalg import array_namespace, eigh
 from jointsparse.running.cores import threads
 from jointsparse.running.threads import LONG_PART, in_parts
 
-# Root mean square of a column of Y; the second order is no longer small beyond. Robust PCA of
-# 1000 × 400 samples decomposes 41 matrices with 0.1 (and fewer attempts), 19 with 0.3 and 11 with
-# 0.5, in as many iterations.
-LARGEST_TURN = 0.3
+SMALL_TURN = 0.1  # root mean square of a column of Y, beyond which the second order is not small
 LEAST_DRIFT = 1e-3  # ‖Y‖ below which the columns stay orthonormal to rounding: an error of ‖Y‖⁴/4
 MOST_CORRECTIONS = 4  # from the largest turn to rounding
 SQUARED_TO_ROUNDING = 1e-6  # of ‖VᵀV - I‖: one correction leaves three quarters of the square
@@ -40,6 +37,12 @@ TINY = 1e-300
 
 class FollowedEigenpairs:
     """Approximate eigenpairs of one matrix after another.
+
+    Parameters
+    ----------
+    largest_turn : float
+        Root mean square of a column of Y up to which vectors are turned. Larger turns save
+        decompositions where a rough answer will do, and cost iterations where it does not.
 
     Examples
     --------
@@ -53,7 +56,8 @@ class FollowedEigenpairs:
     True
     """
 
-    def __init__(self) -> None:
+    def __init__(self, largest_turn: float = SMALL_TURN) -> None:
+        self.largest_turn = largest_turn
         self.vectors: Any = None
         self._left = 0
 
@@ -75,7 +79,7 @@ class FollowedEigenpairs:
         coupling = V.T @ (matrix @ V)
         values = xp.linalg.diagonal(coupling)
         turn, size, added = _turn(coupling, values)
-        if not size <= LARGEST_TURN * values.shape[0] ** 0.5:
+        if not size <= self.largest_turn * values.shape[0] ** 0.5:
             return None
         second = turn @ turn
         second *= 0.5

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from jointsparse.arrays import Array
-from jointsparse.eigen.followed import FollowedEigenpairs
+from jointsparse.eigen.followed import SMALL_TURN, FollowedEigenpairs
 from jointsparse.linalg import array_namespace, column_norms, eigh
 
 PARTIAL_SHARE = 0.2  # of the smaller side: with more directions the dense way is faster
@@ -27,6 +27,8 @@ class Shrink:
     ----------
     columns : int
         Number of columns of the matrices, which should be tall.
+    largest_turn : float
+        As :class:`~jointsparse.eigen.followed.FollowedEigenpairs` has it.
 
     Examples
     --------
@@ -37,10 +39,10 @@ class Shrink:
     [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
     """
 
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
+    def __init__(self, columns: int, largest_turn: float = SMALL_TURN) -> None:
+        self.columns, self.largest_turn = columns, largest_turn
         self.basis: Any = None
-        self.follow = FollowedEigenpairs()
+        self.follow = FollowedEigenpairs(largest_turn)
 
     def __call__(self, M: Array, threshold: float) -> tuple[Array, Array]:
         """Return A and R."""
@@ -58,7 +60,7 @@ class Shrink:
         size = count + max(5, count // 5)  # some more, which see further directions come
         if large and size <= PARTIAL_SHARE * self.columns:
             self.basis = vectors[:, xp.argsort(squares)[-size:]]
-            self.follow = FollowedEigenpairs()  # later ones are no longer near these
+            self.follow = FollowedEigenpairs(self.largest_turn)  # later ones are not near these
         else:
             self.basis = None
         near = vectors[:, squares > threshold**2]

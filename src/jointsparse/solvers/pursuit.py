@@ -43,6 +43,10 @@ from jointsparse.linalg import array_namespace, column_norms
 from jointsparse.solvers.pursuit_steps import scaled, steps
 from jointsparse.solvers.solution import Solution, Trace
 
+# Of eigenvectors that are followed. 1000 × 400 samples decompose 41 matrices with 0.1, 19 with 0.3
+# and 11 with 0.5, in as many iterations; CSPCA, whose steps must be more accurate, takes more of
+# them with 0.3 than with 0.1, and a fourth longer.
+LARGEST_TURN = 0.3
 CHECK_EVERY = 10  # iterations between two certificates, each as dear as one iteration or two
 # Of 0.025, 0.05 and 0.1 the best for noise of 0.1 % to 100 % of the signal in 400 × 200 numbers. In
 # larger tables at most 1/√n, so that with the usual λ the threshold is no smaller than the noise:
@@ -102,7 +106,7 @@ def solve_pursuit(
     total = float(xp.sum(xp.abs(data)))
     weighty = _weighty(data)
     step = math.prod(weighty(data).shape) / (4 * total)
-    shrink = Shrink(int(data.shape[1]))
+    shrink = Shrink(int(data.shape[1]), LARGEST_TURN)
     # Before the first certificate the pair (0, X) is known.
     run = Trace(tol, max_iter, "certified relative gap", known=penalty * total * unit)
     iterate = steps(data, penalty / step, earlier_steps(data.shape[0] * data.shape[1]))
