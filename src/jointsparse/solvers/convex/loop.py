@@ -29,12 +29,16 @@ from jointsparse.solvers.solution import Trace
 # median for a gap of 1e-4.
 RELAXATION = 1.4
 ADAPT_EVERY = 5
-ADAPT_UNTIL = 300
+ADAPT_UNTIL = 1000  # ordinary problems are over by then; that steps stay at last is for the proof
 IMBALANCE = 3.0  # ratio of residuals beyond which a step size is doubled or halved
 FALL_EXPECTED = math.log(5.0)  # of the logarithm of the gap, per iteration, before it is known
 LONGEST_PAUSE = 3  # iterations between two certificates
 THOROUGH_WITHIN = 10  # tolerances: from there on a better certificate is worth its price
 WORTHWHILE = 0.7  # share of the gap to which some iterations have to bring it
+# Times the tolerance: nearer than that, patience lasts LONGER times as long. A table of 30 × 56
+# numbers whose gap stayed at three tolerances from iteration 40 to 340 was solved at 352, in half a
+# second; to begin anew by reweighting took 40 s.
+NEARLY, LONGER = 10.0, 4
 SMALL_PROBLEM = 2 * 64**2  # entries
 ACCELERATION_MEMORY = 5
 ACCELERATION_BYTES = 2**30
@@ -124,7 +128,8 @@ def run_splitting(
     delay : int
         Iterations to wait longer than usual before the first certificate.
     patience : int or None
-        Iterations in which the gap has to fall to ``WORTHWHILE`` of what it was; None: any number.
+        Iterations in which the gap has to fall to ``WORTHWHILE`` of what it was, ``LONGER`` times
+        as many where it is within ``NEARLY`` times the tolerance; None: any number.
     """
     cold = start is None
     targets, steps = problem.start() if start is None else start
@@ -159,7 +164,8 @@ def run_splitting(
                 milestone = (iteration, gap)
             idle = iteration - milestone[0]
             done = done or iteration == trace.max_iter
-            if done or (patience is not None and idle and idle >= patience):
+            stuck = patience is not None and idle >= max(1, patience * _longer(gap, trace.tol))
+            if done or stuck:
                 apart = residuals(problem, copies, previous)
                 return SplitResult(best, lower_bound, copies, apart)
             pause = 1 if small else _pause(last_check, iteration, gap, trace.tol)
@@ -173,6 +179,11 @@ def run_splitting(
         del copies
         handed.append(accelerator.step(handed.pop(0), handed.pop(0)))
     raise ValueError("at least one iteration has to be allowed")
+
+
+def _longer(gap: float, tol: float) -> int:
+    """Return how many times as long to wait: longer near the end, as others would begin anew."""
+    return LONGER if gap <= NEARLY * tol else 1
 
 
 def residuals(
