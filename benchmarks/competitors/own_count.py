@@ -63,6 +63,32 @@ class OursTested(Ours):
         }
 
 
+class Correlations(Ours):
+    """Features that are correlated with any other: what one would test without a model.
+
+    The smallest p value of a feature counts as many times as there are others (Bonferroni); of
+    these Benjamini and Hochberg's rule takes those with at most 5 % of false ones.
+    """
+
+    name = "largest correlations"
+    tasks = ("tested",)
+
+    def run(self):
+        self.kept = {key.replace("X", "kept"): self.correlated(X) for key, X in self.parts.items()}
+
+    @staticmethod
+    def correlated(X):
+        from scipy.special import betainc
+        from scipy.stats import false_discovery_control
+
+        n, p = X.shape
+        with np.errstate(invalid="ignore"):  # of columns that do not vary
+            squares = np.nan_to_num(np.corrcoef(X, rowvar=False) ** 2)
+        np.fill_diagonal(squares, 0.0)
+        pvalues = betainc((n - 2) / 2, 0.5, 1 - squares.max(axis=0))
+        return false_discovery_control(np.minimum(1.0, (p - 1) * pvalues)) <= 0.05
+
+
 class Sequential(Ours):
     """Forward selection by cross-validated regressions of all features on those chosen.
 
@@ -124,4 +150,13 @@ class Loadings(Ours):
         return np.any(model.components_ != 0, axis=0)
 
 
-SOLVERS = (Ours, OursGreedy, OursSignificant, OursTested, Sequential, Threshold, Loadings)
+SOLVERS = (
+    Ours,
+    OursGreedy,
+    OursSignificant,
+    OursTested,
+    Correlations,
+    Sequential,
+    Threshold,
+    Loadings,
+)
