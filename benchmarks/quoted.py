@@ -181,6 +181,19 @@ def clusters():
     return [round(statistics.mean(differences), 1) + 0.0, error]  # no -0.0
 
 
+def false_ones():
+    """Return the largest share of noise in what is called significant, in percent.
+
+    By jointsparse, over all families; then by the largest correlations, where samples are unequal.
+    """
+    rows = stored("RESULTS.json")["tasks"][
+        "Planted tables: share of noise in what is called significant"
+    ]
+    ours = [one["jointsparse"]["quality"]["false"] for one in rows.values()]
+    other = rows["unequal samples"]["largest correlations"]["quality"]["false"]
+    return [100 * max(ours), 100 * other]
+
+
 def slower_than_before():
     """Return how much longer a fit takes than one of 0.1, least and most over tools that stayed."""
     task = "Kept features: accuracy of K-means"

@@ -96,6 +96,12 @@ QUOTES = (
         lambda: [quoted.small("noise")["kept"]],
     ),
     Quote(
+        "docs/answers.md",
+        "at most {:.0f} % of what was called significant was noise; of the features that are "
+        "significantly correlated with another, {:.0f} % were where samples differ in their noise",
+        quoted.false_ones,
+    ),
+    Quote(
         "docs/upgrading.md",
         "Of 2 000 columns of random numbers that kept {}",
         lambda: [quoted.small("noise")["kept"]],
