@@ -38,7 +38,7 @@ WORTHWHILE = 0.7  # share of the gap to which some iterations have to bring it
 # Times the tolerance: nearer than that, patience lasts LONGER times as long. A table of 30 × 56
 # numbers whose gap stayed at three tolerances from iteration 40 to 340 was solved at 352, in half a
 # second; to begin anew by reweighting took 40 s.
-NEARLY, LONGER = 10.0, 4
+NEARLY, LONGER = 4.0, 4
 SMALL_PROBLEM = 2 * 64**2  # entries
 ACCELERATION_MEMORY = 5
 ACCELERATION_BYTES = 2**30
