@@ -312,7 +312,7 @@ def rows_of(now, before):
 
 # What profiles say about goals that are missed.
 WHY = (
-    "Small tables: a greedy fit makes some 2 700 calls of Python functions (it was 3 900), of half "
+    "Small tables: a greedy fit makes some 2 400 calls of Python functions (it was 3 900), of half "
     "a microsecond each; half of the time tells patterns from noise (two spectra and their edges, "
     "which decide what may be kept and are reported), a third are the picks. LAPACK is a tenth. "
     "JSPCA alternates 9 times (it was 32), for a third of a millisecond each. Of the noise, half "
