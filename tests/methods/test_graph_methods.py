@@ -486,3 +486,14 @@ def test_tensors_of_numbers_at_the_end_of_single_precision():
     double = SPCAFS(n_components=2).fit(data.astype(np.float64))
     single = SPCAFS(n_components=2).fit(torch.from_numpy(data))
     np.testing.assert_allclose(single.feature_scores_, double.feature_scores_, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_weight_of_the_clusters_stays_a_number_however_long_sogfs_runs():
+    # No weight gives this table two clusters: it was halved until it was 0, of others doubled
+    # until the objective was not a number.
+    X = np.random.default_rng(1).standard_normal((40, 8))
+    model = quiet(SOGFS(n_clusters=2, n_neighbors=3, max_iter=1300, n_features_to_select=2), X)
+    assert not model.converged_
+    assert 0 < model.cluster_penalty_ < model.graph_penalty_
+    assert np.isfinite(model.objective_)

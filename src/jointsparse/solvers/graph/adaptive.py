@@ -39,6 +39,7 @@ from jointsparse.solvers.graph.reweighted_eigen import (
 from jointsparse.solvers.solution import Solution, Trace
 
 FIXED = 5  # iterations with the first candidates
+DOUBLINGS = 500  # of λ, and halvings: it and its products with distances stay finite numbers
 NO_EDGE = 1e-10  # weight (rows sum to 1) that joins nothing
 ROUNDING = 1e-8  # length of a direction of XW, where columns of X have length 1
 PASSES = 100  # eigenproblems in one W-step; with much noise, features leave one by one, in 40 or so
@@ -118,9 +119,9 @@ def solve_adaptive_graph(
         if trace.record(iteration, objective, measure=last) or iteration == max_iter:
             break
         if count < n_clusters:
-            trade *= 2
-        elif count > n_clusters:
-            trade /= 2  # and the indicators stay: those of this graph are not unique
+            trade = min(2 * trade, strength * 2.0**DOUBLINGS)
+        elif count > n_clusters:  # and the indicators stay: those of this graph are not unique
+            trade = max(trade / 2, strength * 2.0**-DOUBLINGS)
         indicators = best
     space = projection.settled()
     embedding = _without_rounding(times(data, space.vectors))
