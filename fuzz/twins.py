@@ -33,8 +33,9 @@ Four questions, the next one only where the one before is answered by no:
    may have added. Nothing but what changes with it is free: a number may differ ``SAMPLED`` times
    as much as it did among these twins; the rank of a feature must be one that it had among them,
    or as far from those as they are apart, unless it changed places with equal scores only; the kept
-   features must be those of one of them, or, where they do not all keep the same, explain as much
-   as those of one of them, by a regression made for the purpose. Where the scores of these twins
+   features must be those of one of them but for some whose scores are no larger than scores move
+   among these, or, where they do not all keep the same, explain as much as those of one of them,
+   by a regression made for the purpose. Where the scores of these twins
    are ``NO_DIGIT`` of their size apart, the table in the other order of memory is one of them, too:
    sums along the other side of an array are rounded otherwise. What the changed twins agree on,
    the container has to agree on too. Where neither fit converged and nothing is proved, both were
@@ -433,13 +434,15 @@ def _like_one_of(
     middle = fitted[0]
     rounding = SINGLE_ROUNDING if single else ROUNDING
     cut_off = not (found.converged or middle.converged)
-    equal = rounding
+    equal, moved = rounding, 0.0
     for name, distance in distances(found, middle).items():
         among = max((distances(other, middle)[name] for other in fitted[1:]), default=0.0)
-        if name == "scores" and cut_off:
-            if among > NO_DIGIT:
+        if name == "scores":
+            moved = among * float(np.max(middle.scores, initial=0.0))
+            if cut_off and among > NO_DIGIT:
                 return True
-            equal += 2 * among  # either of two may have moved so far, towards the other
+            # Either of two may have moved so far, towards the other.
+            equal += 2 * among if cut_off else 0.0
         if not distance <= rounding + SAMPLED * among:
             return False
     ranks = np.array([other.ranking for other in fitted])
@@ -447,8 +450,10 @@ def _like_one_of(
     elsewhere = np.abs(found.ranking - (first + last) / 2) > 1.5 * (last - first)
     if np.any(elsewhere & _out_of_order(found, middle, equal)):
         return False
-    if any(np.array_equal(found.support, other.support) for other in fitted):
-        return True
+    for other in fitted:
+        differ = found.support != other.support
+        if np.all(np.maximum(found.scores, other.scores)[differ] <= moved):
+            return True
     worth = [explained(values, other.support) for other in fitted]
     slack = rounding + (max(worth) - min(worth))
     undecided = any(not np.array_equal(other.support, middle.support) for other in fitted)

@@ -182,6 +182,31 @@ def test_features_change_places_only_where_their_scores_move_as_far():
     assert "ranking" in verdict(CutOff(), lambda one: too_far(one, X), X)
 
 
+class Shaky(Largest):
+    """A method of whose scores rounding changes the fifth digit."""
+
+    def __init__(self, least=1e-7):
+        self.least = least
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        last_digits = int(np.ascontiguousarray(X).view(np.int64).sum() % 1000)
+        self.feature_scores_ = np.array([1.0 + 1e-8 * last_digits, 0.5, 0.4, 0.3, 0.2, self.least])
+        self.ranking_ = np.arange(1, 7)
+        self.kept_ = np.ones(6, dtype=bool)
+        return self
+
+    def get_support(self):
+        return self.kept_
+
+
+def test_a_feature_stays_away_only_where_its_score_is_no_larger_than_scores_move():
+    X = table()
+    without = changed(support=lambda kept: kept & (np.arange(6) < 5))
+    assert verdict(Shaky(), lambda one: without(one, X), X) == TIED
+    assert "kept" in verdict(Shaky(least=1e-3), lambda one: without(one, X), X)
+
+
 class Unfinished(Largest):
     """A solver that says that it is within 20 % of an optimum, and no nearer."""
 
