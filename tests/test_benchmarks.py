@@ -233,6 +233,7 @@ def test_the_stored_results_make_the_page_of_results(tmp_path, monkeypatch):
         assert (tmp_path / name).read_text() == (ROOT / "benchmarks" / name).read_text(), name
 
 
+@pytest.mark.slow
 def test_quick_suite_with_a_fake_rival(tmp_path, environments, about):
     names = ("reconstruction", "clusters")
     solvers = fakes(tmp_path, "First", tasks=names)
@@ -257,6 +258,7 @@ def test_quick_suite_with_a_fake_rival(tmp_path, environments, about):
     assert found["First"].quality["stability"] == 1  # the same features on both halves
 
 
+@pytest.mark.slow
 def test_command_writes_the_table(tmp_path):
     words = ["--quick", "--suite", "startup", "--no-install", "--repeats", "1"]
     words += ["--environments", str(tmp_path / "none"), "--database", str(tmp_path / "q.sqlite")]
@@ -366,6 +368,7 @@ def test_guard_names_what_grew():
     ]
 
 
+@pytest.mark.slow
 def test_guard_passes_and_fails(tmp_path):
     code = textwrap.dedent("""
         import json, sys

@@ -99,7 +99,7 @@ def peaks():
     return json.loads(found.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # six minutes of a core
 @pytest.mark.skipif(sys.platform != "linux", reason="peaks are read from /proc")
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("name", registry.methods())

@@ -111,7 +111,7 @@ def test_no_value_lies_below_a_bound(method, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [SPCAPSD, CSPCA, AWSPCA])
 @given(seed=st.integers(0, 2**31))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_no_value_lies_below_a_bound_in_many_cases(method, seed):
     rng = np.random.default_rng(seed)
     X, weights = hostile(rng)

@@ -124,7 +124,17 @@ def test_what_fits_is_not_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["spca-psd", "cspca-psd", "spcafs", "fssl-pca", "robust-pca"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spca-psd",
+        "robust-pca",
+        *(
+            pytest.param(n, marks=pytest.mark.exhaustive)
+            for n in ("cspca-psd", "spcafs", "fssl-pca")
+        ),
+    ],
+)
 def test_text_of_20_000_documents_and_50_000_words(name):
     """The dense samples would take 8 GB; no process takes a sixth of it."""
     command = [sys.executable, "-m", "benchmarks.sparse", "--child", name]

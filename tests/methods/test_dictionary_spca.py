@@ -46,7 +46,7 @@ def test_objective_at_most_that_of_scikit_learn_where_few_loadings_are_zero(shar
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.02, 0.1, 0.17])
+@pytest.mark.parametrize("share", [pytest.param(0.02, marks=pytest.mark.exhaustive), 0.1, 0.17])
 def test_objective_at_most_that_of_scikit_learn_on_faces(benchmark_data, share):
     ours, theirs = compare(benchmark_data("yale"), 10, share)
     assert ours.objective_ <= theirs * (1 + 1e-9)

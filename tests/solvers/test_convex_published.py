@@ -259,9 +259,9 @@ def test_authors_constants_reproduce_their_runs(benchmark_data, name, objective,
         ("CSPCA-PSD", "isolet", 25),
         ("CSPCA-PSD", "pie", 20),
         ("AW-SPCA-PSD", "isolet", 46),
-        ("AW-SPCA-PSD", "pie", 35),
+        pytest.param("AW-SPCA-PSD", "pie", 35, marks=pytest.mark.exhaustive),
         ("AW-SPCA", "isolet", 142),
-        ("AW-SPCA", "pie", 181),
+        pytest.param("AW-SPCA", "pie", 181, marks=pytest.mark.exhaustive),
     ],
 )
 def test_iterations_of_table_three(benchmark_data, model, name, iterations):

@@ -139,7 +139,13 @@ def test_geometric_median():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["isolet", "pie", "usps", "yale", "imm40"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("isolet", "usps", "yale"),
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("pie", "imm40")),
+    ],
+)
 @pytest.mark.parametrize(("psd", "free_mean"), MODELS)
 def test_benchmark_data_are_certified(benchmark_data, name, psd, free_mean):
     X = benchmark_data(name)

@@ -170,7 +170,7 @@ def test_interlacing_bounds_every_set_that_contains_the_feature(seed, kind):
 
 
 @given(seed=seeds, kind=kinds, ambition=st.sampled_from([0.0, 0.5, 0.9]), by_gram=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_bounds_from_pairs_hold_for_every_set(seed, kind, ambition, by_gram):
     problem, referee, size, _ = case(seed, kind, False)
     best, _ = referee.best(size)
