@@ -27,6 +27,7 @@ from jointsparse.solvers.graph.quadratic_forms import (
     LaplacianForm,
     ScatterForm,
     form_of,
+    laplacian_product,
 )
 from jointsparse.solvers.graph.reweighted_eigen import (
     SMOOTHING,
@@ -471,3 +472,13 @@ def test_a_penalty_that_outweighs_the_data_leaves_loadings_as_they_are():
             W = np.asarray(found.loadings)
             np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-8)
             assert np.isfinite(found.objective)
+
+
+@pytest.mark.parametrize("features", [1, 127, 128, 129, 300])
+def test_the_triangle_of_a_form_that_is_computed_is_both(features):
+    rng = np.random.default_rng(features)
+    X, root = rng.standard_normal((40, features)), rng.standard_normal((40, 40))
+    matrix = sp.csr_array(root @ root.T)
+    found = laplacian_product(X, matrix)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(found, X.T @ (root @ root.T) @ X, atol=1e-10 * np.max(found))

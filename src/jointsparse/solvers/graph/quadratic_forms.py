@@ -50,6 +50,9 @@ MANY = 100  # features; of fewer, one decomposition of all takes no longer than 
 # Features up to which light ones are tried by a series first: it takes fewer steps than
 # Rayleigh-Ritz, but products of all heavy features with all light ones.
 FEW = 400
+# Columns of XᵀLX that are computed at a time. From 64 to 256 the time is the same to 4 % (random
+# samples, 2000 by 1000 and 1000 by 900 numbers), 0.7 of that of the whole product.
+STRIP = 128
 ROUNDING = 1e-14  # of the size of A: what the lowest eigenvalue may be off by
 DENSE_UP_TO = 2000  # features for which a decomposition is a way out where the inverse is slow
 
@@ -350,8 +353,16 @@ def block_of(matrix: Array, features: IntArray) -> FloatArray:
 
 
 def laplacian_product(data: FloatArray, matrix: sp.csr_array) -> FloatArray:
-    """Return XᵀLX, p × p."""
-    return np.asarray(symmetric_part(data.T @ (matrix @ data)))
+    """Return XᵀLX, p × p: its lower triangle is computed, and copied to the upper one."""
+    image = np.asarray(matrix @ data)
+    size = data.shape[1]
+    found = np.empty((size, size))
+    for first in range(0, size, STRIP):
+        last = min(first + STRIP, size)
+        found[first:last, :last] = data[:, first:last].T @ image[:, :last]
+        found[:first, first:last] = found[first:last, :first].T
+        found[first:last, first:last] = symmetric_part(found[first:last, first:last])
+    return found
 
 
 def form_of(data: Any, matrix: sp.csr_array, count: int) -> QuadraticForm:
