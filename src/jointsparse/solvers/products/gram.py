@@ -147,12 +147,13 @@ class Gram:
         count : int or None
             Number of eigenvectors wanted, and the least number of eigenvalues; None: all.
         """
-        values, vectors = self._spectrum if count is None else self._few(max(count, 1))
-        return values, to_host(vectors[:, :count]).copy()
+        values, vectors = self.principal(count)
+        return values, to_host(vectors).copy()
 
-    def principal(self) -> tuple[FloatArray, Array]:
-        """Return all eigenvalues above rounding, largest first, and eigenvectors where S is."""
-        return self._spectrum
+    def principal(self, count: int | None = None) -> tuple[FloatArray, Array]:
+        """Return the same with the eigenvectors where S is."""
+        values, vectors = self._spectrum if count is None else self._few(max(count, 1))
+        return values, vectors[:, :count]
 
     def rank(self, found: int) -> int:
         """Return the rank, given how many eigenvalues above rounding were found."""
@@ -229,9 +230,14 @@ class SampleGram(Gram):
         return self.samples.row_squares()
 
     @cached_property
+    def squared_lengths(self) -> Array:
+        """Diagonal of S where X is; a pass over the samples that most uses can do without."""
+        return self.samples.weighted_squares(self.weights[:, 0])
+
+    @cached_property
     def diagonal(self) -> FloatArray:
-        """Diagonal of S, on the host; a pass over the samples that most uses can do without."""
-        return to_host(self.samples.weighted_squares(self.weights[:, 0]))
+        """The same on the host."""
+        return to_host(self.squared_lengths)
 
     def weighted(self, weights: Array) -> SampleGram:
         """Return the scatter matrix of the same samples with other weights."""
@@ -320,14 +326,14 @@ class SampleGram(Gram):
             Number of eigenvectors wanted; None: as many as eigenvalues, n × p numbers. Of very many
             sparse samples there are not many more eigenvalues either.
         """
+        values, vectors = self.principal(count)
+        return values, to_host(vectors)
+
+    def principal(self, count: int | None = None) -> tuple[FloatArray, Array]:
+        """Return the same with the eigenvectors where X is."""
         values, rows = self._some_rows(count) if self._too_many else self._row_spectrum
         rows = rows[:, :count]
-        return values, to_host(self._eigenvectors(values[: rows.shape[1]], rows))
-
-    def principal(self) -> tuple[FloatArray, Array]:
-        """Return all eigenvalues above rounding, largest first, and eigenvectors where X is."""
-        values, rows = self._some_rows(None) if self._too_many else self._row_spectrum
-        return values, self._eigenvectors(values, rows)
+        return values, self._eigenvectors(values[: rows.shape[1]], rows)
 
     def leading_scaled(self, factors: Array, count: int) -> FloatArray:
         """Return the first eigenvectors for the features multiplied by factors."""
