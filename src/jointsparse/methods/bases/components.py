@@ -139,8 +139,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         greedy = not self._keep_order()
         _, ratio, order = sequential_variance(gram, loadings, moments, greedy=greedy)
         xp = array_namespace(loadings)
-        peaks = xp.argmax(abs(loadings), axis=0)
-        signs = np.where(to_host(loadings[peaks, xp.arange(order.size)]) < 0, -1.0, 1.0)
+        peaks, each = xp.argmax(abs(loadings), axis=0), like(np.arange(order.size), loadings)
+        signs = np.where(to_host(loadings[peaks, each]) < 0, -1.0, 1.0)
         turned = xp.stack([float(signs[j]) * loadings[:, j] for j in order.tolist()])
         # At once in the type that is kept: what follows from the components follows from these.
         self.components_ = _kept_as(turned, moments.dtype)

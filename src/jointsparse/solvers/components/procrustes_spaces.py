@@ -138,12 +138,14 @@ class SampleSpace:
         least = MARGIN * int(xp.sum(B != 0)) / B.shape[1]
         if self.thresholds is None or least >= MOST * B.shape[0]:
             return to_host(C), to_host(B)
-        lengths = xp.sqrt(self._with_start(self.gram.squared_lengths))
+        there = is_device_array(self.start)
+        lengths = xp.sqrt(self.gram.squared_lengths if there else self.gram.diagonal)
         # How far X A can move before a loading appears; never for features that do not vary.
-        nearest, used = xp.inf, False
-        for j, threshold in enumerate(self.thresholds.tolist()):  # minima of rows take far longer
-            nearest = xp.minimum(threshold - abs(C[:, j]), nearest)
-            used = (B[:, j] != 0) | used
+        limits = self.thresholds.tolist()
+        nearest, used = limits[0] - abs(C[:, 0]), B[:, 0] != 0
+        for j, limit in enumerate(limits[1:], start=1):  # the minimum of each row takes far longer
+            nearest = xp.minimum(nearest, limit - abs(C[:, j]))
+            used = used | (B[:, j] != 0)
         varies = lengths > 0
         room = xp.where(varies, nearest / xp.where(varies, lengths, 1.0), xp.inf)
         used = used | (room < 0)
