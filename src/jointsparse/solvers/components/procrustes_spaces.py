@@ -17,6 +17,7 @@ from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, to_host
 from jointsparse.linalg import array_namespace
 from jointsparse.numerics.projections import polar
+from jointsparse.numerics.rows import rows_in_use
 from jointsparse.solvers.products.gram import Gram, SampleGram
 
 MOST = 0.25  # share of the features that may be copied, where the others stay zero
@@ -142,13 +143,12 @@ class SampleSpace:
         lengths = xp.sqrt(self.gram.squared_lengths if there else self.gram.diagonal)
         # How far X A can move before a loading appears; never for features that do not vary.
         limits = self.thresholds.tolist()
-        nearest, used = limits[0] - abs(C[:, 0]), B[:, 0] != 0
+        nearest = limits[0] - abs(C[:, 0])
         for j, limit in enumerate(limits[1:], start=1):  # the minimum of each row takes far longer
             nearest = xp.minimum(nearest, limit - abs(C[:, j]))
-            used = used | (B[:, j] != 0)
         varies = lengths > 0
         room = xp.where(varies, nearest / xp.where(varies, lengths, 1.0), xp.inf)
-        used = used | (room < 0)
+        used = rows_in_use(B) | (room < 0)
         most = max(MARGIN * int(xp.sum(used)), FEWEST)
         if most >= MOST * room.shape[0]:
             return to_host(C), to_host(B)

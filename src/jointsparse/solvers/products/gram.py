@@ -32,6 +32,7 @@ from jointsparse.linalg import (
     solve_positive,
 )
 from jointsparse.moments import Moments
+from jointsparse.numerics.rows import rows_in_use
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import live_columns
@@ -270,7 +271,7 @@ class SampleGram(Gram):
         full = type(here) is np.ndarray and np.count_nonzero(here) > FEW * here.size
         if self.of_array and not full:
             xp = self.samples.xp
-            used = xp.nonzero(xp.any(here != 0, axis=1))[0]
+            used = xp.nonzero(rows_in_use(here))[0]
             if used.shape[0] <= FEW * here.shape[0]:
                 return self.in_kind(self._taken(used) @ here[used, :], matrix)
         return self.in_kind(self.samples.times(here), matrix)
@@ -317,20 +318,12 @@ class SampleGram(Gram):
         inverse = self._row_solve(scale, self.image(self.here(wanted)), penalty)
         return self.in_kind(scale[:, None] * self.back(inverse), wanted)
 
-    def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues (largest first) above rounding, and their eigenvectors; on the host.
-
-        Parameters
-        ----------
-        count : int or None
-            Number of eigenvectors wanted; None: as many as eigenvalues, n × p numbers. Of very many
-            sparse samples there are not many more eigenvalues either.
-        """
-        values, vectors = self.principal(count)
-        return values, to_host(vectors)
-
     def principal(self, count: int | None = None) -> tuple[FloatArray, Array]:
-        """Return the same with the eigenvectors where X is."""
+        """Return eigenvalues (largest first) above rounding, and eigenvectors where X is.
+
+        None is as many vectors as eigenvalues, n × p numbers; of very many sparse samples there
+        are not many more eigenvalues than vectors asked for.
+        """
         values, rows = self._some_rows(count) if self._too_many else self._row_spectrum
         rows = rows[:, :count]
         return values, self._eigenvectors(values[: rows.shape[1]], rows)
