@@ -38,7 +38,8 @@ WHY = {
 WHY_WIDE = {
     "spca-psd": "what is kept of a million features on the host (scores, p values, noise), and its "
     "way there",
-    "spca": "loadings of a million features, their ranks and their variances, on the host",
+    "spca": "alternations over the few features that can have loadings, on the host, and what is "
+    "kept of a million features there (components, reconstruction, scores, ranks)",
 }
 # Seconds aimed at for 2000 × 1000 samples, on the host's cores and, where that is less, a device.
 HOST_GOALS = {"udfs": 3.0, "sogfs": 3.0, "robust-pca": 7.0}

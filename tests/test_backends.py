@@ -28,6 +28,7 @@ from jointsparse.linalg import (
 from jointsparse.numerics.projections import polar
 from jointsparse.solvers.components.dictionary_root import Root
 from jointsparse.solvers.components.joint import SampleLoss
+from jointsparse.solvers.components.procrustes import SparsePenalty, solve_alternating
 from jointsparse.solvers.graph.device_form import DeviceForm, device_product
 from jointsparse.solvers.graph.quadratic_forms import DenseForm, laplacian_product
 from jointsparse.solvers.graph.smoothness import solve_smoothness
@@ -171,6 +172,25 @@ def test_samples_on_a_device(grams):
     close(there.weighted(other).apply(A), host.weighted(other).apply(A), atol=1e-12)
     there.known_images = ((A, np.zeros((9, 2))),)  # what a caller says is believed
     assert not there.plain_image(A).any()
+
+
+@pytest.mark.parametrize("weight", [0.2, 0.9])
+def test_sparse_loadings_of_many_features_stay_on_their_device(tensors, weight):
+    X = draws(20, 1000)
+    X[:, :50] += 3 * draws(20, 2) @ draws(2, 50)
+    host, there = SampleGram(X), SampleGram(tensors.array(X))
+    start = host.leading(2)[1]
+    unit = 2 * np.abs(host.apply(start)).max(axis=0).min()
+    penalty = SparsePenalty(np.inf, np.full(2, weight * unit))
+    options = {"tol": 1e-9, "max_iter": 500}
+    known = solve_alternating(host, start, penalty, **options)
+    found = solve_alternating(there, tensors.array(start), penalty, **options)
+    assert tensors.owns(found.loadings)
+    assert found.n_iter == known.n_iter
+    close(to_host(found.loadings), known.loadings, atol=1e-9)
+    close(found.state[0](), known.state[0](), atol=1e-9)
+    assert found.objective == pytest.approx(known.objective, rel=1e-10)
+    assert found.diagnostics["optimality"] < 1e-6
 
 
 @pytest.mark.parametrize("wide", [False, True])

@@ -197,7 +197,7 @@ def test_all_components_at_once_are_each_by_itself(ridge):
     gram = Gram(X.T @ X)
     C = gram.apply(np.linalg.svd(X, full_matrices=False)[2][:4].T)
     l1 = np.array([0.02, 0.0, 0.05, 0.02])
-    nets = ElasticNets(gram, ridge, 4)
+    nets = ElasticNets(gram, ridge, C.shape)
     B = np.zeros_like(C)
     for turn in range(3):
         columns = np.array([0, 1, 2]) if turn < 2 else np.array([2, 3])

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import to_host
-from jointsparse.linalg import double
 from jointsparse.methods.bases.components import ComponentsMethod, regression
 from jointsparse.methods.bases.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.bases.selector import check_stopping, is_number
@@ -302,9 +301,9 @@ class JSPCA(ComponentsMethod):
         self.projection_, self.recovery_ = Q @ rotation, P @ rotation
         return self.projection_
 
-    def _reconstruction(self, solution: Solution, gram: Gram) -> FloatArray:
+    def _reconstruction(self, solution: Solution, gram: Gram) -> Array:
         weighted = solution.state if self.loss == "samples" else gram
-        return regression(weighted, double(self.components_).T)
+        return regression(weighted, self.components_.T)
 
     def _check_parameters(self) -> None:
         check_stopping(self.tol, self.max_iter, zero_tol=True)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jointsparse.arrays import FloatArray
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import is_device_array, to_host
+from jointsparse.linalg import array_namespace
 from jointsparse.methods.bases.components import ComponentsMethod
 from jointsparse.methods.bases.penalty_scale import absolute_penalty, check_scale
 from jointsparse.methods.bases.selector import check_stopping, is_number
@@ -239,6 +241,8 @@ class SPCA(ComponentsMethod):
             l1 = self._penalties(count, unit, gram.trace, limit=np.isinf(ridge))
             turning = np.isfinite(ridge) and 0 < l1.min() == l1.max() <= TURNING * unit
         penalty = SparsePenalty(ridge, l1, counts)
+        if counts is not None or self.warm_start or not np.isinf(ridge):
+            start = to_host(start)
         loadings = None
         if self.warm_start and self._state is not None and self._state[0].shape == start.shape:
             A, loadings = self._state
@@ -250,8 +254,8 @@ class SPCA(ComponentsMethod):
         solution = solve_alternating(
             gram, start, penalty, tol=self.tol, max_iter=self.max_iter, loadings=loadings
         )
-        A, B, self.alpha_ = solution.state
-        self._state = (A, B) if self.warm_start else None
+        directions, B, self.alpha_ = solution.state
+        self._state = (directions(), B) if self.warm_start else None
         self.ridge_ = ridge * gram.trace
         return solution
 
@@ -316,14 +320,15 @@ class SPCA(ComponentsMethod):
             solve_alternating(gram, start, penalty, tol=TRIAL_TOL, max_iter=TRIAL_ITER)
             for start in (sparse, principal)
         ]
-        A, B, _ = min(trials, key=lambda trial: trial.objective).state
-        return A, B
+        directions, B, _ = min(trials, key=lambda trial: trial.objective).state
+        return directions(), B
 
     def _remark(self, solution: Solution) -> str:
         if self.certify:
             return "" if self.proved_optimal_ else solution.reason
         counts = self._counts(*solution.loadings.shape)
-        return _about_counts(np.count_nonzero(solution.loadings, axis=0), counts)
+        found = array_namespace(solution.loadings).sum(solution.loadings != 0, axis=0)
+        return _about_counts(to_host(found), counts)
 
     def emptying_penalty(self, moments: Moments) -> tuple[float, dict[str, Any]]:
         """Return the λ₁ that empties the weakest component, and how to follow a path from there.
@@ -352,10 +357,15 @@ class SPCA(ComponentsMethod):
         """Set λ₁ of all components in the units of the path."""
         self.set_params(alpha=penalty)
 
-    def _principal(self, moments: Moments, gram: Gram) -> tuple[FloatArray, FloatArray]:
-        """Return the largest eigenvalues and the principal components."""
-        values, start = gram.leading(int(self.n_components))
-        start[moments.variances == 0] = 0.0  # rounding of the eigenvectors
+    def _principal(self, moments: Moments, gram: Gram) -> tuple[FloatArray, Array]:
+        """Return the largest eigenvalues and the principal components.
+
+        Components of many features stay where the samples are.
+        """
+        there = gram.through_samples is not None and gram.of_array
+        values, start = (gram.principal if there else gram.leading)(int(self.n_components))
+        variances = moments.native.variances if is_device_array(start) else moments.variances
+        start[variances == 0, :] = 0.0  # rounding of the eigenvectors
         return values[: start.shape[1]], start
 
     def _penalties(self, count: int, unit: float, trace: float, *, limit: bool) -> FloatArray:
@@ -414,13 +424,14 @@ class SPCA(ComponentsMethod):
         return float(ridge) * unit[self.penalty_scale]
 
 
-def _emptying_weakest(gram: Gram, principal: FloatArray) -> float:
+def _emptying_weakest(gram: Gram, principal: Array) -> float:
     """Return the λ₁ that empties the weakest component, in units of the trace.
 
     One unit for all: were a strong component penalised more than a weak one, its direction would
     move to the weak one, and leave it empty.
     """
-    return 2 * float(np.min(np.max(np.abs(gram.apply(principal)), axis=0)))
+    image = gram.apply(principal)
+    return 2 * float(array_namespace(image).max(abs(image), axis=0).min())
 
 
 def _about_proofs(found: ProvedComponents) -> str:

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from jointsparse.arrays import FloatArray
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import is_device_array, like, to_host
+from jointsparse.linalg import array_namespace
 from jointsparse.moments import Moments, check_variance
 from jointsparse.solvers.products.gram import Gram, gram_of, root_of
 
@@ -119,7 +121,7 @@ def index_of_sparseness(X: Any, components: Any, *, kind: str = "reconstruction"
 
 
 def sequential_variance(
-    gram: Gram, loadings: FloatArray, moments: Moments, *, greedy: bool = False
+    gram: Gram, loadings: Array, moments: Moments, *, greedy: bool = False
 ) -> Sequence:
     r"""Orthogonalise scores one after the other.
 
@@ -133,8 +135,8 @@ def sequential_variance(
     ----------
     gram : Gram
         S, of trace 1.
-    loadings : ndarray of shape (n_features, n_components)
-        B.
+    loadings : array of shape (n_features, n_components)
+        B, on the host or on the device of the samples.
     moments : Moments
         Those that S is of.
     greedy : bool
@@ -148,19 +150,23 @@ def sequential_variance(
         That order.
     """
     image = gram.apply(loadings)
-    sizes = np.sqrt(moments.variances / moments.total_variance)
-    terms = np.linalg.norm(loadings * sizes[:, None], axis=0)  # what each score is a sum of
-    found = _by_products(image, loadings.T @ image, terms, greedy=greedy)
+    variances = moments.native.variances if is_device_array(loadings) else moments.variances
+    xp = array_namespace(loadings)
+    sizes = xp.sqrt(variances / moments.total_variance)[:, None]
+    # What each score is a sum of.
+    terms = to_host(xp.linalg.vector_norm(loadings * sizes, axis=0))
+    found = _by_products(image, to_host(loadings.T @ image), terms, greedy=greedy)
     if found is None:
-        found = _by_scores(root_of(gram, moments), loadings, terms, greedy=greedy)
+        found = _by_scores(root_of(gram, moments), to_host(loadings), terms, greedy=greedy)
     return found
 
 
 def _by_products(
-    image: FloatArray, gram: FloatArray, terms: FloatArray, *, greedy: bool
+    image: Array, gram: FloatArray, terms: FloatArray, *, greedy: bool
 ) -> Sequence | None:
     """Return the same, knowing only SB and BᵀSB; None: that leaves too few digits."""
-    rows, gram = image.T.copy(), gram.copy()
+    xp = array_namespace(image)
+    rows, gram = xp.asarray(image.T, copy=True), gram.copy()
     count = gram.shape[0]
     first = np.diagonal(gram).copy()
     adjusted, reconstruction = np.zeros(count), np.zeros(count)
@@ -172,7 +178,8 @@ def _by_products(
         # In the given order, gains and changes of those before are not asked for.
         asked = useful if greedy else useful & (np.arange(count) == step)
         gains = np.zeros(count)
-        gains[asked] = np.vecdot(rows[asked], rows[asked]) / pivots[asked]
+        some = rows[like(asked, rows), :]
+        gains[asked] = to_host(xp.vecdot(some, some)) / pivots[asked]
         j = _next(gains, order) if greedy else step
         order.append(j)
         if not useful[j]:
@@ -182,7 +189,7 @@ def _by_products(
         adjusted[step], reconstruction[step] = pivots[j], gains[j]
         weights = gram[j] / pivots[j]
         later = slice(0 if greedy else step + 1, count)
-        rows[later] -= np.outer(weights[later], rows[j])
+        rows[later, :] -= like(weights[later], rows)[:, None] * rows[j, :]
         combinations[later] -= np.outer(weights[later], combinations[j])
         gram -= np.outer(gram[j], weights)
     return adjusted, reconstruction, np.asarray(order, dtype=np.int64)

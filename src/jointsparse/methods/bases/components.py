@@ -13,8 +13,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from jointsparse.arrays import FloatArray
-from jointsparse.device import checked_samples, is_device_array, like
+from jointsparse.arrays import Array, FloatArray
+from jointsparse.device import checked_samples, is_device_array, like, to_host
 from jointsparse.linalg import array_namespace, double
 from jointsparse.methods.bases.estimator import MomentsEstimator
 from jointsparse.methods.bases.selector import is_number
@@ -67,9 +67,9 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
     def _reordered(self, order: NDArray[np.int64]) -> None:
         """Bring what the subclass keeps for each component into the order of ``components_``."""
 
-    def _reconstruction(self, solution: Solution, gram: Gram) -> FloatArray:
-        """Return the map from scores back to features."""
-        return regression(gram, double(self.components_).T)
+    def _reconstruction(self, solution: Solution, gram: Gram) -> Array:
+        """Return the map from scores back to features, on the host or where these are."""
+        return regression(gram, self.components_.T)
 
     def _check_n_components(self) -> None:
         check_count(self.n_components)
@@ -92,7 +92,8 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
             self._warn(remark)
         self._record(solution)
         self.mean_ = self._centre(moments)
-        self.reconstruction_ = self._reconstruction(solution, self._gram(moments))
+        reconstruction = self._reconstruction(solution, self._gram(moments))
+        self.reconstruction_ = _kept_as(reconstruction, moments.dtype)
         self._rank(scores, moments)
         self._keep_as(moments.dtype)
         return self
@@ -131,17 +132,18 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         self._check_dense(moments)
         gram = self._gram(moments)
         solution = self._solve(moments, gram)
-        self._set_components(np.asarray(solution.loadings), gram, moments)
+        self._set_components(solution.loadings, gram, moments)
         return self._feature_scores(), solution
 
-    def _set_components(self, loadings: FloatArray, gram: Gram, moments: Moments) -> None:
+    def _set_components(self, loadings: Array, gram: Gram, moments: Moments) -> None:
         greedy = not self._keep_order()
         _, ratio, order = sequential_variance(gram, loadings, moments, greedy=greedy)
-        loadings = loadings[:, order]
-        peak = np.argmax(np.abs(loadings), axis=0)
-        signs = np.where(loadings[peak, np.arange(peak.size)] < 0, -1.0, 1.0)
+        xp = array_namespace(loadings)
+        peaks, each = xp.argmax(abs(loadings), axis=0), like(np.arange(order.size), loadings)
+        signs = np.where(to_host(loadings[peaks, each]) < 0, -1.0, 1.0)
+        turned = xp.stack([float(signs[j]) * loadings[:, j] for j in order.tolist()])
         # At once in the type that is kept: what follows from the components follows from these.
-        self.components_ = _kept_as(np.ascontiguousarray((loadings * signs).T), moments.dtype)
+        self.components_ = _kept_as(turned, moments.dtype)
         self.n_components_ = int(order.size)
         self.explained_variance_ratio_ = ratio
         self._reordered(order)
@@ -331,12 +333,16 @@ def _of_same_type(values: Any, samples: Any) -> Any:
     return xp.astype(values, dtype, copy=False)
 
 
-def regression(gram: Gram, loadings: FloatArray) -> FloatArray:
-    """Return the least squares regression of the features on the scores, (BᵀSB)⁺BᵀS."""
+def regression(gram: Gram, loadings: FloatArray) -> Array:
+    """Return the least squares regression of the features on the scores, (BᵀSB)⁺BᵀS.
+
+    Of many features it is where the samples are.
+    """
+    loadings = double(loadings if gram.through_samples is None else gram.here(loadings))
     image = gram.apply(loadings)
     # The pseudo-inverse: zero components and dependent scores have no regression of their own.
-    back = np.linalg.pinv(loadings.T @ image, rcond=1e-12, hermitian=True)
-    return np.asarray((image @ back).T)
+    back = np.linalg.pinv(to_host(loadings.T @ image), rcond=1e-12, hermitian=True)
+    return (image @ like(back, image)).T
 
 
 def check_count(n_components: Any) -> None:
@@ -345,20 +351,23 @@ def check_count(n_components: Any) -> None:
         raise ValueError(f"n_components={n_components!r} is not a whole number of at least 1")
 
 
-def _kept_as(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return the values in a type; in double precision where theirs is too narrow for them.
+def _kept_as(values: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the values in a type, on the host; in double where theirs is too narrow for them.
 
     Loadings are the inverse of the data: those of samples of 1e-40 exceed what float32 can hold.
     Those of published iterations come near zero and never to it: what is none must not become one,
     or fewer features would be used than the same samples in double precision use.
     """
-    limits = np.finfo(dtype)
-    largest = float(np.max(np.abs(values), initial=0.0))
+    xp, limits = array_namespace(values), np.finfo(dtype)
+    if values.dtype == getattr(xp, dtype.name):
+        return to_host(values)
+    largest = float(xp.max(abs(values))) if 0 not in values.shape else 0.0
     # Below tiny/eps the digits of what is a millionth of the largest begin to be lost.
     if largest > limits.max or 0 < largest < limits.tiny / limits.eps:
-        return values
-    narrow = values.astype(dtype, copy=False)
-    return narrow if np.array_equal(np.any(narrow, axis=0), np.any(values, axis=0)) else values
+        return to_host(values)
+    narrow = xp.astype(values, getattr(xp, dtype.name))
+    same = bool(xp.all(xp.any(narrow != 0, axis=0) == xp.any(values != 0, axis=0)))
+    return to_host(narrow if same else values)
 
 
 def _float_type(dtype: Any) -> type:

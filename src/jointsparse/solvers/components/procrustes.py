@@ -17,13 +17,15 @@ Counts of nonzeros can stand in place of the l1 penalty
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.linalg import length
+from jointsparse.arrays import Array, FloatArray, IntArray
+from jointsparse.device import like, to_host
+from jointsparse.linalg import array_namespace, length
 from jointsparse.penalties import soft_threshold
 from jointsparse.solvers.components.procrustes_spaces import FeatureSpace, SampleSpace, Space
 from jointsparse.solvers.components.procrustes_steps import Extrapolation
@@ -64,18 +66,18 @@ class SparsePenalty:
             return common + square
         return 1 + common + spread + self.ridge * square
 
-    def space(self, gram: Gram, start: FloatArray) -> Space:
+    def space(self, gram: Gram, start: Array) -> Space:
         """Return where A lives: over the samples where they are fewer and A itself is not asked."""
         through = gram.through_samples
         if through is not None and gram.of_array and np.isinf(self.ridge):
             return SampleSpace(through, start, self.l1 / 2 if self.counts is None else None)
         return FeatureSpace(gram, start)
 
-    def steps(self, gram: Gram, space: Space) -> Steps:
+    def steps(self, gram: Gram, space: Space, shape: tuple[int, int]) -> Steps:
         """Return how B follows A."""
         if self.counts is not None:
             return CountedSteps(Supports(gram, self.ridge, self.counts))
-        return PenalisedSteps(self, ElasticNets(gram, self.ridge, self.l1.size), space)
+        return PenalisedSteps(self, ElasticNets(gram, self.ridge, shape), space)
 
 
 class Steps(Protocol):
@@ -155,21 +157,22 @@ class CountedSteps:
 
 def solve_alternating(
     gram: Gram,
-    start: FloatArray,
+    start: Array,
     penalty: SparsePenalty,
     *,
     tol: float,
     max_iter: int,
     loadings: FloatArray | None = None,
-) -> Solution[tuple[FloatArray, FloatArray, FloatArray]]:
+) -> Solution[tuple[Callable[[], FloatArray], Array, FloatArray]]:
     """Alternate between A and B until B stands still.
 
     Parameters
     ----------
     gram : Gram
         Scatter matrix of trace 1.
-    start : ndarray of shape (n_features, n_components)
-        First A, with orthonormal columns: the principal components.
+    start : array of shape (n_features, n_components)
+        First A, with orthonormal columns: the principal components. In the limit form it may be on
+        the device of the samples, where the loadings are then, too.
     penalty : SparsePenalty
         Penalties in the unit of ``gram``.
     tol : float
@@ -184,8 +187,9 @@ def solve_alternating(
     -------
     Solution
         ``loadings`` are the columns of B at unit length (zero columns stay zero), ``objective``
-        and ``history`` are in units of the data, ``state`` is (A, B, λ₁ in units of the data).
-        Where counts are searched each objective belongs to the λ₁ of its own iteration.
+        and ``history`` are in units of the data, ``state`` is (a function that returns A, B, λ₁ in
+        units of the data): A may take one more pass over the samples, and few want it. Where counts
+        are searched each objective belongs to the λ₁ of its own iteration.
 
     Examples
     --------
@@ -201,8 +205,8 @@ def solve_alternating(
            [0., 0.]])
     """
     space = penalty.space(gram, start)
-    steps = penalty.steps(gram, space)
-    B = np.zeros_like(start) if loadings is None else loadings.copy()
+    steps = penalty.steps(gram, space, start.shape)
+    B = array_namespace(start).zeros_like(start) if loadings is None else loadings.copy()
     alive = np.ones(start.shape[1], dtype=bool)
     trace = Trace(tol, max_iter, "relative change of the loadings")
     faster = Extrapolation(space)
@@ -230,7 +234,7 @@ def solve_alternating(
     B = space.all_rows(B)
     if not trace.converged:
         violation = _violation(gram, penalty, space.pull(), B)
-    return _result(trace, gram, penalty, space.directions(), B, violation)
+    return _result(trace, gram, penalty, space, B, violation)
 
 
 def continued(A: FloatArray, B: FloatArray, principal: FloatArray) -> FloatArray:
@@ -249,7 +253,7 @@ def continued(A: FloatArray, B: FloatArray, principal: FloatArray) -> FloatArray
     return start
 
 
-def _violation(gram: Gram, penalty: SparsePenalty, C: FloatArray, B: FloatArray) -> float:
+def _violation(gram: Gram, penalty: SparsePenalty, C: Array, B: Array) -> float:
     """Return by how much the conditions of optimality are missed, given C = S A and B.
 
     For every b_j, with r = S a_j - S b_j - λ₂b_j (in the limit S a_j - b_j): r = ½λ₁ sign(b) where
@@ -257,32 +261,31 @@ def _violation(gram: Gram, penalty: SparsePenalty, C: FloatArray, B: FloatArray)
     entry of S a_j. With counts the second does not apply: the other features are held at zero.
     Empty components, whose a_j means nothing, are left out. A is the best for B as it was computed.
     """
-    alive = B.any(axis=0)
-    if not alive.any():
-        return 0.0
-    C, B, half = C[:, alive], B[:, alive], penalty.l1[alive] / 2
+    xp, used, half = array_namespace(B), B != 0, penalty.l1 / 2
     rest = C - (B if np.isinf(penalty.ridge) else gram.apply(B) + penalty.ridge * B)
-    missed = np.where(B != 0, np.abs(rest - half * np.sign(B)), np.maximum(np.abs(rest) - half, 0))
-    if penalty.counts is not None:
-        missed = np.where(B != 0, missed, 0.0)
-    largest = np.max(np.abs(C), axis=0)
-    return float(np.max(missed / np.where(half > SMALLEST * largest, half, largest)))
+    inside = abs(rest - like(half, B) * xp.sign(B))
+    outside = abs(rest) - like(half, B)
+    missed = xp.where(used, inside, 0.0 if penalty.counts is not None else outside)
+    most, largest = to_host(xp.max(missed, axis=0)), to_host(xp.max(abs(C), axis=0))
+    alive = to_host(xp.any(used, axis=0))
+    units = np.where(half > SMALLEST * largest, half, largest)[alive]
+    return float(np.max(most[alive] / units, initial=0.0))
 
 
 def _result(
     trace: Trace,
     gram: Gram,
     penalty: SparsePenalty,
-    A: FloatArray,
-    B: FloatArray,
+    space: Space,
+    B: Array,
     violation: float,
 ) -> Solution:
-    norms = np.linalg.norm(B, axis=0)
-    loadings = B / np.where(norms > 0, norms, 1.0)
+    norms = to_host(array_namespace(B).linalg.vector_norm(B, axis=0))
+    loadings = B / like(np.where(norms > 0, norms, 1.0), B)
     diagnostics = {
         "empty_components": float(np.count_nonzero(norms == 0)),
         "optimality": violation,
         "optimality_bound": trace.tol,
     }
-    state = (A, B, penalty.l1 * gram.trace)
+    state = (space.directions, B, penalty.l1 * gram.trace)
     return trace.solution(loadings, trace.history[-1], None, diagnostics, state)

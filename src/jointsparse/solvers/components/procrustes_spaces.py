@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray, IntArray
-from jointsparse.device import to_host
+from jointsparse.device import is_device_array, to_host
+from jointsparse.linalg import array_namespace
 from jointsparse.numerics.projections import polar
+from jointsparse.numerics.rows import rows_in_use
 from jointsparse.solvers.products.gram import Gram, SampleGram
 
 MOST = 0.25  # share of the features that may be copied, where the others stay zero
@@ -105,25 +107,26 @@ class SampleSpace:
     ----------
     gram : SampleGram
         Scatter matrix.
-    start : ndarray of shape (n_features, n_components)
-        First A.
+    start : array of shape (n_features, n_components)
+        First A. Where that is on the device of the samples, so is all that has a row for each of
+        the features; the features looked at are on the host.
     thresholds : ndarray of shape (n_components,) or None
         Loadings are zero where |S A| is not above; None: not known, all features are looked at.
     """
 
-    def __init__(self, gram: SampleGram, start: FloatArray, thresholds: FloatArray | None) -> None:
+    def __init__(self, gram: SampleGram, start: Array, thresholds: FloatArray | None) -> None:
         self.gram, self.start, self.thresholds = gram, start, thresholds
         self.values, self.rows = gram.rows
         self.sigma = np.sqrt(self.values)[:, None]
         self.turned = np.zeros(start.shape[1], dtype=bool)
-        self.image = gram.image(start)
+        self.image = to_host(gram.image(start))
         self.frame = self.rows.T @ self.image / self.sigma  # a
         self.kept: IntArray | None = None
         self.part: Array = np.empty((0, 0))  # X for the features kept
         self.known = self.image  # X A when they were chosen
         self.reach = -1.0  # δ
 
-    def correlation(self, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def correlation(self, B: Array) -> tuple[FloatArray, FloatArray]:
         """Return S A and B, both for the features that can have loadings now."""
         moved = float(np.max(np.linalg.norm(self.image - self.known, axis=0)))
         if self.kept is not None and moved <= self.reach:
@@ -131,25 +134,35 @@ class SampleSpace:
         B = self.all_rows(B)
         C = self.pull()
         self.kept = None
+        xp = array_namespace(C)
         # No fewer features are used than one component uses on average.
-        least = MARGIN * np.count_nonzero(B) / B.shape[1]
+        least = MARGIN * int(xp.sum(B != 0)) / B.shape[1]
         if self.thresholds is None or least >= MOST * B.shape[0]:
-            return C, B
-        lengths = np.sqrt(self.gram.diagonal)
+            return to_host(C), to_host(B)
+        there = is_device_array(self.start)
+        lengths = xp.sqrt(self.gram.squared_lengths if there else self.gram.diagonal)
         # How far X A can move before a loading appears; never for features that do not vary.
-        room = np.full(lengths.size, np.inf)
+        limits = self.thresholds.tolist()
+        nearest = limits[0] - abs(C[:, 0])
+        for j, limit in enumerate(limits[1:], start=1):  # the minimum of each row takes far longer
+            nearest = xp.minimum(nearest, limit - abs(C[:, j]))
         varies = lengths > 0
-        room[varies] = np.min(self.thresholds - np.abs(C[varies]), axis=1) / lengths[varies]
-        used = B.any(axis=1) | (room < 0)
-        most = max(MARGIN * int(used.sum()), FEWEST)
-        if most >= MOST * room.size:
-            return C, B
+        room = xp.where(varies, nearest / xp.where(varies, lengths, 1.0), xp.inf)
+        used = rows_in_use(B) | (room < 0)
+        most = max(MARGIN * int(xp.sum(used)), FEWEST)
+        if most >= MOST * room.shape[0]:
+            return to_host(C), to_host(B)
         room[used] = -1.0
-        self.reach = float(np.partition(room, most)[most]) * (1 - 1e-9)
-        self.kept = np.flatnonzero(room <= self.reach)
+        self.reach = _smallest(room, most) * (1 - 1e-9)
+        kept = xp.nonzero(room <= self.reach)[0]
+        self.kept = to_host(kept)
         self.known = self.image.copy()
-        self.part = self.gram.sample_columns(self.kept)
-        return C[self.kept], B[self.kept]
+        self.part = self.gram.sample_columns(kept)
+        return to_host(C[kept, :]), to_host(B[kept, :])
+
+    def _with_start(self, array: Array) -> Array:
+        """Return an array where all features are: there where the first A is."""
+        return self.gram.here(array) if is_device_array(self.start) else array
 
     def _with_part(self, matrix: FloatArray, *, transposed: bool = False) -> FloatArray:
         """Return the product of X, or of its transpose, for the features kept; made where X is."""
@@ -174,21 +187,29 @@ class SampleSpace:
         self.place(frame)
         return float(np.sum(self.image * scores)), float(np.sum(scores * scores))
 
-    def pull(self) -> FloatArray:
+    def pull(self) -> Array:
         """Return S A for all features."""
-        return self.gram.back(self.image)
+        return self.gram.back(self._with_start(self.image))
 
     def directions(self) -> FloatArray:
-        """Return A for all features: one more pass over X."""
-        A = self.start.copy()
+        """Return A for all features, on the host: one more pass over X."""
+        A = to_host(self.start).copy()
         inner = self.frame[:, self.turned] / self.sigma
         A[:, self.turned] = self.gram.back(self.rows @ inner)
         return A
 
-    def all_rows(self, B: FloatArray) -> FloatArray:
+    def all_rows(self, B: Array) -> Array:
         """Return B for all features."""
+        B = self._with_start(B)
         if self.kept is None:
             return B
-        full = np.zeros_like(self.start)
-        full[self.kept] = B
+        full = array_namespace(self.start).zeros_like(self.start)
+        full[self._with_start(self.kept), :] = B
         return full
+
+
+def _smallest(values: Array, place: int) -> float:
+    """Return the number at a place among values in ascending order."""
+    if is_device_array(values):
+        return float(array_namespace(values).sort(values)[place])
+    return float(np.partition(values, place)[place])

@@ -60,14 +60,14 @@ def shares_and_pvalues(patterns: Patterns, count: int) -> tuple[FloatArray, Floa
         1 for these.
     """
     shares, pvalues = np.zeros(patterns.squares.size), np.ones(patterns.squares.size)
-    live = patterns.squares > 0
     freedom = patterns.n_directions - count
-    if count == 0 or not live.any():
+    if count == 0 or not patterns.n_features:
         return shares, pvalues
-    found = leave_one_out(patterns, count)[live]
-    shares[live] = np.clip(1 - (1 - found) * patterns.n_directions / freedom, 0.0, 1.0)
+    varying = patterns.varying
+    found = leave_one_out(patterns, count)[varying]
+    shares[varying] = np.clip(1 - (1 - found) * patterns.n_directions / freedom, 0.0, 1.0)
     tails = in_parts(lambda part: betainc(freedom / 2, count / 2, 1 - found[part]), found.size)
-    pvalues[live] = np.concatenate(tails)
+    pvalues[varying] = np.concatenate(tails)
     return shares, pvalues
 
 
@@ -206,8 +206,8 @@ def discoveries(pvalues: FloatArray, fdr: float) -> NDArray[np.bool_]:
     >>> discoveries(np.array([0.001, 0.8, 0.03, 0.02]), 0.05).tolist()
     [True, False, True, True]
     """
-    ascending = np.sort(pvalues)
-    limits = fdr * np.arange(1, pvalues.size + 1) / pvalues.size
+    ascending = np.sort(pvalues[pvalues <= fdr])  # no limit is higher
+    limits = fdr * np.arange(1, ascending.size + 1) / pvalues.size
     below = np.flatnonzero(ascending <= limits)
     # What equals the last one is below its own limit, too, which is higher.
     return pvalues <= ascending[below[-1]] if below.size else np.zeros(pvalues.size, dtype=bool)
@@ -230,8 +230,9 @@ def beyond_doubt(pvalues: FloatArray, level: float) -> NDArray[np.bool_]:
     >>> beyond_doubt(np.array([0.001, 0.8, 0.03, 0.02]), 0.05).tolist()
     [True, False, False, False]
     """
-    order = np.argsort(pvalues, kind="stable")
-    above = pvalues[order] > level / np.arange(pvalues.size, 0, -1)
+    few = np.flatnonzero(pvalues <= level)  # no limit is higher
+    order = few[np.argsort(pvalues[few], kind="stable")]
+    above = pvalues[order] > level / (pvalues.size - np.arange(order.size))
     rejected = np.zeros(pvalues.size, dtype=bool)
-    rejected[order[: int(np.argmax(above)) if above.any() else pvalues.size]] = True
+    rejected[order[: int(np.argmax(above)) if above.any() else order.size]] = True
     return rejected

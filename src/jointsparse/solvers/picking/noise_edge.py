@@ -36,6 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -339,15 +340,17 @@ def sequential_edge(patterns: Patterns, *, equal_samples: bool = False) -> Noise
     1
     """
     n_features = patterns.n_features
-    live = patterns.squares > 0
     most = min(min(patterns.n_directions, n_features) // 2, patterns.values.size)
     point = TRACY_WIDOM_95 if patterns.has_rows else TRACY_WIDOM_99
     count, first, edge = 0, np.ones(1), math.inf
+    varying: Any = patterns.varying
+    if not isinstance(varying, slice):
+        varying = like(varying, patterns.residual_squares(0))
     while True:
         rows, columns = patterns.n_directions - count, max(n_features - count, 1)
         ratio = n_features / columns
         left = patterns.residual_squares(count)
-        noise = left[like(live, left)] / rows * ratio
+        noise = left[varying] * (ratio / rows)
         levels, spread = np.ones(1), 0.0
         loud = None if equal_samples else patterns.residual_rows(count)
         if loud is not None and noise.any():
@@ -364,8 +367,8 @@ def sequential_edge(patterns: Patterns, *, equal_samples: bool = False) -> Noise
     beyond = patterns.values[count:]
     limited = bool(beyond.size and beyond[0] > edge) or (patterns.others[0] > 0 and count == most)
     edge = max(edge, float(beyond.max(initial=0.0)) if limited else 0.0)
-    every = np.zeros(live.size)
-    every[live] = to_host(noise)
+    every = np.zeros(patterns.squares.size)
+    every[patterns.varying] = to_host(noise)
     return NoiseEdge(edge, count, every, levels, first, spread, limited)
 
 

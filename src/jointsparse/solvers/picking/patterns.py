@@ -16,10 +16,12 @@ eigenpairs are found, by products, and the other eigenvalues are put at their me
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import is_device_array, like, to_host
@@ -62,9 +64,6 @@ class Patterns:
     row_variance : float
         Variance that the squared length of a sample would have, relative to its mean squared, if
         samples of equal noise level were made of independent entries; nan without samples.
-    leverages : ndarray of shape (all features,)
-        Σ_i x_ij⁴ / (Σ_i x_ij²)², from 1/n where all samples hold as much of a feature to 1 where
-        one holds all of it; 0 for constant features, and for all without samples.
     """
 
     n_samples: int
@@ -74,11 +73,27 @@ class Patterns:
     values: FloatArray
     others: tuple[int, float]
     row_variance: float
-    leverages: FloatArray
     _view: _View
     _pairs: Eigenpairs
     _images: list[Array] = field(default_factory=list)
     _row_images: tuple[int, FloatArray | float] = (0, 0.0)  # of how many directions, and their sum
+
+    @cached_property
+    def leverages(self) -> FloatArray:
+        """Σ_i x_ij⁴ / (Σ_i x_ij²)², from 1/n where all samples hold as much to 1 where one has all.
+
+        0 for constant features, and for all without samples.
+        """
+        return self._view.leverages()
+
+    @cached_property
+    def varying(self) -> NDArray[np.bool_] | slice:
+        """Which features are not constant; all of them need no copy."""
+        return slice(None) if self.n_features == self.squares.size else self.squares > 0
+
+    @cached_property
+    def _squares(self) -> Array:
+        return like(self.squares, self._view.factors)
 
     def images(self, count: int) -> Array:
         """Return (y_jᵀu_i)² for every feature j, first ``count`` directions i; on its device."""
@@ -99,11 +114,10 @@ class Patterns:
 
     def residual_squares(self, count: int) -> Array:
         """Return what they leave of each feature's squared length; on the device of the samples."""
-        squares = like(self.squares, self._view.factors)
         if count == 0:
-            return squares
-        left = squares - sum(part.sum(axis=1) for part in self._parts(count))
-        return left * (left > NOTHING * squares)
+            return self._squares
+        left = self._squares - sum(part.sum(axis=1) for part in self._parts(count))
+        return left * (left > NOTHING * self._squares)
 
     @property
     def has_rows(self) -> bool:
@@ -143,6 +157,7 @@ class _View:
         n, p = moments.n_samples, moments.n_features
         self.by_rows = samples is not None and (p > n or moments.elsewhere)
         self.moments_scatter = None if self.by_rows else moments.native
+        self.plain = moments.variances
         self.rows: FloatArray | None = None
         self.fourth = np.zeros(p)  # Σ_i (f_jx_ij)⁴ for every feature
         self.samples: Any = None
@@ -195,9 +210,9 @@ class _View:
         n = self.samples.shape[0]
         return float(n * self.fourth.sum() - squares @ squares) / total**2
 
-    def leverages(self, plain: FloatArray) -> FloatArray:
-        """Return Σ_i x_ij⁴ / (Σ_i x_ij²)² of samples that are not weighted, given Σ_i x_ij²."""
-        below = (self.host_factors**2 * plain) ** 2
+    def leverages(self) -> FloatArray:
+        """Return Σ_i x_ij⁴ / (Σ_i x_ij²)² of samples that are not weighted."""
+        below = (self.host_factors**2 * self.plain) ** 2
         return np.divide(self.fourth, below, out=np.zeros_like(below), where=below > 0)
 
     def matrix(self, unit: float) -> Array:
@@ -285,8 +300,7 @@ def patterns_of(
     count = 0 if complete else max(min(n_directions, p) - values.size, 0)
     others = (count, max(total - float(values.sum()), 0.0) / count) if count else (0, 0.0)
     spread = view.row_variance(squares, total)
-    leverages = view.leverages(moments.variances)
-    return Patterns(n, p, n_directions, squares, values, others, spread, leverages, view, found)
+    return Patterns(n, p, n_directions, squares, values, others, spread, view, found)
 
 
 def _standardising(squares: FloatArray, n_samples: int) -> FloatArray:

@@ -71,6 +71,7 @@ class Residual:
         self.target_left = 1.0
         self._target_known = 1.0  # its size when the kernel was last computed from the columns
         self._target_unit = self._target_total = 1.0
+        self._factor: Array | None = None  # F of the kernel FFᵀ, where it has few columns
         rows = self.xp.stack([columns.squares] * (4 if follow_target else 2))
         self.g, self.g_known = rows[0, :], rows[-1, :]
         self.levels = rows[: 1 + follow_target, :]
@@ -82,7 +83,7 @@ class Residual:
         """Compute the kernel and f, or take them from an earlier run for the same target."""
         earlier = self.columns.last_start
         if earlier is not None and earlier[0] is self.target:
-            _, self.kernel, self._target_unit, self._target_total, known = earlier
+            _, self.kernel, self._factor, self._target_unit, self._target_total, known = earlier
             self.both[...] = known
             return
         self.kernel = self._target_kernel()
@@ -90,6 +91,7 @@ class Residual:
         self.columns.last_start = (
             self.target,
             self.kernel,
+            self._factor,
             self._target_unit,
             self._target_total,
             1 * self.f,
@@ -129,6 +131,8 @@ class Residual:
             kernel = mapped @ mapped.T
         if self.size == 0:
             self._target_total = float(self.xp.linalg.trace(kernel)) or 1.0
+        if self.target is not None and mapped.shape[1] < mapped.shape[0]:
+            self._factor = mapped / self._target_total**0.5
         return kernel / self._target_total
 
     def _implicit_kernel(self) -> ImplicitKernel:
@@ -164,7 +168,10 @@ class Residual:
             chosen = part if features is None else features[part]
             residual = self.off(self.columns.take(chosen))
             self.g[chosen] = self.g_known[chosen] = column_products(residual, residual)
-            if self.follow_target:
+            if self.follow_target and self._factor is not None:
+                images = self._factor.T @ residual
+                self.both[:, chosen] = column_products(images, images)
+            elif self.follow_target:
                 f = column_products(residual, self.kernel @ residual)
                 self.both[:, chosen] = positive_part(f)  # rounding
 

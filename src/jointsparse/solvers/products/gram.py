@@ -32,6 +32,7 @@ from jointsparse.linalg import (
     solve_positive,
 )
 from jointsparse.moments import Moments
+from jointsparse.numerics.rows import rows_in_use
 from jointsparse.operators.dense import operator_of
 from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import live_columns
@@ -147,12 +148,13 @@ class Gram:
         count : int or None
             Number of eigenvectors wanted, and the least number of eigenvalues; None: all.
         """
-        values, vectors = self._spectrum if count is None else self._few(max(count, 1))
-        return values, to_host(vectors[:, :count]).copy()
+        values, vectors = self.principal(count)
+        return values, to_host(vectors).copy()
 
-    def principal(self) -> tuple[FloatArray, Array]:
-        """Return all eigenvalues above rounding, largest first, and eigenvectors where S is."""
-        return self._spectrum
+    def principal(self, count: int | None = None) -> tuple[FloatArray, Array]:
+        """Return the same with the eigenvectors where S is."""
+        values, vectors = self._spectrum if count is None else self._few(max(count, 1))
+        return values, vectors[:, :count]
 
     def rank(self, found: int) -> int:
         """Return the rank, given how many eigenvalues above rounding were found."""
@@ -229,9 +231,14 @@ class SampleGram(Gram):
         return self.samples.row_squares()
 
     @cached_property
+    def squared_lengths(self) -> Array:
+        """Diagonal of S where X is; a pass over the samples that most uses can do without."""
+        return self.samples.weighted_squares(self.weights[:, 0])
+
+    @cached_property
     def diagonal(self) -> FloatArray:
-        """Diagonal of S, on the host; a pass over the samples that most uses can do without."""
-        return to_host(self.samples.weighted_squares(self.weights[:, 0]))
+        """The same on the host."""
+        return to_host(self.squared_lengths)
 
     def weighted(self, weights: Array) -> SampleGram:
         """Return the scatter matrix of the same samples with other weights."""
@@ -264,7 +271,7 @@ class SampleGram(Gram):
         full = type(here) is np.ndarray and np.count_nonzero(here) > FEW * here.size
         if self.of_array and not full:
             xp = self.samples.xp
-            used = xp.nonzero(xp.any(here != 0, axis=1))[0]
+            used = xp.nonzero(rows_in_use(here))[0]
             if used.shape[0] <= FEW * here.shape[0]:
                 return self.in_kind(self._taken(used) @ here[used, :], matrix)
         return self.in_kind(self.samples.times(here), matrix)
@@ -311,23 +318,15 @@ class SampleGram(Gram):
         inverse = self._row_solve(scale, self.image(self.here(wanted)), penalty)
         return self.in_kind(scale[:, None] * self.back(inverse), wanted)
 
-    def leading(self, count: int | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return eigenvalues (largest first) above rounding, and their eigenvectors; on the host.
+    def principal(self, count: int | None = None) -> tuple[FloatArray, Array]:
+        """Return eigenvalues (largest first) above rounding, and eigenvectors where X is.
 
-        Parameters
-        ----------
-        count : int or None
-            Number of eigenvectors wanted; None: as many as eigenvalues, n × p numbers. Of very many
-            sparse samples there are not many more eigenvalues either.
+        None is as many vectors as eigenvalues, n × p numbers; of very many sparse samples there
+        are not many more eigenvalues than vectors asked for.
         """
         values, rows = self._some_rows(count) if self._too_many else self._row_spectrum
         rows = rows[:, :count]
-        return values, to_host(self._eigenvectors(values[: rows.shape[1]], rows))
-
-    def principal(self) -> tuple[FloatArray, Array]:
-        """Return all eigenvalues above rounding, largest first, and eigenvectors where X is."""
-        values, rows = self._some_rows(None) if self._too_many else self._row_spectrum
-        return values, self._eigenvectors(values, rows)
+        return values, self._eigenvectors(values[: rows.shape[1]], rows)
 
     def leading_scaled(self, factors: Array, count: int) -> FloatArray:
         """Return the first eigenvectors for the features multiplied by factors."""

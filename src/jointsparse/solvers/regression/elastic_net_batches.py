@@ -44,14 +44,14 @@ class ElasticNets:
         Scatter matrix of trace 1.
     ridge : float
         λ₂, finite.
-    count : int
-        Number of components.
+    shape : tuple of (int, int)
+        Number of features and of components.
     """
 
-    def __init__(self, gram: Gram, ridge: float, count: int) -> None:
+    def __init__(self, gram: Gram, ridge: float, shape: tuple[int, int]) -> None:
         self.gram, self.ridge = gram, ridge
-        self.sets: list[SignedSet | None] = [None] * count
-        self.signs = np.zeros((gram.diagonal.size, count))  # of all sets
+        self.sets: list[SignedSet | None] = [None] * shape[1]
+        self.signs = np.zeros(shape)  # of all sets
 
     def at_penalties(
         self, C: FloatArray, B: FloatArray, l1: FloatArray, columns: IntArray
