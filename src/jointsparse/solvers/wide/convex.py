@@ -153,7 +153,7 @@ def solve_wide(
     most = 2 * EMPTYING * total  # see capped_penalty
     lam, eta = min(lam, most), min(eta, most)
     if lam == 0:
-        return _without_sparsity(wide, total, eta)
+        return _without_sparsity(wide, eta)
     screened = _screened(wide, lam, eta, start)
     alive = ~screened
     if not bool(xp.any(alive)):
@@ -419,15 +419,18 @@ def _on_all(rows: Array, alive: Array) -> Array:
     return result
 
 
-def _without_sparsity(data: Samples, total: float, eta: float) -> Solution:
+def _without_sparsity(data: Samples, eta: float) -> Solution:
     """Return the optimum for λ = 0: Ω = Σᵢ (1 - η/(2sᵢ))₊ vᵢvᵢᵀ over the eigenpairs of S."""
     xp = array_namespace(data.empty)
     s, vectors = eigh(data.gram())
-    keep = (2 * s > eta) & (s > 1e-13 * s[-1])
+    varies = s > 1e-13 * s[-1]
+    keep = (2 * s > eta) & varies
+    left = float(xp.sum(s[varies & ~keep]))
     s, vectors = xp.flip(s[keep]), xp.flip(vectors[:, keep], axis=1)
     omega = 1 - eta / (2 * s)
     factor = data.transposed_times(vectors * (xp.sqrt(omega) / xp.sqrt(s)))
-    value = total + float(xp.sum(s * (omega**2 - 2 * omega) + eta * omega))
+    # s(1 - ω)² + ηω term by term: nothing cancels, and without penalties the objective is 0.
+    value = left + eta * float(xp.sum(eta / (4 * s) + omega))
     reason = "closed form: there is no sparsity penalty"
     return _closed_form(xp.astype(factor, data.empty.dtype, copy=False), value, reason, None)
 
