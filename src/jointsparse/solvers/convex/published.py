@@ -49,7 +49,7 @@ from jointsparse.solvers.solution import Solution, Trace
 
 Loss = Literal["squared", "samples", "samples+mean"]
 
-EIGENPAIRS = 2.0**-51  # times p: what is rounding in an eigenvalue, and in a row of eigenvectors
+EIGENPAIRS = 2.0**-51  # times p: what is rounding in an eigenvalue, and in a column of Ω
 
 
 @dataclass(frozen=True)
@@ -194,8 +194,9 @@ def _square_root(omega: Omega) -> Array:
         return rows
     xp = array_namespace(rows)
     squares = xp.sum(rows**2, axis=0)
-    rows = rows[:, squares > EIGENPAIRS * rows.shape[0] * xp.max(squares)]
-    lengths = xp.linalg.vector_norm(rows, axis=1)
+    large = squares > EIGENPAIRS * rows.shape[0] * xp.max(squares)
+    rows, squares = rows[:, large], squares[large]
+    lengths = xp.sqrt(rows**2 @ squares)  # of the columns of Ω: those of U are orthogonal
     level = EIGENPAIRS * rows.shape[0] * float(xp.max(lengths))
     return xp.where((lengths > level)[:, None], rows, xp.zeros_like(rows))
 
