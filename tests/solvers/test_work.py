@@ -193,7 +193,8 @@ CASES = {
     "Laplacian, wide": (ranked(js.LaplacianScore), WIDE, 1, 0, 0),
     "greedy, sparse": (ranked(js.GreedySelector), SPARSE, 5, 0, 0),
     "SPCA, sparse": (js.SPCA(alpha=0.1), SPARSE, 11, 11, 32),
-    "JSPCA, sparse": (js.JSPCA(alpha=0.1, loss="samples"), SPARSE, 49, 49, 305),
+    # With loss="samples" rounding alone leads to 26 to 72 alternations on this table.
+    "JSPCA, sparse": (js.JSPCA(alpha=0.1, loss="features"), SPARSE, 27, 27, 126),
     "SPCA, single": (js.SPCA(alpha=0.1), SINGLE, 27, 27, 59),
     "kernel FSSL": (js.KernelFSSL(mu=3), NARROW, 1, 1, 18),
 }
@@ -273,9 +274,10 @@ def test_no_kernel_does_other_work_than_it_did(name, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not sp.issparse(case[1])])
+@pytest.mark.parametrize("name", CASES)
 def test_rounding_changes_no_count(name, seed, monkeypatch):
     model, X, *expected = CASES[name]
-    noise = np.random.default_rng(seed).standard_normal(X.shape)
-    X = (X * (1 + 1e-13 * noise)).astype(X.dtype)
+    X = X.copy()
+    values = X.data if sp.issparse(X) else X
+    values *= (1 + 1e-13 * np.random.default_rng(seed).standard_normal(values.shape)).astype(X.dtype)
     assert counted(model, X, monkeypatch) == pytest.approx(tuple(expected), rel=SAME)
