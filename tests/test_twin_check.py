@@ -236,6 +236,37 @@ def test_two_fits_that_are_not_there_are_compared_by_what_they_prove(wrong, outc
     assert outcome in verdict(Unfinished(), lambda one: fit(one, X), X)
 
 
+class Firm(Largest):
+    """Scores that no rounding changes."""
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.feature_scores_ = np.array([1.0, 0.5, 0.4, 0.3, 0.2, 1e-6])
+        self.ranking_ = np.arange(1, 7)
+        return self
+
+    def get_support(self):
+        return np.ones(6, dtype=bool)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "outcome"),
+    [
+        ({}, OPEN),
+        ({"support": lambda kept: kept & (np.arange(6) < 5)}, OPEN),  # its score is next to none
+        ({"support": lambda kept: kept & (np.arange(6) < 4)}, "kept"),
+        ({"converged": lambda _: True}, "scores differ"),
+        ({"objective": lambda value: value * (1 + 1e-6)}, "objectives differ"),
+        ({"scores": lambda scores: scores * (1 + 1e-3)}, "scores differ"),
+    ],
+)
+def test_a_fit_that_says_it_is_not_there_may_be_near(wrong, outcome):
+    X = table()
+    near = {"scores": lambda scores: scores * (1 + 1e-5), "converged": lambda _: False}
+    fit = changed(**{**near, **wrong})
+    assert outcome in verdict(Firm(), lambda one: fit(one, X), X)
+
+
 def test_what_every_twin_decides_alike_is_no_tie():
     X = table()
     X = np.column_stack([X[:, 2], X[:, 2], X[:, [0, 1, 3]]])
