@@ -114,10 +114,11 @@ import sys, time
 from jointsparse.experiments import Experiment, Outcome, Store, catalogue, run
 
 def compute(case):
+    print("task", flush=True)
     time.sleep(0.03)
     return [{"value": case["n"] * k} for k in range(50)]
 
-demo = Experiment("demo", "", lambda quick: [{"n": n} for n in range(60)], compute, Outcome)
+demo = Experiment("demo", "", lambda quick: [{"n": n} for n in range(150)], compute, Outcome)
 catalogue.experiments = lambda: {"demo": demo}
 print("ready", flush=True)
 run(demo.tasks(), Store(sys.argv[1]))
@@ -134,19 +135,20 @@ def test_killed_at_ten_moments_and_resumed_it_ends_the_same(tmp_path):
         process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT, str(path)], stdout=subprocess.PIPE
         )
-        process.stdout.readline()
-        time.sleep(chance.uniform(0.0, 0.25))
+        for _ in range(chance.randint(1, 5)):  # by its own count: on a busy machine all is late
+            process.stdout.readline()
+        time.sleep(chance.uniform(0.0, 0.03))
         process.send_signal(signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
     assert killed == 10
     partial = len(Store(path).finished())
-    assert 0 < partial < 60
+    assert 0 < partial < 150
     whole = tmp_path / "whole.sqlite"
     for file in (path, whole):
         subprocess.run([sys.executable, "-c", SCRIPT, str(file)], check=True, capture_output=True)
     assert Store(path).results("demo") == Store(whole).results("demo")
     assert Store(path).finished() == Store(whole).finished()
-    assert len(Store(path).results("demo")) == 60 * 50
+    assert len(Store(path).results("demo")) == 150 * 50
 
 
 def test_verdicts():
