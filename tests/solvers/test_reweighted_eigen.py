@@ -482,3 +482,15 @@ def test_the_triangle_of_a_form_that_is_computed_is_both(features):
     found = laplacian_product(X, matrix)
     np.testing.assert_array_equal(found, found.T)
     np.testing.assert_allclose(found, X.T @ (root @ root.T) @ X, atol=1e-10 * np.max(found))
+
+
+@pytest.mark.parametrize("penalty", [1e-178, 1e-300])
+def test_next_to_no_penalty_leaves_the_eigenvectors_as_they_are(penalty):
+    """The square of such a weight is 0, and rows divided by it were no numbers."""
+    A = np.diag([1.0, 1.2, 3.0, 4.0, 5.0])
+    A[3, 0] = A[0, 3] = 0.5
+    A[4, 1] = A[1, 4] = 0.3
+    start = np.linalg.eigh(A)[1][:, :2]
+    with np.errstate(all="raise", under="ignore"):
+        found = stationary_leverages(DenseForm(A), start, penalty, 1.0, 1e-10, 1e-8)
+    assert found == pytest.approx(np.sum(start**2, axis=1), abs=1e-9)

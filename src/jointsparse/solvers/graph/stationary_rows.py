@@ -162,7 +162,10 @@ class _Search:
     def _smoothed(self, images: FloatArray) -> FloatArray:
         """Return the leverages of all features, given AW."""
         weight = self.penalty * (self.power / 2) * self.smoothing ** ((self.power - 2) / 2)
-        first = np.vecdot(images, images) / weight**2
+        weight = max(weight, TINY)
+        # Longer ones are cut below: next to no penalty, their squares would be no numbers.
+        lengths = np.minimum(np.sqrt(np.vecdot(images, images)), weight * GONE**0.5)
+        first = (lengths / weight) ** 2
         # Such a row is -(AW)_j over its weight, and the weight is that of this row.
         shrinking = 1 - (2 - self.power) * first / self.smoothing
         found = np.minimum(first / np.maximum(shrinking, first / GONE), GONE)
