@@ -358,6 +358,8 @@ def _kept_as(values: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
     Those of published iterations come near zero and never to it: what is none must not become one,
     or fewer features would be used than the same samples in double precision use.
     """
+    if type(values) is np.ndarray and values.dtype == dtype:
+        return values
     xp, limits = array_namespace(values), np.finfo(dtype)
     if values.dtype == getattr(xp, dtype.name):
         return to_host(values)
