@@ -144,8 +144,10 @@ class GreedySelector(Selector):
         check_stopping(self.tol, 1)
         self._count()
         target = self._what_to_explain(moments)
-        known = Residual(feature_columns(moments), target, follow_target=True)
-        self._alone = to_host(positive_part(known.f / (known.g + TINY)))
+        columns = feature_columns(moments)
+        known = Residual(columns, target, follow_target=True)
+        shares = known.f * (columns.squares > 0) / (known.g + TINY)
+        self._alone = to_host(positive_part(shares))
         solution = Solution(
             loadings=np.empty((moments.n_features, 0)),
             objective=1.0,

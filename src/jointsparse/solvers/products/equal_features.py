@@ -18,7 +18,7 @@ class EqualFeatures(NamedTuple):
     signs: FloatArray
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=1)
 def _probes(size: int) -> FloatArray:
     """Return two random combinations, the same at every fit: making them takes longer than one."""
     return np.random.default_rng(0).standard_normal((size, 2))
