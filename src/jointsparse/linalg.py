@@ -280,6 +280,13 @@ def positive_part(array: Array) -> Array:
     return (array + abs(array)) / 2
 
 
+def diagonal(matrix: Array) -> Array:
+    """Return the diagonal of a square matrix; for NumPy at once."""
+    if type(matrix) is np.ndarray:
+        return matrix.diagonal()
+    return array_namespace(matrix).linalg.diagonal(matrix)
+
+
 def less_product(array: Array, left: Array, right: Array) -> Array:
     """Return ``array - left @ right`` for a matrix or vector; by PyTorch in one operation."""
     if type(array) is np.ndarray or not hasattr(array, "addmm"):

@@ -8,6 +8,7 @@ does not copy it. All sums are accumulated in float64 whatever the type of the d
 
 from __future__ import annotations
 
+import math
 from copy import copy as shallow_copy
 from functools import cached_property, partial
 from numbers import Integral
@@ -475,7 +476,7 @@ class Moments:
         These moments themselves, but for data of extreme size, which are divided by a power of two:
         no digit changes. For kernels whose results do not depend on the unit.
         """
-        exponent = int(np.frexp(np.sqrt(self.total_variance))[1])
+        exponent = (math.frexp(self.total_variance)[1] + 1) // 2  # of the root
         if abs(exponent) < EXTREME:
             return self  # never kept: what refers to itself, samples and all, waits for a collector
         factors = np.full(self.n_features, 2.0**-exponent)

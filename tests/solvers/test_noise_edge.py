@@ -257,3 +257,12 @@ def test_the_root_of_an_increasing_function_is_found_in_few_steps(root):
     assert abs(function(found)) <= noise_edge.PRECISION
     assert found == pytest.approx(root, abs=1e-6)
     assert len(calls) <= 12 + abs(root)
+
+
+def test_sums_of_two_series_at_once_are_those_of_each():
+    one, other = series(), series(seed=1)
+    equal = noise_edge._Series(np.full(6, 0.4), 2.0)
+    for pair in ((one, other), (equal, other)):
+        alone = [each.sums(delta) for each, delta in zip(pair, (0.3, 2.0), strict=True)]
+        np.testing.assert_allclose(noise_edge._Pair(*pair).sums(0.3, 2.0), alone, rtol=1e-12)
+        np.testing.assert_allclose(noise_edge._OneByOne(*pair).sums(0.3, 2.0), alone, rtol=1e-12)

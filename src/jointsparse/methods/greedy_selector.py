@@ -9,13 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray
+from jointsparse.device import to_host
+from jointsparse.linalg import positive_part
 from jointsparse.methods.bases.choosing import Model
 from jointsparse.methods.bases.selector import Selector, check_stopping, is_number
 from jointsparse.methods.reading.needs import Needs, copies_of
 from jointsparse.moments import Moments
 from jointsparse.selection.choosing import Choice
 from jointsparse.selection.noise import noise_of
-from jointsparse.solvers.picking.greedy import DETERMINED, select_greedily
+from jointsparse.solvers.picking.greedy import DETERMINED, TINY
+from jointsparse.solvers.picking.residual import Residual
 from jointsparse.solvers.picking.row_targets import Target, row_axes
 from jointsparse.solvers.products.columns import feature_columns
 from jointsparse.solvers.solution import Solution
@@ -141,7 +144,10 @@ class GreedySelector(Selector):
         check_stopping(self.tol, 1)
         self._count()
         target = self._what_to_explain(moments)
-        path = select_greedily(feature_columns(moments), n_picks=0, target=target, tol=self.tol)
+        columns = feature_columns(moments)
+        known = Residual(columns, target, follow_target=True)
+        shares = known.f * (columns.squares > 0) / (known.g + TINY)
+        self._alone = to_host(positive_part(shares))
         solution = Solution(
             loadings=np.empty((moments.n_features, 0)),
             objective=1.0,
@@ -150,10 +156,9 @@ class GreedySelector(Selector):
             gap_history=[],
             n_iter=0,
             converged=True,
-            reason=path.reason,
+            reason="the number of features asked for is reached",
             state=target,
         )
-        self._alone = path.first
         return solution, (moments.variances > 0).astype(np.float64)
 
     def _as_model(self, solution: Solution, scores: FloatArray, moments: Moments) -> Model:

@@ -144,6 +144,8 @@ class DenseSamples(ColumnBlocks):
 
     def rows(self, part: Any) -> Array:
         """Return few samples as an array in float64."""
+        if self._direct:
+            return self.array[part, :]
         rows = copy.copy(self)
         rows.array = self.array[part, :]
         rows._weights = self._at(self._weights, part)

@@ -54,6 +54,7 @@ class Sharing:
         self.pools, self.cores = pools, cores
         self._lock = threading.Lock()
         self._computing = 0
+        self._limited = False
         self._before: list[int] = []
 
     def threads(self) -> int:
@@ -68,13 +69,16 @@ class Sharing:
             self._computing += 1
             if self._computing == 1:
                 self._before = [pool.num_threads for pool in self.pools]
-                self._set(shared(self._before, self.cores))
+                limits = shared(self._before, self.cores)
+                self._limited = limits != self._before
+                if self._limited:
+                    self._set(limits)
 
     def end(self) -> None:
         """Give back, unless somebody still computes."""
         with self._lock:
             self._computing -= 1
-            if self._computing == 0:
+            if self._computing == 0 and self._limited:
                 self._set(self._before)
 
     def _set(self, counts: list[int]) -> None:

@@ -171,11 +171,10 @@ def tied_steps(values: Array) -> Array:
     xp = array_namespace(values)
     order = xp.argsort(values, stable=False)  # equal values are one step, in any order
     ascending = values[order]
-    sizes = xp.maximum(abs(ascending[1:]), abs(ascending[:-1]))
+    sizes = abs(ascending)
+    sizes = xp.maximum(sizes[1:], sizes[:-1])
     steps = xp.zeros_like(order)
-    steps[order[1:]] = xp.cumulative_sum(
-        xp.astype(ascending[1:] - ascending[:-1] > TIE * sizes, order.dtype)
-    )
+    steps[order[1:]] = (ascending[1:] - ascending[:-1] > TIE * sizes).cumsum(0)
     return steps
 
 

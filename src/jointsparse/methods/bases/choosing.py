@@ -99,9 +99,10 @@ class ChoosesFeatures(SelectionWorth):
     def _check_wanted(self, n_features: int) -> Wanted:
         check_rule(self.rule)
         wanted = wanted_features(self.n_features_to_select, n_features)
-        rules = self._rules_of(n_features)
-        if wanted.count is not None:
-            check_size(rules, wanted.count)
+        if self.constraints is not None:
+            rules = self._rules_of(n_features)
+            if wanted.count is not None:
+                check_size(rules, wanted.count)
         return wanted
 
     def _rules(self, moments: Moments) -> Rules:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
-from jointsparse.linalg import array_namespace, double
+from jointsparse.linalg import RANK, array_namespace, double
 from jointsparse.methods.bases.estimator import MomentsEstimator
 from jointsparse.methods.bases.selector import is_number
 from jointsparse.methods.bases.shared_docs import with_shared
@@ -341,7 +341,9 @@ def regression(gram: Gram, loadings: FloatArray) -> Array:
     loadings = double(loadings if gram.through_samples is None else gram.here(loadings))
     image = gram.apply(loadings)
     # The pseudo-inverse: zero components and dependent scores have no regression of their own.
-    back = np.linalg.pinv(to_host(loadings.T @ image), rcond=1e-12, hermitian=True)
+    values, axes = np.linalg.eigh(to_host(loadings.T @ image))
+    kept = abs(values) > RANK * abs(values).max(initial=0.0)
+    back = (axes[:, kept] / values[kept]) @ axes[:, kept].T
     return (image @ like(back, image)).T
 
 
@@ -358,6 +360,8 @@ def _kept_as(values: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
     Those of published iterations come near zero and never to it: what is none must not become one,
     or fewer features would be used than the same samples in double precision use.
     """
+    if type(values) is np.ndarray and values.dtype == dtype:
+        return values
     xp, limits = array_namespace(values), np.finfo(dtype)
     if values.dtype == getattr(xp, dtype.name):
         return to_host(values)

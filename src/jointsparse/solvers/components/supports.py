@@ -15,6 +15,7 @@ import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.linalg import inverse_of_factor, length
+from jointsparse.numerics.projections import polar
 from jointsparse.solvers.products.gram import Gram
 from jointsparse.solvers.regression.elastic_net import cholesky
 
@@ -171,9 +172,8 @@ def towards_axes(directions: FloatArray, spread: FloatArray) -> FloatArray:
     for _ in range(50):
         turned = directions @ rotation
         pull = turned * turned
-        pull = turned * (pull - np.mean(pull, axis=0))
-        left, _, right = np.linalg.svd(directions.T @ pull)
-        previous, rotation = rotation, left @ right
+        pull = turned * (pull - pull.sum(axis=0) / len(pull))
+        previous, rotation = rotation, polar(directions.T @ pull)
         if length(rotation - previous) <= 1e-3:  # it is a start
             break
     widths = spread @ rotation**2

@@ -171,9 +171,9 @@ def _squared_norm(array: Array) -> Any:
 
 def _inners(a: Arrays, others: list[Arrays]) -> list[float]:
     """Return the inner products with several, which a device is asked for all at once."""
+    if len(a) == 1 and isinstance(a[0], np.ndarray):
+        return [float(np.vdot(a[0], b[0])) for b in others]
     if all(isinstance(x, np.ndarray) for x in a):
-        if len(a) == 1:
-            return [float(np.vdot(a[0], b[0])) for b in others]
         return [float(sum(np.vdot(x, y) for x, y in zip(a, b, strict=True))) for b in others]
     xp = array_namespace(*a)
     flat = [xp.reshape(x, (-1,)) for x in a]

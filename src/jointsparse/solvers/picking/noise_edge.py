@@ -34,7 +34,7 @@ heavier tails add to it is kept: a sample that holds large entries is louder *in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,20 +84,15 @@ class _Series:
     """
 
     def __init__(self, coefficients: Array, weight: float) -> None:
-        self.largest = float(coefficients.max())
-        self.coefficients = coefficients
-        self.gaps = self.largest - coefficients
+        largest, total, squares = numbers(
+            coefficients.max(), coefficients.sum(), coefficients @ coefficients
+        )
+        self.largest, self.coefficients = largest, coefficients
+        self.gaps = largest - coefficients
         self.count = weight * coefficients.shape[0]
         self.weight = weight
-        self.total = weight * float(coefficients.sum())
-        self.centre = weight * float(coefficients @ coefficients) / self.total
-        self.equal = not bool(self.gaps.any())
-        self._hold()
-
-    def _hold(self) -> None:
-        """Make room for coefficients over (gap + δ)⁰, ¹ and ²: one product sums them all."""
-        self._over = np.empty((3, self.coefficients.size))
-        self._over[0] = self.coefficients
+        self.total = weight * total
+        self.centre = squares / total
 
     def elasticity(self, delta: float) -> tuple[float, float]:
         """Return the value and the elasticity E = d log / d log y."""
@@ -107,22 +102,17 @@ class _Series:
         slope = (self.largest + delta) * float((self.coefficients * inverse) @ inverse)
         return self.weight * value, slope / value
 
-    def with_slopes(self, delta: float) -> tuple[float, float, float, float]:
-        """Return the logarithm of the function and 1/E, and the slopes of both in log δ."""
-        place = self.largest + delta
-        if self.equal:
-            elastic = delta / place
-            return math.log(self.total / delta), elastic, -1.0, elastic * (1 - elastic)
+    def sums(self, delta: float) -> list[float]:
+        """Return the sums of coefficients over gap + δ, its square and its cube."""
         inverse = 1 / (self.gaps + delta)
-        over = self._over
-        np.multiply(over[0], inverse, out=over[1])
-        np.multiply(over[1], inverse, out=over[2])
-        return self._slopes(delta, *(over @ inverse).tolist())
+        once = self.coefficients * inverse
+        return numbers(once.sum(), once @ inverse, (once * inverse) @ inverse)
 
-    def _slopes(
-        self, delta: float, first: float, second: float, third: float
+    def with_slopes(
+        self, delta: float, sums: Sequence[float] = ()
     ) -> tuple[float, float, float, float]:
-        """Return the same from the sums of coefficients over gap + δ, its square and its cube."""
+        """Return the logarithm of the function and 1/E, and the slopes of both in log δ."""
+        first, second, third = sums or self.sums(delta)
         place = self.largest + delta
         elastic = first / (place * second)
         slope = (2 * elastic * third / second - (1 + elastic) / place) * delta
@@ -155,20 +145,41 @@ class _Series:
         return delta
 
 
-class _DeviceSeries(_Series):
-    """The same where the coefficients are on a device: sums come over together, not one by one."""
+class _Pair:
+    """The sums of two series in arrays of NumPy: of few terms, its calls take longer than they."""
 
-    def _hold(self) -> None:
-        """Need no array for products."""
+    def __init__(self, one: _Series, other: _Series) -> None:
+        self.gaps = one.gaps, other.gaps
+        self.coefficients = np.concatenate([one.coefficients, other.coefficients])
+        size, whole = one.gaps.size, self.coefficients.size
+        self.over = np.empty((4, whole))  # gap + δ, and the coefficients over it once, twice, …
+        self.parts = self.over[0, :size], self.over[0, size:]
+        self.whose = np.zeros((whole, 2))
+        self.whose[:size, 0] = self.whose[size:, 1] = 1.0
 
-    def with_slopes(self, delta: float) -> tuple[float, float, float, float]:
-        """Return the logarithm of the function and 1/E, and the slopes of both in log δ."""
-        if self.equal:
-            return super().with_slopes(delta)
-        inverse = 1 / (self.gaps + delta)
-        once = self.coefficients * inverse
-        twice = once * inverse
-        return self._slopes(delta, *numbers(once.sum(), twice.sum(), twice @ inverse))
+    def sums(self, *deltas: float) -> list[list[float]]:
+        """Return the sums of each series at its δ."""
+        for gaps, delta, part in zip(self.gaps, deltas, self.parts, strict=True):
+            np.add(gaps, delta, out=part)
+        below, once, twice, thrice = self.over
+        np.divide(self.coefficients, below, out=once)
+        np.divide(once, below, out=twice)
+        np.divide(twice, below, out=thrice)
+        return (self.over[1:] @ self.whose).T.tolist()
+
+
+class _OneByOne:
+    """The same for features on a device: their sums come over together, of equal ones none do."""
+
+    def __init__(self, features: _Series, samples: _Series) -> None:
+        self.features, self.samples = features, samples
+        self.equal = not bool(features.gaps.any())
+
+    def sums(self, delta: float, other: float) -> list[list[float]]:
+        """Return the sums of each series at its δ."""
+        total = self.features.total / self.features.weight
+        equal = [total / delta**power for power in (1, 2, 3)]
+        return [equal if self.equal else self.features.sums(delta), self.samples.sums(other)]
 
 
 def separable_edge(
@@ -203,7 +214,7 @@ def separable_edge(
     if unit <= 0.0:
         return Edge(0.0, 0.0)
     live = variances[variances > 0] / unit
-    features = (_DeviceSeries if is_device_array(live) else _Series)(live, n_columns / count)
+    features = _Series(live, n_columns / count)
     samples = _Series(levels, n_rows / levels.size)
     bulk, curvature, product = _by_newton(features, samples) or _by_bracket(features, samples)
     second = bulk * curvature
@@ -214,9 +225,12 @@ def _by_newton(features: _Series, samples: _Series) -> tuple[float, float, float
     """Return z, (log z)'' and uh at the minimum; None where the steps do not come to an end."""
     delta = math.sqrt(features.count / samples.count)
     x, y = features.start(delta), samples.start(1 / delta)
+    both = (_OneByOne if is_device_array(features.gaps) else _Pair)(features, samples)
     for _ in range(NEWTON_STEPS):
-        value, elastic, value_x, elastic_x = features.with_slopes(math.exp(x))
-        others, other_elastic, value_y, elastic_y = samples.with_slopes(math.exp(y))
+        at_x, at_y = math.exp(x), math.exp(y)
+        sums = both.sums(at_x, at_y)
+        value, elastic, value_x, elastic_x = features.with_slopes(at_x, sums[0])
+        others, other_elastic, value_y, elastic_y = samples.with_slopes(at_y, sums[1])
         apart, excess = value - others, elastic + other_elastic - 1
         determinant = value_x * elastic_y + value_y * elastic_x
         if not determinant < 0:  # both slopes of values are negative, those of 1/E positive
@@ -353,8 +367,9 @@ def sequential_edge(patterns: Patterns, *, equal_samples: bool = False) -> Noise
         noise = left[varying] * (ratio / rows)
         levels, spread = np.ones(1), 0.0
         loud = None if equal_samples else patterns.residual_rows(count)
-        if loud is not None and noise.any():
-            gaussian = 2 * float(noise @ noise) / float(noise.sum()) ** 2 * ratio
+        squares, total = (0.0, 0.0) if loud is None else numbers(noise @ noise, noise.sum())
+        if loud is not None and total > 0:
+            gaussian = 2 * squares / total**2 * ratio
             levels, spread = sample_levels(loud, gaussian, patterns.row_variance * ratio)
         first = levels if count == 0 else first
         noise_edge = separable_edge(noise, levels, n_rows=rows, n_columns=columns)
@@ -366,7 +381,8 @@ def sequential_edge(patterns: Patterns, *, equal_samples: bool = False) -> Noise
         count = found
     beyond = patterns.values[count:]
     limited = bool(beyond.size and beyond[0] > edge) or (patterns.others[0] > 0 and count == most)
-    edge = max(edge, float(beyond.max(initial=0.0)) if limited else 0.0)
+    if limited:
+        edge = max(edge, float(beyond.max(initial=0.0)))
     every = np.zeros(patterns.squares.size)
     every[patterns.varying] = to_host(noise)
     return NoiseEdge(edge, count, every, levels, first, spread, limited)
@@ -388,17 +404,19 @@ def sample_levels(
         Variance of such a length, relative to its mean squared, for samples of equal level that
         are Gaussian, and for those that have independent entries with the tails of this table.
     """
-    mean = float(rows.mean())
-    levels = rows / mean if mean > 0 else np.ones(1)
+    mean = float(rows.sum()) / rows.size
+    if not mean > 0:
+        return np.ones(1), 0.0
+    levels = rows / mean
     away = levels - 1
     variance = float(away @ away) / levels.size
     if not variance > 0:
         return np.ones(1), 0.0
-    kept: FloatArray | float = max(1 - gaussian / variance, 0.0)
+    shrunk = max(1 - gaussian / variance, 0.0)
     farthest = 2 * math.log(levels.size) * gaussian  # squared, among so many Gaussian ones
     squares = away * away
+    kept: FloatArray | float = shrunk
     if squares.max() > farthest:
-        single = np.divide(farthest, squares, out=np.ones_like(away), where=squares > farthest)
-        kept = np.maximum(kept, 1 - single)
+        kept = np.maximum(shrunk, 1 - farthest / np.maximum(squares, farthest))
     spread = math.sqrt(max(variance - max(independent, gaussian), 0.0))
     return 1 + kept * away, spread

@@ -163,25 +163,21 @@ class _View:
         self.samples: Any = None
         if samples is not None:
             if isinstance(samples, DenseSamples) and samples.is_held:
-                self._hold(moments, samples, weights, mean)
+                self._hold(samples, weights, mean)
             else:
                 self._look(moments, samples, weights, mean)
 
     def _hold(
-        self,
-        moments: Moments,
-        samples: DenseSamples,
-        weights: FloatArray | None,
-        mean: FloatArray | None,
+        self, samples: DenseSamples, weights: FloatArray | None, mean: FloatArray | None
     ) -> None:
         """Make Y an array: of a small table it costs less than looking through X at every step."""
         centred = samples.array if mean is None else samples.array - mean
         Y = centred * self.host_factors
         if weights is not None:
             Y *= np.sqrt(weights)[:, None]
-        self.samples = DenseSamples(Y)
-        rows, self.fourth = _powers(moments, self.samples, self.host_factors, weights is not None)
-        self.rows = rows
+        self.samples, squares = DenseSamples(Y), Y * Y
+        self.rows = np.einsum("ij->i", squares)
+        self.fourth = np.einsum("ij,ij->j", squares, squares)
 
     def _look(
         self,
@@ -337,7 +333,7 @@ def _operator(moments: Moments) -> Samples:
 
 
 def _powers(
-    moments: Moments, samples: Samples, factors: FloatArray, weighted: bool = False
+    moments: Moments, samples: Samples, factors: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return Σ_j y_ij² of every sample and Σ_i (f_jx_ij)⁴ of every feature, by these factors.
 
@@ -345,7 +341,7 @@ def _powers(
     unit they follow.
     """
     usual = _standardising(moments.variances, moments.n_samples)
-    same = not weighted and np.array_equal(factors, usual)
+    same = np.array_equal(factors, usual)
 
     def both() -> tuple[FloatArray, FloatArray]:
         standard = samples if same else _operator(moments).scaled(like(usual, samples.empty))
@@ -408,4 +404,5 @@ def _eigenpairs(
 def _common(factors: FloatArray) -> float | None:
     """Return the one factor of all features that are not constant; None where they differ."""
     live = factors[factors > 0]
-    return float(live[0]) if np.ptp(live) <= EQUAL * live[0] else None
+    least = float(live.min())
+    return least if float(live.max()) - least <= EQUAL * least else None

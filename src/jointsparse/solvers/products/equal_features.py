@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +18,19 @@ class EqualFeatures(NamedTuple):
     signs: FloatArray
 
 
+@lru_cache(maxsize=1)
+def _probes(size: int) -> FloatArray:
+    """Return two random combinations, the same at every fit: making them takes longer than one."""
+    return np.random.default_rng(0).standard_normal((size, 2))
+
+
 def equal_features(gram: Gram) -> list[EqualFeatures]:
     """Return the groups of features that are equal to rounding, or opposite; no constant ones.
 
     They are found by two random combinations of the columns of S: equal features agree in both,
     opposite ones (a column of yes and no, and its complement) in both but for the same sign.
     """
-    probes = np.random.default_rng(0).standard_normal((gram.diagonal.size, 2))
-    images = gram.apply(probes)
+    images = gram.apply(_probes(gram.diagonal.size))
     signs = np.where(images[:, 0] < 0, -1.0, 1.0)
     images = signs[:, None] * images
     order = np.argsort(images[:, 0], kind="stable")

@@ -26,6 +26,7 @@ from jointsparse.linalg import (
     add_to_diagonal,
     array_namespace,
     by_cholesky,
+    diagonal,
     double,
     eigh,
     lowest_eigenpairs,
@@ -55,7 +56,7 @@ class Gram:
     _asked = 0  # how many were asked for
 
     def __init__(self, scatter: Array) -> None:
-        self.trace = float(array_namespace(scatter).linalg.trace(scatter))
+        self.trace = float(diagonal(scatter).sum())
         self.scatter = scatter / self.trace
         self._place(scatter)
 
@@ -90,7 +91,7 @@ class Gram:
     @cached_property
     def diagonal(self) -> FloatArray:
         """Diagonal of S, on the host."""
-        return to_host(array_namespace(self.scatter).linalg.diagonal(self.scatter))
+        return to_host(diagonal(self.scatter))
 
     def apply(self, matrix: Array) -> Array:
         """Return S @ matrix."""

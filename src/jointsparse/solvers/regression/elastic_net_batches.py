@@ -68,8 +68,7 @@ class ElasticNets:
             if known is not None:
                 found[known.features, j] = known.solve(C[:, j], half[j])
         image = self.gram.apply(found)
-        slack = ROUNDING * np.maximum(np.abs(C).max(axis=0), half)
-        limits = half + slack
+        limits = half + ROUNDING * np.maximum(np.abs(C).max(axis=0), half)
         wrong = np.any(_wrong(self.signs, found, np.abs(C - image) > limits), axis=0)
         for j in columns:
             if wrong[j] or self.sets[j] is None:

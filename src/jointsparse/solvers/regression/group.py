@@ -158,7 +158,7 @@ def group_regression(
     for _ in range(correlation.shape[0] + 1):
         used = rows_in_use(solution)
         excess = xp.where(used, 0.0, row_lengths(residual) - half)
-        most = max(10, int(xp.sum(used)) // ENTERING)
+        most = max(10, int(used.sum()) // ENTERING)
         entering, highest = _largest(excess, tol * half, most)
         if (
             entering.shape[0] == 0
@@ -268,12 +268,11 @@ def _highest(values: Array) -> float:
     return float(values.max()) if values.shape[0] else 0.0
 
 
-def _violation(rows: Array, residual: Array, half: float) -> float:
+def _violation(A: Array, residual: Array, half: float) -> float:
     """Return the largest violation of the conditions of optimality in rows that are not zero."""
-    if rows.shape[0] == 0:
-        return 0.0
-    norms = row_lengths(rows)[:, None]
-    return float(row_lengths(residual - half * rows / norms).max())
+    norms = row_lengths(A)
+    used = norms > 0
+    return _highest(row_lengths(residual - A * (half / (norms + ~used))[:, None]) * used)
 
 
 def _value(A: Array, C: Array, residual: Array, half: float) -> float:
@@ -302,8 +301,8 @@ def _solve_block(S: Curvature, C: Array, half: float, A: Array, slack: float) ->
         residual = C - S.times(A)
         used = rows_in_use(A)
         value = _value(A, C, residual, half)
-        solved = _violation(A[used], residual[used], half) <= slack
-        outside = _highest(row_lengths(residual[~used])) if solved else np.inf
+        solved = _violation(A, residual, half) <= slack
+        outside = _highest(row_lengths(residual) * ~used) if solved else np.inf
         if outside <= half + slack or not _falls(value, best):
             break
         best = value

@@ -20,6 +20,7 @@ from jointsparse.linalg import (
     array_namespace,
     cholesky,
     column_products,
+    diagonal,
     inner_product,
     inverse_by_eigenpairs,
     inverse_of_positive,
@@ -92,7 +93,7 @@ class DenseCurvature:
 
     def __init__(self, matrix: Array) -> None:
         self.matrix = matrix
-        self.diagonal = array_namespace(matrix).linalg.diagonal(matrix)
+        self.diagonal = diagonal(matrix)
 
     @property
     def bound(self) -> float:
@@ -156,7 +157,7 @@ class ExplicitInverse:
     def __init__(self, S: Array, heights: Array) -> None:
         self.heights = heights
         xp = array_namespace(S)
-        jitter = JITTER * xp.max(xp.linalg.diagonal(S))
+        jitter = JITTER * diagonal(S).max()
         M = add_to_diagonal(xp.asarray(S, copy=True), heights + jitter)
         inverse = inverse_of_positive(M)
         if inverse is None:  # S has negative eigenvalues, by rounding

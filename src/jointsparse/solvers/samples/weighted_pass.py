@@ -161,6 +161,8 @@ class RowPasses:
         # A block, its residuals and what is made of them are in memory together.
         entries = DEVICE_ENTRIES if on_accelerator(self.samples.empty) else BLOCK_ENTRIES // 4
         step = max(1, entries // max(width, 1))
+        if step >= count:
+            return block_sums(self.samples.rows(slice(None)), fit, scatter=scatter)
         return summed(
             block_sums(self.samples.rows(slice(first, first + step)), fit, scatter=scatter)
             for first in range(0, count, step)
