@@ -170,7 +170,7 @@ def _nothing(found: Findings) -> str:
     worth = found.worth
     if worth is None:
         return "No feature is kept: the model sets every one to zero. Use lower penalties."
-    if worth.n_patterns == 0:
+    if worth.n_patterns == worth.n_significant == 0:
         return (
             "No feature is kept. No pattern in this table is stronger than in random numbers of "
             "the same size, so a set of features would describe these samples and predict nothing "

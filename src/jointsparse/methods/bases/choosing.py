@@ -200,7 +200,7 @@ class ChoosesFeatures(SelectionWorth):
         if not wanted.auto:
             return None, wanted
         least = len(self._rules(moments).include)  # what must be in is kept in any case
-        if self.n_significant_ == 0:
+        if self._is_noise:
             return None, Wanted(count=least)
         most = max(FIRST_PICKS, PICKS_PER_PATTERN * self.n_significant_)
         while True:
@@ -224,7 +224,7 @@ class ChoosesFeatures(SelectionWorth):
         trial._note_noise(moments)
         rules = self._rules(moments)  # of all samples: parts of them have no names
         none = Picked(np.array(rules.include, dtype=np.int64), trial.significant_)
-        if trial.n_significant_ == 0:
+        if trial._is_noise:
             return none
         model = trial._model_of(moments, rows, y)
         wanted = self._check_wanted(moments.n_features)
@@ -256,7 +256,7 @@ class ChoosesFeatures(SelectionWorth):
         if choice.available == 0:
             which = "" if self.constraints is None else " that may be kept"
             return f"no feature{which} has a nonzero score{self._how_to_keep_some(moments)}"
-        if not wanted.support and self.n_significant_ == 0:
+        if not wanted.support and self._is_noise:
             if choice.n_kept == 0:
                 return f"no structure beyond noise: nothing is kept. {KEEP_SOME}"
             if wanted.auto:
@@ -265,8 +265,8 @@ class ChoosesFeatures(SelectionWorth):
             return f"no structure beyond noise: {kept} no better than random features"
         if wanted.auto and choice.n_kept == 0:
             return (
-                "there is structure, but no set of features predicts the others in new samples: "
-                f"nothing is kept. {KEEP_SOME}"
+                "there is structure, but no set that was tried predicts the other features in new "
+                f"samples: nothing is kept. {KEEP_SOME}"
             )
         if self.rule == "variance" and not wanted.support and _all_equal(moments.variances):
             return (
