@@ -45,6 +45,7 @@ from jointsparse.trials import COVERED, Cut, Picked, Trials, choose_count
 AUTO_R2 = 0.9  # share of this table's variance that "auto" wants where no sample can be held out
 MOST_BEYOND = 100  # picks beyond the number asked for, for the curve of other numbers
 KEEP_SOME = "Give n_features_to_select a number to keep some all the same"
+LOUD = 10  # times the median standard deviation: such a column rules the model
 
 
 @dataclass(frozen=True)
@@ -223,8 +224,11 @@ class ChoosesFeatures(SelectionWorth):
         check_variance(moments)
         trial._note_noise(moments)
         rules = self._rules(moments)  # of all samples: parts of them have no names
-        none = Picked(np.array(rules.include, dtype=np.int64), trial.significant_)
-        if trial._is_noise:
+        # Pairs stand for a table without patterns, not for a part that shows none of its own.
+        lost = getattr(self, "n_significant_", 0) > 0 and trial.n_significant_ == 0
+        significant = trial.significant_ & (not lost)
+        none = Picked(np.array(rules.include, dtype=np.int64), significant)
+        if lost or trial._is_noise:
             return none
         model = trial._model_of(moments, rows, y)
         wanted = self._check_wanted(moments.n_features)
@@ -277,7 +281,8 @@ class ChoosesFeatures(SelectionWorth):
             reached = getattr(self, "selection_curve_", np.zeros(1))[-1]
             rules = self._rules(moments)
             return about_constrained(choice, wanted, rules, float(reached))
-        return about_choice(choice, wanted)
+        said = about_choice(choice, wanted)
+        return f"{said}{_about_sizes(moments.variances)}" if said else ""
 
     def _how_to_keep_some(self, moments: Moments) -> str:
         """Advice for a model that came out empty; the subclasses know what to lower."""
@@ -285,6 +290,17 @@ class ChoosesFeatures(SelectionWorth):
 
     def _warn(self, message: str) -> None:
         warn_caller(f"{type(self).__name__}: {message}")
+
+
+def _about_sizes(variances: FloatArray) -> str:
+    """Return what to do where one column is so loud that a model sees no other."""
+    varying = variances[variances > 0]
+    if varying.size < 2 or varying.max() <= LOUD**2 * np.median(varying):
+        return ""
+    return (
+        ". The columns are of very different size, and the largest rule the model: standardise "
+        "them first"
+    )
 
 
 def _all_equal(variances: FloatArray) -> bool:
