@@ -105,6 +105,21 @@ def test_most_features_are_not_called_unrelated_where_most_are_related():
     )
 
 
+def test_where_all_that_share_something_are_kept_nothing_is_said_of_none():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((300, 200))
+    Z[:, :4] += 2 * rng.standard_normal((300, 1))
+    report = GreedySelector(n_features_to_select=12).fit(Z).selection_report_
+    assert report.n_kept_significant < report.n_kept
+    assert report.n_related_dropped == report.n_significant - report.n_kept_significant
+    every = replace(report, n_kept_significant=report.n_significant)
+    assert every.of_related is None
+    assert every.verdict == (
+        f"Most features are unrelated to the others; the {report.n_significant} of 200 that share "
+        "something are all kept."
+    )
+
+
 def test_of_few_samples_what_any_features_account_for_is_said():
     X = np.random.default_rng(0).standard_normal((8, 40))
     X[:, :15] += 2 * np.random.default_rng(1).standard_normal((8, 1))

@@ -48,6 +48,8 @@ def verdict_of(report: SelectionReport) -> str:
             f"{_random_here(report)}. "
             f"How well they predict the others in new samples is not known: {report.why_not}."
         )
+    if report.mostly_unrelated and report.n_related_dropped == 0:
+        return _all_related_kept(report)
     if report.beaten_by > LUCKY:
         how = "No" if report.beaten_by > ORDINARY else "Little"
         what = f"of the other {_few_related(report, named=True)}"
@@ -97,6 +99,14 @@ def _about_noise(report: SelectionReport) -> str:
     return f"{start} ({verb} {percent(report.worth.r2)} of the others in new samples)."
 
 
+def _all_related_kept(report: SelectionReport) -> str:
+    count, n_features = report.n_significant, report.n_features
+    which = "that shares something is" if count == 1 else "that share something are all"
+    if 2 * count > n_features:
+        return f"Features predict little of each other; the {count} {which} kept."
+    return f"Most features are unrelated to the others; the {count} of {n_features} {which} kept."
+
+
 def _kept(report: SelectionReport) -> str:
     return f"{report.n_kept} of {counted(report.n_features, 'feature')}"
 
@@ -114,7 +124,7 @@ def _evidence(report: SelectionReport) -> str:
 
 def _few_related(report: SelectionReport, *, named: bool = False) -> str:
     assert report.worth is not None
-    others = report.n_significant - report.n_kept_significant
+    others = report.n_related_dropped
     verb = "predicts" if report.n_kept == 1 else "predict"
     share = "shares" if others == 1 else "share"
     which = f"that {share} something with others" if named else "of these"
