@@ -152,7 +152,8 @@ class TestBundledTable:
         result = invoke("select")
         assert result.exit_code == 0
         lines = result.stdout.strip().splitlines()
-        heading, _, verdict, *_, new, again, table, shared, noise, model, why, command = lines
+        heading, _, verdict, *_ = lines
+        new, again, table, shared, stand_ins, noise, model, why, command = lines[-9:]
         for part in ("breast cancer", "569 samples × 30 features", "spca-psd", "standardised"):
             assert part in heading
         record = json.loads(invoke("select", "--json").stdout)
@@ -171,6 +172,7 @@ class TestBundledTable:
         assert f"account for {worth['r2']} of the variance" in table
         assert f"make up {worth['own_share']} of it" in table
         assert shared.startswith("shared           the part of a feature that the other features")
+        assert stand_ins.endswith("from 99 % of 'worst perimeter' to only 17 % of 'symmetry error'")
         assert "independent patterns; 30 of 30 features share something" in noise
         assert "solved to within" in model
         assert "(proved)" in model

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_wine
 from typer.testing import CliRunner
 
 from jointsparse.cli.main import app
@@ -273,3 +274,19 @@ def test_constraints_are_in_the_saved_model(table, files, tmp_path):
     invoke("select", table[0], "--method", "greedy", "--features", 3, *limits, "--save", model)
     invoke("transform", model, table[0], "--output", kept)
     assert kept.exists()
+
+
+def test_where_too_few_fit_the_method_that_finds_more_is_named(tmp_path):
+    wine = load_wine()
+    header = ",".join("abcdefghijklm")
+    np.savetxt(tmp_path / "t.csv", wine.data, delimiter=",", header=header, comments="")
+    prices = "".join(f"{name},{price}\n" for price, name in enumerate("abcdefghijklm", start=1))
+    (tmp_path / "prices.csv").write_text(f"feature,cost\n{prices}", encoding="utf-8")
+    options = ["--costs", tmp_path / "prices.csv", "--budget", 12, "--features", 4]
+    given = [str(word) for word in ("select", tmp_path / "t.csv", *options)]
+    said = CliRunner().invoke(app, given).stderr
+    assert "3 features are kept, not the 4 asked for" in said
+    assert "--method subset looks for a set of 4 that does" in said
+    subset = CliRunner().invoke(app, [*given, "--method", "subset", "--json"])
+    record = json.loads(subset.stdout)
+    assert sum(row["kept"] for row in record["ranking"]) == 4

@@ -49,7 +49,7 @@ def selection(**report):
         "extremes": None,
         "extremes_matter": False,
         "beaten_by": 0,
-        "n_patterns": 3,
+        "is_noise": False,
         "n_features": 30,
     }
     return SimpleNamespace(
@@ -67,7 +67,7 @@ def selection(**report):
         ({"extremes_matter": True}, {}, "--robust cells"),
         ({"extremes_matter": True}, {"batch": "run"}, "--transform rank --batch run"),
         ({"extremes_matter": True}, {"impute": "em"}, "--transform rank --missing em"),
-        ({"extremes_matter": True, "n_patterns": 0}, {}, "--robust cells"),
+        ({"extremes_matter": True, "is_noise": True}, {}, "--robust cells"),
         (
             {"extremes_matter": True, "extremes": SimpleNamespace(columns=np.array([]))},
             {"data": "t.csv", "label": ["who"]},
@@ -78,7 +78,7 @@ def selection(**report):
         ({}, {"features": "5"}, "--features 5 --report report.html"),
         ({}, {"report": "a.html"}, "--prove 60 --report a.html"),
         ({"n_features": 5000}, {"report": "a.html"}, None),
-        ({"n_patterns": 0}, {}, None),
+        ({"is_noise": True}, {}, None),
     ],
 )
 def test_the_next_step_is_the_first_that_helps(report, options, end):

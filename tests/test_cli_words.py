@@ -312,3 +312,15 @@ def test_matplotlib_is_quiet_without_a_home(tmp_path):
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert figure.exists()
+
+
+def test_how_well_the_worst_stand_in_does_is_said(tmp_path):
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((2, 200, 1))
+    X = np.hstack([first, first, second, second]) + [0.1, 0.1, 1, 1] * rng.standard_normal((200, 4))
+    np.savetxt(tmp_path / "t.csv", X, delimiter=",", header="a,b,c,d", comments="")
+    printed = invoke("select", str(tmp_path / "t.csv"), "--features", "2").stdout
+    line = next(line for line in printed.split("\n") if line.startswith("stands in for "))
+    r2 = [100 * np.corrcoef(X[:, j], X[:, j + 1])[0, 1] ** 2 for j in (0, 2)]
+    assert f"from {r2[0]:.0f} % of '" in line
+    assert f"to only {r2[1]:.0f} % of '" in line

@@ -298,6 +298,15 @@ def test_dates_are_left_out(tmp_path):
     assert read_table(path).notes == ["left out 1 column that is not numbers: day (dates)"]
 
 
+@pytest.mark.parametrize(("days", "told"), [(range(1, 10), True), (range(9, 0, -1), False)])
+def test_rows_in_order_of_time_are_no_independent_samples(tmp_path, days, told):
+    rows = "".join(f"2020-01-{day:02d},{day % 3}\n" for day in days)
+    notes = read_table(csv_file(tmp_path, f"day,a\n{rows}")).notes
+    assert any("the rows are in order of time (day)" in note for note in notes) is told
+    same = "".join(f"2020-01-01,{day % 3}\n" for day in days)
+    assert len(read_table(csv_file(tmp_path, f"day,a\n{same}")).notes) == 1
+
+
 def test_nested_columns_are_left_out(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"l": [[1], [2]], "b": [b"\xff", b"x"], "a": [1, 2]}), path)
@@ -354,6 +363,7 @@ def test_column_without_values(tmp_path):
         ("\n\n", "no readable line of column names"),
         ("1,2\n3,4\n5,6\n", "no header row: its first line is all numbers; add a line of column"),
         ("1,NA,-.5e3\n3,4,5\n", "no header row"),
+        ("1100,1104,1108\n.1,.2,.3\n.2,.1,.4\n", "where these numbers are names, such as wave"),
         ("a,b\n", "no rows"),
         ("a,b", "no rows"),
         ("a,b\n\n\n", "no rows"),

@@ -1,9 +1,11 @@
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 
 from jointsparse import AWSPCA, CSPCA, SPCAPSD, GreedySelector, Moments
 from jointsparse.methods.bases.selector import Selector
@@ -232,3 +234,12 @@ def test_no_more_is_picked_where_the_first_hold_enough_of_the_target():
     alone = choose_features(moments, first.astype(float), Wanted(count=6), Rule(target_share=0.9))
     assert 0 < found.n_kept < 6
     np.testing.assert_array_equal(found.order[: found.n_kept], alone.order[: alone.n_kept])
+
+
+def test_columns_of_very_different_size_are_named_as_the_cause():
+    X = load_wine().data  # the proline of wines is a thousand times as large as their hue
+    with pytest.warns(UserWarning, match="columns are of very different size.*standardise them"):
+        SPCAPSD(n_features_to_select=4).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SPCAPSD(n_features_to_select=4, scale="standard").fit(X)

@@ -96,6 +96,41 @@ def test_where_most_features_are_unrelated_chance_is_judged_among_the_others():
     )
 
 
+def test_most_features_are_not_called_unrelated_where_most_are_related():
+    report = replace(unrelated(), n_significant=150)
+    assert report.verdict.startswith(
+        "Features predict little of each other: all others together "
+        f"{100 * report.worth.ceiling:.0f} % of the dropped ones in new samples. Of the other 147 "
+        "that share something with others, the 3 kept predict "
+    )
+
+
+def test_where_all_that_share_something_are_kept_nothing_is_said_of_none():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((300, 200))
+    Z[:, :4] += 2 * rng.standard_normal((300, 1))
+    report = GreedySelector(n_features_to_select=12).fit(Z).selection_report_
+    assert report.n_kept_significant < report.n_kept
+    assert report.n_related_dropped == report.n_significant - report.n_kept_significant
+    every = replace(report, n_kept_significant=report.n_significant)
+    assert every.of_related is None
+    assert every.verdict == (
+        f"Most features are unrelated to the others; the {report.n_significant} of 200 that share "
+        "something are all kept."
+    )
+
+
+def test_of_few_samples_what_any_features_account_for_is_said():
+    X = np.random.default_rng(0).standard_normal((8, 40))
+    X[:, :15] += 2 * np.random.default_rng(1).standard_normal((8, 1))
+    said = [GreedySelector(n_features_to_select=k).fit(X).selection_report_.verdict for k in (7, 1)]
+    assert said[0].startswith(
+        "7 of 40 features account for 100 % of the variance in this table; with so few samples "
+        "any 7 would. How well"
+    )
+    assert "of the variance in this table; 1 random one accounts for " in said[1]
+
+
 def test_kept_features_that_share_nothing_are_not_counted_among_those_that_do():
     rng = np.random.default_rng(0)
     Z = rng.standard_normal((300, 200))

@@ -12,6 +12,7 @@ from jointsparse import SPCAPSD, Moments, feature_significance
 from jointsparse.device import to_host
 from jointsparse.selection.noise import noise_of, pattern_loadings
 from jointsparse.significance import leverages, noise_edge
+from jointsparse.solvers.picking import pairs as pairs_module
 from jointsparse.solvers.picking import patterns as patterns_module
 from jointsparse.solvers.picking.row_targets import row_products
 from jointsparse.solvers.products.columns import feature_columns
@@ -525,3 +526,61 @@ def test_weights_that_were_given_out_are_the_caller_s_own():
     before = first.sample_weights.copy()
     first.sample_weights[:] = 0.0
     np.testing.assert_array_equal(feature_significance(moments).sample_weights, before)
+
+
+def pair(seed=1, n=150, p=40, noise=0.3):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p))
+    X[:, 7] = -X[:, 3] + noise * rng.standard_normal(n)
+    return X
+
+
+HOMES = {"array": np.asarray, "sparse": sp.csr_array, "sums": lambda X: X}
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_two_columns_that_are_nearly_the_same_share_something(home):
+    X = pair()
+    moments = Moments.from_data(HOMES[home](X))
+    if home == "sums":
+        moments = Moments.from_scatter(moments.scatter, 150)
+    found = feature_significance(moments)
+    assert found.n_significant == 0  # of 40 columns an eigenvalue of 2 is noise
+    assert np.flatnonzero(found.significant).tolist() == [3, 7]
+    r2 = np.corrcoef(X[:, 3], X[:, 7])[0, 1] ** 2
+    np.testing.assert_allclose(found.shares[[3, 7]], 1 - (1 - r2) * 149 / 148)
+    assert found.pvalues[[3, 7]].max() < 1e-6
+    assert "2 of them go together in pairs" in str(found)
+
+
+def test_what_is_alike_in_single_samples_only_is_no_pair():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 40))
+    X[11, [3, 7]] = 100  # correlation 0.99
+    assert not feature_significance(X).significant.any()
+    X = np.zeros((150, 40))
+    X[np.arange(40) % 20, np.arange(40)] = 1  # words that single documents have
+    assert not feature_significance(X).significant.any()
+
+
+def test_with_very_many_samples_products_of_columns_are_bounded(monkeypatch):
+    exact = feature_significance(pair())
+    monkeypatch.setattr(pairs_module, "MANY_ROWS", 100)
+    bounded = feature_significance(pair())
+    assert np.array_equal(bounded.significant, exact.significant)
+    assert (bounded.pvalues >= exact.pvalues).all()
+
+
+def test_of_a_table_that_is_too_large_pairs_are_not_looked_at(monkeypatch):
+    monkeypatch.setattr(pairs_module, "MOST_WORK", 1e3)
+    assert not feature_significance(pair()).significant.any()
+
+
+def test_auto_keeps_one_of_a_pair_and_says_what_it_stands_for():
+    selector = SPCAPSD(n_features_to_select="auto").fit(pair())
+    kept = np.flatnonzero(selector.get_support())
+    assert kept.size == 1
+    assert kept[0] in (3, 7)
+    said = selector.selection_report_.verdict
+    assert said.startswith("Most features are unrelated to the others; 2 of 40 are not. Of the")
+    assert "the 1 kept predicts 9" in said

@@ -192,7 +192,9 @@ class SelectionReport:
 
         That of the random sets as mean and spread; None where the verdict is about all features.
         """
-        if self.worth is None or not self.n_patterns or self.worth.ceiling >= UNRELATED:
+        if self.worth is None or self.worth.ceiling >= UNRELATED:
+            return None
+        if self.n_related_dropped == 0:
             return None
         random = self.worth.random_significant
         return self.worth.r2_significant, float(np.mean(random)), float(np.std(random, ddof=1))
@@ -211,6 +213,16 @@ class SelectionReport:
         if self.mostly_unrelated:
             own, random = worth.r2_significant, worth.random_significant
         return int(np.count_nonzero(random >= own - 1e-9))
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether nothing is above the noise: no pattern, and no two features that go together."""
+        return self.n_patterns == 0 and self.n_significant == 0
+
+    @property
+    def n_related_dropped(self) -> int:
+        """How many of the features that share something with others are dropped."""
+        return self.n_significant - self.n_kept_significant
 
     @property
     def mostly_unrelated(self) -> bool:

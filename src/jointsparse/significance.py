@@ -20,13 +20,16 @@ from jointsparse.moments import Moments
 from jointsparse.running.workspace import Slot
 from jointsparse.solvers.picking.feature_test import discoveries, shares_and_pvalues
 from jointsparse.solvers.picking.noise_edge import NoiseEdge, sequential_edge
+from jointsparse.solvers.picking.pairs import pairs_beyond_chance
 from jointsparse.solvers.picking.patterns import (
     EQUAL,
     FIRST_PAIRS,
     MOST_PAIRS,
     Patterns,
+    centred_samples,
     patterns_of,
 )
+from jointsparse.solvers.products.columns import feature_columns
 
 FDR = 0.05  # share of false ones among the significant features, on average
 DIFFERENT = 0.2  # standard deviation of noise levels beyond which the test errs, unless weighted
@@ -46,7 +49,7 @@ class FeatureSignificance:
         average for noise, 1 for a copy; 0 for constant features.
     pvalues : ndarray of shape (n_features,)
         How probable so large a share is for a feature that is independent of the others; 1 for
-        constant features, and for all where there is no pattern.
+        constant features. Where there is no pattern, that of the feature's closest pair, or 1.
     significant : ndarray of bool of shape (n_features,)
         Features that matter; of these at most ``fdr`` are false on average (Benjamini-Hochberg).
     n_significant : int
@@ -87,7 +90,14 @@ class FeatureSignificance:
 
     def __str__(self) -> str:
         total, found = self.significant.size, int(self.significant.sum())
-        if self.n_significant == 0:
+        if self.n_significant == 0 and found:
+            lines = [
+                f"No pattern in these {total} features is stronger than in random numbers. "
+                f"{found} of them go together in pairs, beyond chance: on average "
+                f"{self.shares[self.significant].mean():.0%} of such a feature is shared with "
+                "another one."
+            ]
+        elif self.n_significant == 0:
             lines = [
                 f"No structure beyond noise: no pattern in these {total} features is stronger than "
                 "in random numbers, and no feature is significant."
@@ -132,6 +142,10 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
 
     for a feature that is independent of the others; its p value is the upper tail, and the share
     that it has in common with them :math:`1 - (1-T_j)(n-1)/(n-1-r)`, if positive.
+
+    Where no pattern is above e, single pairs may still go together: a feature counts whose
+    correlation with another one is beyond chance in all pairs of the table (1 %), by its size and
+    without resting on a few gross values. The p value and the share are then those of that pair.
 
     Samples whose noise levels differ much hide patterns and make noise look like them. They are
     found by what the patterns leave of each, and weighted by one over their levels.
@@ -303,6 +317,11 @@ def _tested(moments: Moments) -> _Table:
         levels = levels * edge.levels
         levels = levels / levels.mean()
     shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
+    # A pair among many features is no pattern above their noise.
+    if edge.n_patterns == 0 < np.count_nonzero(moments.variances):
+        centred = centred_samples(moments)
+        columns = feature_columns(moments)
+        shares, pvalues = pairs_beyond_chance(columns, centred, leverages, moments.n_samples)
     values = patterns.values[: edge.n_patterns].copy()
     return _Table(plain, edge, values, shares, pvalues, leverages, weights)
 

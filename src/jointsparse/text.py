@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
 
 # Control and format characters, lone surrogates, line and paragraph separators.
@@ -82,3 +83,32 @@ def percent(share: float, *, bare: bool = False) -> str:
     share = max(share, 0.0)
     digits = f"{100 * share:.1f}" if 0.0005 <= share < 0.0095 else f"{100 * share:.0f}"
     return digits if bare else f"{digits} %"
+
+
+def rounded_up(number: float, digits: int = 2) -> float:
+    """Return a bound with so many digits after the point that is still one.
+
+    What is less than 1e-7 of the last digit does not count: it is rounding.
+
+    Examples
+    --------
+    >>> from jointsparse.text import rounded_up
+    >>> rounded_up(78.2211), rounded_up(78.22), rounded_up(3.1e-7)
+    (78.23, 78.22, 0.01)
+    """
+    unit = 10.0**digits
+    return math.ceil(number * unit - 1e-7) / unit
+
+
+def few_digits_up(number: float) -> str:
+    """Return a bound in two digits, however small it is, rounded up.
+
+    Examples
+    --------
+    >>> from jointsparse.text import few_digits_up
+    >>> few_digits_up(0.5711), few_digits_up(2.61e-5), few_digits_up(-1)
+    ('0.58', '2.7e-05', '0')
+    """
+    if number <= 0:
+        return "0"
+    return f"{rounded_up(number, 1 - math.floor(math.log10(number))):g}"

@@ -98,7 +98,10 @@ def test_names_stand_for_features():
     assert 0 not in found.features
     assert found.feature_names[7] == "h"
     assert str(found).startswith("3 of 8 features (b, c, h) reach ")
-    assert "No other 3 features that meet the conditions do better" in str(found)
+    said = str(found)
+    assert "No other 3 features that meet the conditions do more than" in said
+    points = float(said.split("do more than ")[1].split(" points better")[0])
+    assert points / 100 >= (found.bound - found.value) / (found.value / found.share)
 
 
 def test_many_names_are_not_all_listed():

@@ -1,4 +1,5 @@
 import pickle
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -18,6 +19,7 @@ from jointsparse import (
     load_model,
     save_model,
 )
+from jointsparse.methods.sets.set_certificate import set_words
 
 WINE = StandardScaler().fit_transform(load_wine().data)
 
@@ -101,7 +103,8 @@ def test_each_search_is_at_least_as_good_as_the_one_before():
     assert swap.stopping_reason_ == exact.stopping_reason_
     assert exact.stopping_reason_ == "no set of as many features is better (proved for this table)"
     assert greedy.stopping_reason_ == "every feature was the best one at its turn"
-    assert "11.1 % better" in str(greedy.set_certificate_)
+    points = np.ceil(1e4 * (greedy.set_bound_ - greedy.set_value_)) / 100
+    assert f"do more than {points:.2f} points better" in str(greedy.set_certificate_)
 
 
 def test_prices_are_those_of_searches_without_the_feature():
@@ -291,6 +294,13 @@ class TestCertifySet:
             assert proof.best_features.tolist() == features
             assert proof.best_value == pytest.approx(value)
 
+    def test_a_bound_is_not_rounded_down(self):
+        words = partial(set_words, 0.754449, size=5, n_features=30, tol=1e-9, what="the variance")
+        assert "more than 2.78 points better, 78.23 % (proved)" in words(0.782211)
+        assert "A set that accounts for 78.22 % was found" in words(0.79, better=0.782211)
+        assert "(found and proved): less than 0.01 points more" in words(0.75446, better=0.75446)
+        assert "points better, 100.00 %" in words(1 + 1e-12)
+
     def test_names_masks_and_moments(self):
         frame = pd.DataFrame(WINE, columns=load_wine().feature_names)
         mask = np.zeros(13, dtype=bool)
@@ -312,12 +322,19 @@ class TestCertifySet:
             "not about new data."
         )
         found = str(certify_set(WINE, [0, 1, 2, 3]))
-        assert f"A set that accounts for {100 * value:.2f} % was found." in found
+        better = value - share(WINE, WINE, [0, 1, 2, 3])
+        assert (
+            f"The best 4 of the 13 account for {100 * value:.2f} % (found and proved): "
+            f"{100 * better:.2f} points more." in found
+        )
         opened = certify_set(WINE, features, max_nodes=0)
         assert not opened.proved
         assert opened.method == "principal components"
-        assert "can account for more than" in str(opened)
-        assert "better. Whether a better set exists is not known." in str(opened)
+        points, bound = (np.ceil(1e4 * x) / 100 for x in (opened.bound - value, opened.bound))
+        assert (
+            f"No other 4 of the 13 do more than {points:.2f} points better, {bound:.2f} % "
+            "(proved). Whether a better set exists is not known." in str(opened)
+        )
         one = str(certify_set(WINE, [6], n_components=1))
         assert one.startswith("This feature accounts for")
         assert "of the first principal component in this table" in one
@@ -333,7 +350,7 @@ class TestCertifySet:
         proof = certify_set(X, [2], target=np.array([[1.0, 0, 0]]), max_nodes=0)
         assert proof.value == 0
         assert proof.gap == np.inf
-        assert "better" in str(proof)
+        assert "100.00 points" in str(proof)
 
     @pytest.mark.parametrize(
         ("features", "options", "message"),

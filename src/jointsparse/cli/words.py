@@ -37,6 +37,7 @@ _PHRASES = {
     "out of include": "out of --include",
     "in include": "in --include",
     "include has": "--include has",
+    "SubsetSelector looks for": "--method subset looks for",
     "out of exclude": "out of --exclude",
     "in exclude": "in --exclude",
     "exclude leaves": "--exclude leaves",

@@ -26,6 +26,7 @@ from jointsparse.solvers.sparse_component.deflation import (
     components_by_deflation,
 )
 from jointsparse.solvers.sparse_component.solve import MOST_DENSE
+from jointsparse.text import few_digits_up
 
 AUTO_ALPHA = 0.1  # share of the penalty that empties a component, elastic net form
 AUTO_ALPHA_LIMIT = 0.5  # the same in the limit form, where a threshold this high keeps more
@@ -302,7 +303,7 @@ class SPCA(ComponentsMethod):
             gap_history=[],
             n_iter=history.size,
             converged=True,
-            reason=_about_proofs(found),
+            reason=_about_proofs(found, moments.total_variance),
         )
 
     def _first(
@@ -434,15 +435,15 @@ def _emptying_weakest(gram: Gram, principal: Array) -> float:
     return 2 * float(array_namespace(image).max(abs(image), axis=0).min())
 
 
-def _about_proofs(found: ProvedComponents) -> str:
-    """Return what was proved, in words."""
+def _about_proofs(found: ProvedComponents, total: float) -> str:
+    """Return what was proved, in words; ``total`` is the variance of all features."""
     if found.proved.all():
         return f"each component is the best within {PROOF_TOL:.0e} (proved)"
     first = int(np.argmin(found.proved))
-    gap = found.bounds[first] / found.values[first] - 1
+    points = few_digits_up(100 * (found.bounds[first] - found.values[first]) / total)
     return (
-        f"component {first + 1} is not proved to be the best: another one may be up to "
-        f"{100 * gap:.2g} % better; give certify more seconds"
+        f"component {first + 1} is not proved to be the best: another one may have up to {points} "
+        "points more of the total variance; give certify more seconds"
     )
 
 

@@ -121,6 +121,8 @@ class Worth:
     related : (float, float, float) or None
         Where most features are unrelated to all others: what the kept ones and random sets (mean
         and standard deviation) predict of the dropped features that do share something.
+    n_related_dropped : int or None
+        How many these are; None where that was not recorded.
     """
 
     verdict: str
@@ -138,6 +140,7 @@ class Worth:
     more_patterns: bool
     n_parts: int = 0
     related: tuple[float, float, float] | None = None
+    n_related_dropped: int | None = None
 
 
 @dataclass(frozen=True)

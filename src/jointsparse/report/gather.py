@@ -335,6 +335,7 @@ def worth_of(report: SelectionReport | None) -> Worth | None:
         more_patterns=report.more_patterns,
         n_parts=0 if report.worth is None else report.worth.n_folds,
         related=report.of_related,
+        n_related_dropped=report.n_related_dropped,
     )
 
 

@@ -226,9 +226,11 @@ def _worth_bars(found: Findings) -> list[tuple[str, str, float, float]]:
     ends = ("", "")
     if worth.related is not None:  # what the verdict is about
         own, mean, spread = worth.related
-        others = grouped(worth.n_significant - n_kept)
+        count = worth.n_related_dropped
+        others = "others that share" if count is None else f"{grouped(count)} others that share"
+        others = "other one that shares" if count == 1 else others
         bars = [
-            (f"{kept}, of the {others} others that share something", "own", own, 0.0),
+            (f"{kept}, of the {others} something", "own", own, 0.0),
             (f"{random}, of the same", "random", mean, spread),
         ]
         ends = (f", of all {grouped(len(found.features) - n_kept)} others", ", of all others")

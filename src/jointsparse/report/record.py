@@ -147,6 +147,11 @@ def _worth(worth: Any, verdict: str) -> Worth:
         more_patterns=bool(entry(worth, "more_patterns")),
         n_parts=amount(worth, "n_parts", most=1000) if "n_parts" in worth else 0,
         related=_related(worth.get("related")),
+        n_related_dropped=(
+            amount(worth, "n_significant") - amount(worth, "n_kept_significant")
+            if "n_kept_significant" in worth  # earlier versions did not record it
+            else None
+        ),
     )
 
 

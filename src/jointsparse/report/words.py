@@ -115,6 +115,11 @@ def _repeats(found: Findings) -> str:
     if not known.size:
         return ""
     always = int(np.count_nonzero(known > 1 - 1e-9))
+    if known.size == 1:
+        return (
+            f"The kept feature, or one nearly the same, is {'' if always else 'not '}kept again in "
+            f"all {worth.n_parts} repeats, each without {left_out(worth.n_parts)} of the samples."
+        )
     return (
         f"{grouped(always)} of the {counted(known.size, 'kept feature')}, or features nearly the "
         f"same, are kept again in all {worth.n_parts} repeats, each without "
@@ -170,7 +175,7 @@ def _nothing(found: Findings) -> str:
     worth = found.worth
     if worth is None:
         return "No feature is kept: the model sets every one to zero. Use lower penalties."
-    if worth.n_patterns == 0:
+    if worth.n_patterns == worth.n_significant == 0:
         return (
             "No feature is kept. No pattern in this table is stronger than in random numbers of "
             "the same size, so a set of features would describe these samples and predict nothing "

@@ -20,35 +20,49 @@ UNRELATED, GOOD = 0.10, 0.50
 # Of twenty random sets: one may be lucky; where five are as good, the set is an ordinary one.
 LUCKY, ORDINARY = 1, 5
 
+ALL = 1 - 1e-6  # of the variance
+
 NO_STRUCTURE = "No structure beyond noise"
 
 
 def verdict_of(report: SelectionReport) -> str:
     """Return the first sentence that applies."""
-    if report.n_patterns == 0:
+    if report.is_noise:
         return _about_noise(report)
     if report.emptied:
         return "Nothing is kept: the penalties remove every feature from the model; use lower ones."
     if report.n_kept == 0:
+        what = f"the table has {patterns_in_words(report)}"
+        if report.n_patterns == 0:
+            what = f"{report.n_significant} of {report.n_features} features go together in pairs"
         return (
-            f"Nothing is kept: the table has {patterns_in_words(report)}, "
-            "but no set of features predicts the others in new samples."
+            f"Nothing is kept: {what}, but no set that was tried predicts the other features in "
+            "new samples."
         )
     if report.n_kept == report.n_features:
         return f"All {report.n_features} features are kept: there is nothing to predict."
     worth = report.worth
     if worth is None:
         return (
-            f"{_kept(report)} account for {percent(report.r2)} of the variance in this table. "
+            f"{_kept(report)} account for {percent(report.r2)} of the variance in this table; "
+            f"{_random_here(report)}. "
             f"How well they predict the others in new samples is not known: {report.why_not}."
         )
+    if report.mostly_unrelated and report.n_related_dropped == 0:
+        return _all_related_kept(report)
     if report.beaten_by > LUCKY:
         how = "No" if report.beaten_by > ORDINARY else "Little"
-        what = f"of the other {_few_related(report)}"
+        what = f"of the other {_few_related(report, named=True)}"
         if not report.mostly_unrelated:
             what = _evidence(report)
         return f"{how} better than random features: {what}."
     if report.mostly_unrelated:
+        if 2 * report.n_significant > report.n_features:
+            return (
+                "Features predict little of each other: all others together "
+                f"{percent(worth.ceiling)} of the dropped ones in new samples. Of the other "
+                f"{_few_related(report, named=True)}."
+            )
         return (
             f"Most features are unrelated to the others; {report.n_significant} of "
             f"{report.n_features} are not. Of the other {_few_related(report)}."
@@ -85,6 +99,14 @@ def _about_noise(report: SelectionReport) -> str:
     return f"{start} ({verb} {percent(report.worth.r2)} of the others in new samples)."
 
 
+def _all_related_kept(report: SelectionReport) -> str:
+    count, n_features = report.n_significant, report.n_features
+    which = "that shares something is" if count == 1 else "that share something are all"
+    if 2 * count > n_features:
+        return f"Features predict little of each other; the {count} {which} kept."
+    return f"Most features are unrelated to the others; the {count} of {n_features} {which} kept."
+
+
 def _kept(report: SelectionReport) -> str:
     return f"{report.n_kept} of {counted(report.n_features, 'feature')}"
 
@@ -100,12 +122,12 @@ def _evidence(report: SelectionReport) -> str:
     )
 
 
-def _few_related(report: SelectionReport) -> str:
+def _few_related(report: SelectionReport, *, named: bool = False) -> str:
     assert report.worth is not None
-    others = report.n_significant - report.n_kept_significant
+    others = report.n_related_dropped
     verb = "predicts" if report.n_kept == 1 else "predict"
     share = "shares" if others == 1 else "share"
-    which = f"that {share} something with others" if report.beaten_by > LUCKY else "of these"
+    which = f"that {share} something with others" if named else "of these"
     return (
         f"{'one' if others == 1 else others} {which}, the {report.n_kept} kept {verb} "
         f"{percent(report.worth.r2_significant)} in new samples; "
@@ -116,6 +138,15 @@ def _few_related(report: SelectionReport) -> str:
 def _random(count: int, shares: FloatArray) -> str:
     verb = "one predicts" if count == 1 else "ones predict"
     return f"{count} random {verb} {mean_and_spread(shares)}"
+
+
+def _random_here(report: SelectionReport) -> str:
+    """Return what random sets account for in this table: of few samples, as much."""
+    count, verb = report.n_kept, "accounts" if report.n_kept == 1 else "account"
+    if report.r2 > ALL and report.random_r2.min() > ALL:
+        return f"with so few samples any {count} would"
+    which = "one" if count == 1 else "ones"
+    return f"{count} random {which} {verb} for {mean_and_spread(report.random_r2)}"
 
 
 def mean_and_spread(shares: FloatArray) -> str:

@@ -21,7 +21,7 @@ def next_step(selection: Selection, options: "SelectOptions") -> tuple[str, str]
         return None
     if report.extremes_matter and selection.transform is None and selection.step is None:
         return _against_extremes(selection, options)
-    if not selection.kept.any() or report.n_patterns == 0:
+    if not selection.kept.any() or report.is_noise:
         return None
     asked = options.features is not None or options.r2 is not None
     changes: list[tuple[bool, str, dict[str, object]]] = [

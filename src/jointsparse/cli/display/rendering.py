@@ -16,13 +16,14 @@ from jointsparse.cli.intake.fitting import Selection, nothing_kept_message
 from jointsparse.cli.options.arguments import parameters_of
 from jointsparse.cli.options.proving import better_set, set_record
 from jointsparse.cli.options.robustness import outlier_record, outliers_in_words
-from jointsparse.text import counted, left_out, percent, visible
+from jointsparse.text import counted, cut_middle, left_out, percent, visible
 
 if TYPE_CHECKING:
     from jointsparse.methods.bases.ranking import RankedFeature
     from jointsparse.selection_report import SelectionReport
 
 MOST_SHOWN = 30  # kept features that are shown where no number is asked for
+_NAME_LENGTH = 40  # characters of a name in a sentence
 _NARROWEST = 10  # cells of names, however narrow the terminal
 # Rank, kept mark, three gaps between columns and two edges.
 _OTHER_CELLS = 4 + 4 + 3 * 3 + 2
@@ -103,6 +104,7 @@ def _worth_record(selection: Selection) -> dict[str, Any] | None:
         "n_patterns": report.n_patterns,
         "more_patterns": report.more_patterns,
         "n_significant": report.n_significant,
+        "n_kept_significant": report.n_kept_significant,
         "r2": report.r2,
         "own_share": report.own_share,
         "r2_held_out": report.r2_held_out,
@@ -214,6 +216,7 @@ def print_selection(
         console.print(Text(f"note: {visible(note)}", "dim"))
     console.print()
     console.print(_verdict(selection, glyphs), soft_wrap=True)
+    sure = _how_sure(selection, glyphs)
     rows = ranking_rows(selection)
     kept = sum(row.kept for row in rows)
     shown = rows[: min(kept, MOST_SHOWN) if top is None else top]
@@ -222,6 +225,7 @@ def print_selection(
         names = selection.table.names
         unrelated = set() if related is None else {names[j] for j in (~related).nonzero()[0]}
         represented = _represented(rows, unrelated)
+        sure = _with_stand_ins(sure, represented)
         worth = None if selection.report is None else selection.report.worth
         parts = 0 if worth is None else worth.n_folds
         console.print(_ranking_table(console.width, shown, represented, parts, glyphs, scores))
@@ -229,7 +233,7 @@ def print_selection(
         console.print(Text(_rest_line(rows[len(shown) :], len(rows), glyphs), "dim"))
     if verbose:
         console.print(_diagnostics(selection))
-    for name, text in _how_sure(selection, glyphs).items():
+    for name, text in sure.items():
         console.print(Text.assemble((f"{name:<17}", "dim"), text), soft_wrap=True)
     if next_step is not None:
         why, command = next_step
@@ -248,8 +252,10 @@ def _verdict(selection: Selection, glyphs: Glyphs) -> Text:
     return Text(f"kept {n_kept} of {counted(n_features, 'feature')}", "bold")
 
 
-def _represented(rows: "list[RankedFeature]", unrelated: set[str]) -> dict[str, list[str]]:
-    """Return for each kept feature the dropped ones that it stands in for, best first.
+def _represented(
+    rows: "list[RankedFeature]", unrelated: set[str]
+) -> dict[str, list[tuple[str, float]]]:
+    """Return for each kept feature the dropped ones that it stands in for, best first, with R².
 
     Nothing stands in for a feature that is unrelated to all others.
     """
@@ -259,7 +265,33 @@ def _represented(rows: "list[RankedFeature]", unrelated: set[str]) -> dict[str, 
             continue
         if row.stand_in_r2 is not None:
             found.setdefault(row.stand_in, []).append((-row.stand_in_r2, row.feature))
-    return {name: [feature for _, feature in sorted(pairs)] for name, pairs in found.items()}
+    return {
+        name: [(feature, -share) for share, feature in sorted(pairs)]
+        for name, pairs in found.items()
+    }
+
+
+def _with_stand_ins(
+    sure: dict[str, str], represented: dict[str, list[tuple[str, float]]]
+) -> dict[str, str]:
+    """Say also how well the best and the worst of the stand-ins do, before what is above noise."""
+    from jointsparse.selection.verdict import GOOD
+
+    pairs = sorted((pair for pairs in represented.values() for pair in pairs), key=lambda p: -p[1])
+    if not pairs:
+        return sure
+
+    def share(pair: tuple[str, float]) -> str:
+        return f"{percent(pair[1])} of '{cut_middle(visible(pair[0]), _NAME_LENGTH)}'"
+
+    text = "each dropped feature is listed with the kept one that alone accounts for most of it"
+    text += f": {'from ' if len(pairs) > 1 else ''}{share(pairs[0])}"
+    if len(pairs) > 1:
+        text += f" to {'only ' if pairs[-1][1] < GOOD else ''}{share(pairs[-1])}"
+    places = list(sure)
+    before = places.index("above the noise") if "above the noise" in sure else len(places)
+    items = list(sure.items())
+    return dict([*items[:before], ("stands in for", text), *items[before:]])
 
 
 def _heading(selection: Selection, glyphs: Glyphs) -> Text:
@@ -280,7 +312,7 @@ def _heading(selection: Selection, glyphs: Glyphs) -> Text:
 def _ranking_table(
     width: int,
     rows: "list[RankedFeature]",
-    represented: dict[str, list[str]],
+    represented: dict[str, list[tuple[str, float]]],
     parts: int,
     glyphs: Glyphs,
     scores: bool,
@@ -309,7 +341,9 @@ def _ranking_table(
     for row, name in zip(rows, names, strict=True):
         numbers = [percent(row.shared)] if row.shared is not None and shared else []
         numbers += [f"{row.score:#.4g}" if row.score else "0"] * scores
-        stands_for = _few(represented.get(row.feature, []), text_cells, glyphs)
+        stands_for = _few(
+            [name for name, _ in represented.get(row.feature, [])], text_cells, glyphs
+        )
         table.add_row(
             Text(str(row.rank)),
             Text(shorten_middle(name, name_cells, glyphs.ellipsis), "bold" if row.kept else "dim"),

@@ -269,6 +269,24 @@ def _leave_out(path: Path, others: dict[str, Any], layout: Layout, roles: Roles)
             f"; --label {shown(few[0])} keeps one aside, --categories onehot makes columns of 0 "
             "and 1",
         )
+    ordered = next((name for name, column in left.items() if _in_order_of_time(column)), None)
+    if ordered is not None:
+        roles.notes.append(
+            f"the rows are in order of time ({shown(ordered)}): where neighbouring rows are alike, "
+            "what is said of new samples holds for times between these, not for later ones"
+        )
+
+
+def _in_order_of_time(column: pa.ChunkedArray) -> bool:
+    """Whether a column of dates never goes back, as that of a series of measurements."""
+    if kind_in_words(column) != "dates" or len(column) < LEAST_RUNNING or column.null_count:
+        return False
+    from pyarrow import compute
+
+    if compute.all(compute.equal(column, column[0])).as_py():
+        return False
+    earlier, later = column.slice(0, len(column) - 1), column.slice(1)
+    return bool(compute.all(compute.less_equal(earlier, later)).as_py())
 
 
 def _mixed(path: Path, name: str, column: pa.ChunkedArray) -> TableError | None:

@@ -125,7 +125,8 @@ def read_header(path: Path, kind: str, layout: Layout | None = None) -> Header:
     if any(map(NUMBER.fullmatch, names)) and all(
         n in _NO_NAME or NUMBER.fullmatch(n) for n in names
     ):
-        hint = "its first line is all numbers; add a line of column names"
+        hint = "its first line is all numbers; add a line of column names, or put a letter before "
+        hint += "each where these numbers are names, such as wavelengths or years"
         raise table_error(path, f"has no header row: {hint}.")
     check_shape(path, 2 if rows[used:] else 0, len(names))
     return Header(delimiter, names, rows[used - 1].end, encoding, decimal, notes, sheet)

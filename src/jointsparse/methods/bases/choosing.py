@@ -45,6 +45,7 @@ from jointsparse.trials import COVERED, Cut, Picked, Trials, choose_count
 AUTO_R2 = 0.9  # share of this table's variance that "auto" wants where no sample can be held out
 MOST_BEYOND = 100  # picks beyond the number asked for, for the curve of other numbers
 KEEP_SOME = "Give n_features_to_select a number to keep some all the same"
+LOUD = 10  # times the median standard deviation: such a column rules the model
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ class ChoosesFeatures(SelectionWorth):
         if not wanted.auto:
             return None, wanted
         least = len(self._rules(moments).include)  # what must be in is kept in any case
-        if self.n_significant_ == 0:
+        if self._is_noise:
             return None, Wanted(count=least)
         most = max(FIRST_PICKS, PICKS_PER_PATTERN * self.n_significant_)
         while True:
@@ -224,8 +225,11 @@ class ChoosesFeatures(SelectionWorth):
         check_variance(moments)
         trial._note_noise(moments)
         rules = self._rules(moments)  # of all samples: parts of them have no names
-        none = Picked(np.array(rules.include, dtype=np.int64), trial.significant_)
-        if trial.n_significant_ == 0:
+        # Pairs stand for a table without patterns, not for a part that shows none of its own.
+        lost = getattr(self, "n_significant_", 0) > 0 and trial.n_significant_ == 0
+        significant = trial.significant_ & (not lost)
+        none = Picked(np.array(rules.include, dtype=np.int64), significant)
+        if lost or trial._is_noise:
             return none
         model = trial._model_of(moments, rows, y)
         wanted = self._check_wanted(moments.n_features)
@@ -257,7 +261,7 @@ class ChoosesFeatures(SelectionWorth):
         if choice.available == 0:
             which = "" if self.constraints is None else " that may be kept"
             return f"no feature{which} has a nonzero score{self._how_to_keep_some(moments)}"
-        if not wanted.support and self.n_significant_ == 0:
+        if not wanted.support and self._is_noise:
             if choice.n_kept == 0:
                 return f"no structure beyond noise: nothing is kept. {KEEP_SOME}"
             if wanted.auto:
@@ -266,8 +270,8 @@ class ChoosesFeatures(SelectionWorth):
             return f"no structure beyond noise: {kept} no better than random features"
         if wanted.auto and choice.n_kept == 0:
             return (
-                "there is structure, but no set of features predicts the others in new samples: "
-                f"nothing is kept. {KEEP_SOME}"
+                "there is structure, but no set that was tried predicts the other features in new "
+                f"samples: nothing is kept. {KEEP_SOME}"
             )
         if self.rule == "variance" and not wanted.support and _all_equal(moments.variances):
             return (
@@ -278,7 +282,8 @@ class ChoosesFeatures(SelectionWorth):
             reached = getattr(self, "selection_curve_", np.zeros(1))[-1]
             rules = self._rules(moments)
             return about_constrained(choice, wanted, rules, float(reached))
-        return about_choice(choice, wanted)
+        said = about_choice(choice, wanted)
+        return f"{said}{_about_sizes(moments.variances)}" if said else ""
 
     def _how_to_keep_some(self, moments: Moments) -> str:
         """Advice for a model that came out empty; the subclasses know what to lower."""
@@ -286,6 +291,17 @@ class ChoosesFeatures(SelectionWorth):
 
     def _warn(self, message: str) -> None:
         warn_caller(f"{type(self).__name__}: {message}")
+
+
+def _about_sizes(variances: FloatArray) -> str:
+    """Return what to do where one column is so loud that a model sees no other."""
+    varying = variances[variances > 0]
+    if varying.size < 2 or varying.max() <= LOUD**2 * np.median(varying):
+        return ""
+    return (
+        ". The columns are of very different size, and the largest rule the model: standardise "
+        "them first"
+    )
 
 
 def _all_equal(variances: FloatArray) -> bool:

@@ -111,6 +111,11 @@ class SelectionWorth(NotesOutliers):
         self.feature_pvalues_ = found.pvalues
         self.significant_ = found.significant
 
+    @property
+    def _is_noise(self) -> bool:
+        """Whether nothing is above the noise: no pattern, and no two features that go together."""
+        return self.n_significant_ == 0 and not self.significant_.any()
+
     def _pick_on(self, moments: Moments, rows: IntArray | None, *, y: Any) -> Picked:
         """Select on some of the samples, as many features as may be of use."""
         raise NotImplementedError  # pragma: no cover - the subclasses define it

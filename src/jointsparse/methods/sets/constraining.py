@@ -64,9 +64,11 @@ def about_constrained(choice: Choice, wanted: Wanted, rules: Rules, reached: flo
     if wanted.count is not None and choice.n_kept < wanted.count:
         if choice.n_kept == rules.most_features():
             return f"the constraints allow {kept} at most, not the {wanted.count} asked for"
+        # Whole groups seldom add up to a number; single features that do are worth a search.
+        more = f"; SubsetSelector looks for a set of {wanted.count} that does"
         return (
             f"{kept} {'is' if choice.n_kept == 1 else 'are'} kept, not the {wanted.count} asked "
-            "for: no other fits the constraints beside them"
+            f"for: no other fits the constraints beside them{'' if rules.wholes else more}"
         )
     if wanted.r2 is not None and reached < wanted.r2 - 1e-8:
         return (

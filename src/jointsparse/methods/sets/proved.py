@@ -18,6 +18,7 @@ from jointsparse.selection.choosing import is_number
 from jointsparse.solvers.sparse_component.search import Progress
 from jointsparse.solvers.sparse_component.solve import Proof
 from jointsparse.sources import is_streamed
+from jointsparse.text import few_digits_up
 
 SYMMETRIC = 1e-8  # relative difference of mirrored entries up to which a table seems to be one of S
 MOST_NAMES = 10  # named in a sentence
@@ -117,16 +118,17 @@ class Proved:
             f"{self.value:.6g}{how}, {100 * self.share:.3g} % of the total variance."
         )
         allowed = " that meet the conditions" if self._conditions else ""
-        if self.proved:
-            return (
-                f"{found} No other {self.k} features{allowed} do better by more than "
-                f"{100 * max(self.gap, self.tol):.1g} % (proved for this table)."
-            )
-        return (
-            f"{found} No {self.k} features{allowed} can reach more than {self.bound:.6g}: at most "
-            f"{100 * self.gap:.2g} % better (proved for this table). Whether better ones exist is "
-            "not known; improve() goes on."
+        others = f"{self.k} features" if self.k > 1 else "feature"
+        verb = "do" if self.k > 1 else "does"
+        least = self.tol * self.value if self.proved else 0.0
+        points = few_digits_up(100 * max(self.bound - self.value, least) / self._total)
+        said = (
+            f"{found} No other {others}{allowed} {verb} more than {points} points better "
+            "(proved for this table)."
         )
+        if self.proved:
+            return said
+        return f"{said} Whether better ones exist is not known; improve() goes on."
 
     def _name(self, j: int) -> str:
         return str(j) if self.feature_names is None else shown(self.feature_names[j])

@@ -29,6 +29,7 @@ from jointsparse.solvers.subset.ridge_bound import ridge_bound, ridge_value
 from jointsparse.solvers.subset.search import SearchProgress
 from jointsparse.solvers.subset.whole_groups import settled
 from jointsparse.solvers.subset.whole_search import search_for
+from jointsparse.text import rounded_up
 
 
 @dataclass(frozen=True)
@@ -282,16 +283,23 @@ def set_words(
         Whether only sets that keep to constraints are meant.
     """
     these = f"These {size} features account" if size != 1 else "This feature accounts"
-    count = f"No {size} of the {n_features} " if size != 1 else f"No other of the {n_features} "
-    count += "that keep to the constraints " if constrained and size != 1 else ""
-    count += "that keeps to the constraints " if constrained and size == 1 else ""
+    allowed = f" that keep{'s' if size == 1 else ''} to the constraints" if constrained else ""
     said = f"{these} for {_percent(value)} of {what} in this table. "
     if bound <= value + tol:
-        verb = "account" if size != 1 else "accounts"
-        said += f"{count}{verb} for more (proved, tolerance {tol:.0e}). "
+        which, verb = (f"{size}", "account") if size != 1 else ("other", "accounts")
+        said += f"No {which} of the {n_features}{allowed} {verb} for more "
+        said += f"(proved, tolerance {tol:.0e}). "
+    elif better is not None and bound <= better + tol:
+        which, verb = (f"The best {size}", "account") if size != 1 else ("The best one", "accounts")
+        said += f"{which} of the {n_features}{allowed} {verb} for {_percent(better)} "
+        more = 100 * (better - value)
+        more_points = f"{more:.2f}" if more >= 0.005 else "less than 0.01"
+        said += f"(found and proved): {more_points} points more. "
     else:
-        by = f"at most {(bound - value) / value:.1%}".replace("%", " %") if value > 0 else "more"
-        said += f"{count}can account for more than {_percent(bound)}: {by} better. "
+        which, verb = (f"other {size}", "do") if size != 1 else ("other", "does")
+        said += f"No {which} of the {n_features}{allowed} {verb} more than "
+        said += f"{rounded_up(100 * (bound - value)):.2f} points better, "
+        said += f"{min(rounded_up(100 * bound), 100.0):.2f} % (proved). "
         if better is None:
             said += "Whether a better set exists is not known. "
         else:

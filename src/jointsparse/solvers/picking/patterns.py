@@ -276,7 +276,7 @@ def patterns_of(
     >>> float(patterns.values.sum().round(6)), patterns.n_directions
     (150.0, 49)
     """
-    samples = _samples(moments)
+    samples = centred_samples(moments)
     weights = None if levels is None or samples is None else 1 / levels
     squares, mean = _squares(moments, samples, weights)
     live = squares > 0
@@ -314,7 +314,7 @@ POWERS: Slot[tuple[FloatArray, FloatArray]] = Slot("powers of standardised sampl
 ROW_PAIRS: Slot[tuple[Eigenpairs, float]] = Slot("eigenpairs of rows")
 
 
-def _samples(moments: Moments) -> Samples | None:
+def centred_samples(moments: Moments) -> Samples | None:
     """Return the centred samples where they are; None where only their sums are known."""
     if not moments.has_samples:
         return None

@@ -1,0 +1,126 @@
+r"""Pairs of features that go together where nothing more is above the noise.
+
+Two columns among forty that are nearly the same have an eigenvalue of 2, less than the noise of 150
+samples has: a test of patterns cannot see them. Their correlation r says it by itself. It counts
+where both of these are improbable in every of the p(p - 1)/2 pairs of a table together:
+
+* r as large in Gaussian columns: :math:`r^2 \sim \mathrm{Beta}(\tfrac12, \tfrac{n-2}2)`;
+* a sum as large, beside its own terms :math:`z_i = x_{ij}x_{ik}`, of numbers with signs of their
+  own (Efron, 1969), which few gross values cannot reach:
+
+.. math:: P\Bigl(\Bigl|\sum_i z_i\Bigr| \ge t\,\Bigl(\sum_i z_i^2\Bigr)^{1/2}\Bigr)
+          \le 2e^{-t^2/2} .
+
+With very many samples :math:`\sum_i z_i^2` is not computed, but bounded by the fourth powers of the
+columns, by Cauchy and Schwarz.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import betainc
+
+from jointsparse.arrays import FloatArray, IntArray
+from jointsparse.device import to_host
+from jointsparse.operators.samples import Samples
+from jointsparse.solvers.products.columns import Columns
+
+CHANCE = 0.01  # probability with which any pair of a table of independent features counts, at most
+MOST_WORK = 2e10  # multiplications: of larger tables pairs are not looked at
+AT_ONCE = 512  # features whose correlations with all others are held at a time
+MOST_PAIRS = 200  # of those that may count, the most correlated: their products are looked at
+MANY_ROWS = 20_000  # above, products of two columns are bounded
+USUAL = 3.0  # n times the leverage of a Gaussian column
+
+
+def pairs_beyond_chance(
+    columns: Columns, samples: Samples | None, leverages: FloatArray, n_samples: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the share that each feature has in common with one other, and a p value of it.
+
+    0 and 1 for features that go together with none beyond chance.
+
+    Parameters
+    ----------
+    columns : Columns
+        The table.
+    samples : Samples or None
+        The centred samples; None where only their sums are known, which are taken to be Gaussian.
+    leverages : ndarray of shape (n_features,)
+        Σ_i x_ij⁴ / (Σ_i x_ij²)² for every feature.
+    n_samples : int
+        Number of samples.
+    """
+    p = columns.n_features
+    shares, pvalues = np.zeros(p), np.ones(p)
+    if n_samples < 4 or columns.n_rows * float(p) ** 2 > MOST_WORK:
+        return shares, pvalues
+    lengths = np.sqrt(to_host(columns.squares))
+    live = int(np.count_nonzero(lengths))
+    n_pairs = max(live * (live - 1) // 2, 1)
+    first, second, correlations = _strongest(columns, lengths, n_samples, CHANCE / n_pairs)
+    if not first.size:
+        return shares, pvalues
+    ratios = _ratios(first, second, correlations, samples, leverages, n_samples)
+    chance = np.maximum(_of_gaussian(correlations, n_samples), 2 * np.exp(-(ratios**2) / 2))
+    adjusted = 1 - (1 - correlations**2) * (n_samples - 1) / (n_samples - 2)
+    for count in np.flatnonzero(chance * n_pairs <= CHANCE):
+        for feature in (first[count], second[count]):
+            shares[feature] = max(shares[feature], adjusted[count])
+            pvalues[feature] = min(pvalues[feature], chance[count] * (live - 1))
+    return shares, pvalues
+
+
+def _of_gaussian(correlations: FloatArray, n_samples: int) -> FloatArray:
+    """Return how probable so large a correlation is for two independent Gaussian columns."""
+    left = np.clip(1 - correlations**2, 0.0, 1.0)
+    return np.asarray(betainc((n_samples - 2) / 2, 0.5, left))
+
+
+def _strongest(
+    columns: Columns, lengths: FloatArray, n_samples: int, level: float
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """Return the pairs (j < k) whose correlation is improbable by itself, and the correlations."""
+    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    found: list[tuple[IntArray, IntArray, FloatArray]] = []
+    everything = np.arange(columns.n_features)
+    for start in range(0, columns.n_features, AT_ONCE):
+        leaders = everything[start : start + AT_ONCE]
+        units = columns.take(leaders) * columns.here(inverse[leaders])
+        block = to_host(columns.inner(units, everything[start:])) * inverse[start:]
+        above = np.triu(np.clip(block, -1.0, 1.0), 1)
+        few = np.argwhere(above**2 >= _least(n_samples, level))
+        found.append((few[:, 0] + start, few[:, 1] + start, above[few[:, 0], few[:, 1]]))
+    first, second, correlations = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.argsort(-np.abs(correlations), kind="stable")[:MOST_PAIRS]
+    return first[order], second[order], correlations[order]
+
+
+def _least(n_samples: int, level: float) -> float:
+    """Return the squared correlation from which on it is so improbable; a little less."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        improbable = _of_gaussian(np.sqrt([middle]), n_samples)[0] <= level
+        low, high = (low, middle) if improbable else (middle, high)
+    return low
+
+
+def _ratios(
+    first: IntArray,
+    second: IntArray,
+    correlations: FloatArray,
+    samples: Samples | None,
+    leverages: FloatArray,
+    n_samples: int,
+) -> FloatArray:
+    """Return |Σ z| / (Σ z²)^½ for the products of two columns, or what it is at least."""
+    if samples is None or n_samples > MANY_ROWS:
+        tails = leverages if samples is not None else np.full_like(leverages, USUAL / n_samples)
+        return np.asarray(np.abs(correlations) / (tails[first] * tails[second]) ** 0.25)
+    features, places = np.unique(np.concatenate([first, second]), return_inverse=True)
+    values = to_host(samples.take(features)).astype(np.float64)
+    values = values / np.sqrt((values**2).sum(axis=0))
+    half = first.size
+    products = values[:, places[:half]] * values[:, places[half:]]
+    return np.asarray(np.abs(products.sum(axis=0)) / np.sqrt((products**2).sum(axis=0)))
