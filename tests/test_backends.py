@@ -32,7 +32,10 @@ from jointsparse.solvers.components.procrustes import SparsePenalty, solve_alter
 from jointsparse.solvers.graph.device_form import DeviceForm, device_product
 from jointsparse.solvers.graph.quadratic_forms import DenseForm, laplacian_product
 from jointsparse.solvers.graph.smoothness import solve_smoothness
+from jointsparse.solvers.picking import residual
+from jointsparse.solvers.picking.greedy import select_greedily
 from jointsparse.solvers.picking.row_targets import Projection
+from jointsparse.solvers.products.columns import Columns
 from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
 from jointsparse.solvers.regression.group import group_regression
 from jointsparse.solvers.regression.group_curvature import curvature_of
@@ -342,6 +345,25 @@ def test_scores_of_components_wherever_their_loadings_are(tensors):
         found = Projection(small)(tensors.array(X))
         assert tensors.owns(found)
         close(to_host(found), X @ loadings)
+
+
+@pytest.mark.parametrize("few", [residual.FEW, 0])
+def test_picks_whoever_follows_what_is_left(tensors, few, monkeypatch):
+    """By the host or the device; of near-copies next to nothing is left, and is computed anew."""
+    monkeypatch.setattr(residual, "FEW", few)
+    X = np.repeat(draws(40, 3), 5, axis=1)
+    X += 2e-4 * draws(*X.shape, seed=1)
+    X -= X.mean(axis=0)
+    for options in (
+        {}, {"noise": np.full(15, 1e-5), "near": 0.05}, {"criterion": "residual"},
+        {"weights": np.linspace(1, 2, 15), "given": (3, 4)},
+    ):  # fmt: skip
+        known, found = (
+            select_greedily(Columns(data), n_picks=12, **options) for data in (X, tensors.array(X))
+        )
+        assert found.picks.tolist() == known.picks.tolist()
+        close(found.gains, known.gains, rtol=1e-6, atol=1e-15)
+        close(found.left, known.left, rtol=1e-5, atol=1e-12)
 
 
 def test_roots_of_dictionaries(tensors):
