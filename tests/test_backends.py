@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from jointsparse import Moments
+from jointsparse import Moments, feature_significance
 from jointsparse.device import free_bytes, like, numbers, to_host
 from jointsparse.graphs.discriminant import local_grams
 from jointsparse.graphs.laplacian import affinity, laplacian
@@ -32,7 +32,7 @@ from jointsparse.solvers.components.procrustes import SparsePenalty, solve_alter
 from jointsparse.solvers.graph.device_form import DeviceForm, device_product
 from jointsparse.solvers.graph.quadratic_forms import DenseForm, laplacian_product
 from jointsparse.solvers.graph.smoothness import solve_smoothness
-from jointsparse.solvers.picking import residual
+from jointsparse.solvers.picking import feature_test, patterns, residual
 from jointsparse.solvers.picking.greedy import select_greedily
 from jointsparse.solvers.picking.row_targets import Projection
 from jointsparse.solvers.products.columns import Columns
@@ -364,6 +364,23 @@ def test_picks_whoever_follows_what_is_left(tensors, few, monkeypatch):
         assert found.picks.tolist() == known.picks.tolist()
         close(found.gains, known.gains, rtol=1e-6, atol=1e-15)
         close(found.left, known.left, rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(60, 40), (50, 80)])
+@pytest.mark.parametrize("by_host", [True, False])
+def test_the_noise_of_few_and_of_many_features(tensors, shape, by_host, monkeypatch):
+    if not by_host:
+        monkeypatch.setattr(patterns, "FEW", 0)
+        monkeypatch.setattr(feature_test, "FEW_ENTRIES", 0)
+    X = draws(*shape)
+    X[:, :12] += 2 * draws(shape[0], 2, seed=1) @ draws(2, 12, seed=2)
+    X[:, 3] = 1.0
+    known, found = (feature_significance(data) for data in (X, tensors.array(X)))
+    assert found.n_significant == known.n_significant > 0
+    close(found.noise_edge, known.noise_edge, rtol=1e-9)
+    close(found.shares, known.shares, atol=1e-9)
+    close(found.pvalues, known.pvalues, rtol=1e-6, atol=1e-15)
+    close(found.sample_heterogeneity, known.sample_heterogeneity, atol=1e-9)
 
 
 def test_roots_of_dictionaries(tensors):
