@@ -342,10 +342,12 @@ class SampleGram(Gram):
         return to_host(scale[:, None] * self._eigenvectors(values[:count], rows[:, :count]))
 
     @property
-    def rows(self) -> tuple[FloatArray, FloatArray]:
-        """Eigenvalues of S and, for each, its unit vector over the samples: XV = U diag(√value)."""
-        values, rows = self._row_spectrum
-        return values, to_host(rows)
+    def rows(self) -> tuple[FloatArray, Array]:
+        """Eigenvalues of S and, for each, its unit vector over the samples: XV = U diag(√value).
+
+        The vectors are where X is.
+        """
+        return self._row_spectrum
 
     @cached_property
     def _row_spectrum(self) -> tuple[FloatArray, Array]:
