@@ -37,6 +37,7 @@ from jointsparse.solvers.picking.greedy import select_greedily
 from jointsparse.solvers.picking.row_targets import Projection
 from jointsparse.solvers.products.columns import Columns
 from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
+from jointsparse.solvers.regression import group
 from jointsparse.solvers.regression.group import group_regression
 from jointsparse.solvers.regression.group_curvature import curvature_of
 
@@ -196,8 +197,12 @@ def test_sparse_loadings_of_many_features_stay_on_their_device(tensors, weight):
     assert found.diagnostics["optimality"] < 1e-6
 
 
+@pytest.mark.parametrize("features", [128, 0], ids=["sets by the host", "sets there"])
+@pytest.mark.parametrize("entries", [2**14, 0], ids=["rows by the host", "rows there"])
 @pytest.mark.parametrize("wide", [False, True])
-def test_row_sparse_regression(tensors, wide):
+def test_row_sparse_regression(tensors, wide, entries, features, monkeypatch):
+    monkeypatch.setattr(group, "FEW_ENTRIES", entries)
+    monkeypatch.setattr(group, "FEW_FEATURES", features)
     X = draws(12, 40) if wide else draws(60, 20)
     Y = X[:, :3] @ draws(3, 2) + 0.1 * draws(len(X), 2)
     C, target = X.T @ Y, float(np.sum(Y**2))
