@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from jointsparse import Moments
+from jointsparse import Moments, feature_significance
 from jointsparse.device import free_bytes, like, numbers, to_host
 from jointsparse.graphs.discriminant import local_grams
 from jointsparse.graphs.laplacian import affinity, laplacian
@@ -32,8 +32,12 @@ from jointsparse.solvers.components.procrustes import SparsePenalty, solve_alter
 from jointsparse.solvers.graph.device_form import DeviceForm, device_product
 from jointsparse.solvers.graph.quadratic_forms import DenseForm, laplacian_product
 from jointsparse.solvers.graph.smoothness import solve_smoothness
+from jointsparse.solvers.picking import feature_test, patterns, residual
+from jointsparse.solvers.picking.greedy import select_greedily
 from jointsparse.solvers.picking.row_targets import Projection
+from jointsparse.solvers.products.columns import Columns
 from jointsparse.solvers.products.gram import Gram, SampleGram, gram_of
+from jointsparse.solvers.regression import group
 from jointsparse.solvers.regression.group import group_regression
 from jointsparse.solvers.regression.group_curvature import curvature_of
 
@@ -193,8 +197,12 @@ def test_sparse_loadings_of_many_features_stay_on_their_device(tensors, weight):
     assert found.diagnostics["optimality"] < 1e-6
 
 
+@pytest.mark.parametrize("features", [128, 0], ids=["sets by the host", "sets there"])
+@pytest.mark.parametrize("entries", [2**14, 0], ids=["rows by the host", "rows there"])
 @pytest.mark.parametrize("wide", [False, True])
-def test_row_sparse_regression(tensors, wide):
+def test_row_sparse_regression(tensors, wide, entries, features, monkeypatch):
+    monkeypatch.setattr(group, "FEW_ENTRIES", entries)
+    monkeypatch.setattr(group, "FEW_FEATURES", features)
     X = draws(12, 40) if wide else draws(60, 20)
     Y = X[:, :3] @ draws(3, 2) + 0.1 * draws(len(X), 2)
     C, target = X.T @ Y, float(np.sum(Y**2))
@@ -342,6 +350,42 @@ def test_scores_of_components_wherever_their_loadings_are(tensors):
         found = Projection(small)(tensors.array(X))
         assert tensors.owns(found)
         close(to_host(found), X @ loadings)
+
+
+@pytest.mark.parametrize("few", [residual.FEW, 0])
+def test_picks_whoever_follows_what_is_left(tensors, few, monkeypatch):
+    """By the host or the device; of near-copies next to nothing is left, and is computed anew."""
+    monkeypatch.setattr(residual, "FEW", few)
+    X = np.repeat(draws(40, 3), 5, axis=1)
+    X += 2e-4 * draws(*X.shape, seed=1)
+    X -= X.mean(axis=0)
+    for options in (
+        {}, {"noise": np.full(15, 1e-5), "near": 0.05}, {"criterion": "residual"},
+        {"weights": np.linspace(1, 2, 15), "given": (3, 4)},
+    ):  # fmt: skip
+        known, found = (
+            select_greedily(Columns(data), n_picks=12, **options) for data in (X, tensors.array(X))
+        )
+        assert found.picks.tolist() == known.picks.tolist()
+        close(found.gains, known.gains, rtol=1e-6, atol=1e-15)
+        close(found.left, known.left, rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(60, 40), (50, 80)])
+@pytest.mark.parametrize("by_host", [True, False])
+def test_the_noise_of_few_and_of_many_features(tensors, shape, by_host, monkeypatch):
+    if not by_host:
+        monkeypatch.setattr(patterns, "FEW", 0)
+        monkeypatch.setattr(feature_test, "FEW_ENTRIES", 0)
+    X = draws(*shape)
+    X[:, :12] += 2 * draws(shape[0], 2, seed=1) @ draws(2, 12, seed=2)
+    X[:, 3] = 1.0
+    known, found = (feature_significance(data) for data in (X, tensors.array(X)))
+    assert found.n_significant == known.n_significant > 0
+    close(found.noise_edge, known.noise_edge, rtol=1e-9)
+    close(found.shares, known.shares, atol=1e-9)
+    close(found.pvalues, known.pvalues, rtol=1e-6, atol=1e-15)
+    close(found.sample_heterogeneity, known.sample_heterogeneity, atol=1e-9)
 
 
 def test_roots_of_dictionaries(tensors):

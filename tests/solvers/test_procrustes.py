@@ -111,9 +111,9 @@ def test_a_feature_is_looked_at_again_before_it_can_have_a_loading(beyond, monke
     feature, component = np.unravel_index(np.argmin(room), room.shape)
     column = np.sqrt(gram.weights[:, 0]) * X[:, feature]
     towards = np.sign(C[feature, component]) * column / np.linalg.norm(column)
-    space.image = space.image.copy()
-    space.image[:, component] += beyond * room[feature, component] * towards
-    now = X.T @ (np.sqrt(gram.weights) * space.image)
+    space.inner = space.inner.copy()
+    space.inner[:, component] += beyond * room[feature, component] * (space.rows.T @ towards)
+    now = X.T @ (np.sqrt(gram.weights) * (space.rows @ space.inner))
     found, B = space.correlation(np.zeros((len(space.kept), 2)))
     features = np.arange(200) if space.kept is None else space.kept
     np.testing.assert_allclose(found, now[features], atol=1e-12)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray
-from jointsparse.device import is_device_array, to_host
+from jointsparse.device import is_device_array, like, to_host
 from jointsparse.linalg import array_namespace
 from jointsparse.methods.bases.components import ComponentsMethod
 from jointsparse.methods.bases.penalty_scale import absolute_penalty, check_scale
@@ -238,7 +238,7 @@ class SPCA(ComponentsMethod):
         counts = self._counts(moments.n_features, count)
         l1, turning = np.zeros(count), False
         if counts is None:
-            unit = _emptying_weakest(gram, start)
+            unit = _emptying_weakest(gram, values, start)
             l1 = self._penalties(count, unit, gram.trace, limit=np.isinf(ridge))
             turning = np.isfinite(ridge) and 0 < l1.min() == l1.max() <= TURNING * unit
         penalty = SparsePenalty(ridge, l1, counts)
@@ -345,14 +345,14 @@ class SPCA(ComponentsMethod):
         self._check_n_components()
         check_scale(self.penalty_scale)
         gram = gram_of(moments)
-        _, start = self._principal(moments, gram)
+        values, start = self._principal(moments, gram)
         ridge = self._ridge_in_trace(moments, gram) * gram.trace
         following = {
             "penalty_scale": "absolute",
             "ridge": "inf" if np.isinf(ridge) else ridge,
             "warm_start": True,
         }
-        return _emptying_weakest(gram, start) * gram.trace, following
+        return _emptying_weakest(gram, values, start) * gram.trace, following
 
     def set_penalty(self, penalty: float) -> None:
         """Set λ₁ of all components in the units of the path."""
@@ -425,13 +425,15 @@ class SPCA(ComponentsMethod):
         return float(ridge) * unit[self.penalty_scale]
 
 
-def _emptying_weakest(gram: Gram, principal: Array) -> float:
+def _emptying_weakest(gram: Gram, values: FloatArray, principal: Array) -> float:
     """Return the λ₁ that empties the weakest component, in units of the trace.
 
     One unit for all: were a strong component penalised more than a weak one, its direction would
     move to the weak one, and leave it empty.
     """
-    image = gram.apply(principal)
+    # S v = λv saves a device two passes over the samples; the host would only change last digits.
+    there = is_device_array(principal)
+    image = principal * like(values, principal) if there else gram.apply(principal)
     return 2 * float(array_namespace(image).max(abs(image), axis=0).min())
 
 

@@ -2,8 +2,8 @@ r"""Moments of samples on a device: the sums of :mod:`jointsparse.moments` in an
 
 .. math:: \mu = \frac1n\sum_i x_i,\qquad S = \sum_i (x_i-\mu)(x_i-\mu)^\top
 
-Blocks of rows are converted to float64, centred and multiplied, so that float32 samples lose no
-digits beyond those they came with. On a GPU with full float64 matrix units this costs no more than
+Blocks of rows are centred in float64 and multiplied, so that float32 samples lose no digits beyond
+those they came with. On a GPU with full float64 matrix units this costs no more than
 float32 would.
 """
 
@@ -113,20 +113,24 @@ class DeviceMoments:
         xp = array_namespace(self.data)
         centred = xp.empty(self.data.shape, dtype=dtype, device=self.data.device)
         first = 0
-        for block in self._centred_blocks():
-            centred[first : first + block.shape[0], :] = xp.astype(block, dtype, copy=False)
+        for block in self._blocks():  # in one pass: neither a copy in float64 nor its difference
+            part = centred[first : first + block.shape[0], :]
+            xp.subtract(block, self.mean, out=part)
             first += block.shape[0]
         centred[:, self.variances == 0] = 0.0
         return centred
 
     def _blocks(self) -> Iterator[Array]:
+        """Yield rows; of integers and truth values in float64, as the latter cannot be centred."""
+        floating = array_namespace(self.data).isdtype(self.data.dtype, "real floating")
         rows = max(1, BLOCK_ENTRIES // self.n_features)
         for start in range(0, self.n_samples, rows):
-            yield self.data[start : start + rows, :]
+            block = self.data[start : start + rows, :]
+            yield block if floating else double(block)
 
     def _centred_blocks(self) -> Iterator[Array]:
         for block in self._blocks():
-            yield double(block) - self.mean
+            yield block - self.mean  # which converts on the way
 
     def _constant(self, squares: Array) -> Array:
         """Return which features have a spread that is nothing but rounding."""

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from jointsparse.arrays import Array
 from jointsparse.linalg import array_namespace, blocks, double
 
@@ -189,4 +191,8 @@ def reweighted_gram(gram: Array, weights: Array, *, about_mean: bool) -> Array:
 
 def centred_block(block: Array, mean: Array | None) -> Array:
     """Return a block of columns less their means, in float64: the one place where it is done."""
-    return double(block) if mean is None else double(block) - mean
+    if mean is None:
+        return double(block)
+    # On a device the difference converts on the way: a pass less over numbers of twice the size.
+    converts = type(block) is not np.ndarray and block.dtype == array_namespace(block).float32
+    return (block if converts else double(block)) - mean

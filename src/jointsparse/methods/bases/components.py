@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import checked_samples, is_device_array, like, to_host
-from jointsparse.linalg import RANK, array_namespace, double
+from jointsparse.linalg import RANK, array_namespace, column_norms, double
 from jointsparse.methods.bases.estimator import MomentsEstimator
 from jointsparse.methods.bases.selector import is_number
 from jointsparse.methods.bases.shared_docs import with_shared
@@ -79,7 +79,7 @@ class ComponentsMethod(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Moment
         return moments.mean.copy()
 
     def _feature_scores(self) -> FloatArray:
-        return np.linalg.norm(double(self.components_), axis=0)
+        return column_norms(double(self.components_))
 
     def _remark(self, solution: Solution) -> str:
         """Return what the user should know about an answer to the penalties chosen, if anything."""

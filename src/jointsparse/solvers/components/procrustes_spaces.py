@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import is_device_array, to_host
-from jointsparse.linalg import array_namespace
+from jointsparse.linalg import array_namespace, column_norms
 from jointsparse.numerics.projections import polar
 from jointsparse.numerics.rows import rows_in_use
 from jointsparse.solvers.products.gram import Gram, SampleGram
@@ -98,6 +98,8 @@ class FeatureSpace:
 class SampleSpace:
     r"""A through X A; with fixed penalties, features that stay zero for a while are left out.
 
+    Kept is a; U stays where X is, so that of X A = UΣa nothing comes over.
+
     Let C = S A for one A. For another, feature i has :math:`|(SA')_{ij} - c_{ij}| \le
     \|x_i\|\,\|Xa'_j - Xa_j\|`: as long as X A has not moved by more than some δ, only features
     within :math:`\|x_i\|\delta` of the threshold can have loadings. The others need not be looked
@@ -119,18 +121,19 @@ class SampleSpace:
         self.values, self.rows = gram.rows
         self.sigma = np.sqrt(self.values)[:, None]
         self.turned = np.zeros(start.shape[1], dtype=bool)
-        self.image = to_host(gram.image(start))
-        self.frame = self.rows.T @ self.image / self.sigma  # a
+        along = to_host(self.rows.T @ gram.here(gram.image(start)))
+        self.place(along / self.sigma)
         self.kept: IntArray | None = None
         self.part: Array = np.empty((0, 0))  # X for the features kept
-        self.known = self.image  # X A when they were chosen
+        self.known = self.inner  # Σa when they were chosen
         self.reach = -1.0  # δ
 
     def correlation(self, B: Array) -> tuple[FloatArray, FloatArray]:
         """Return S A and B, both for the features that can have loadings now."""
-        moved = float(np.max(np.linalg.norm(self.image - self.known, axis=0)))
-        if self.kept is not None and moved <= self.reach:
-            return self._with_part(self.image, transposed=True), B
+        if self.kept is not None:
+            moved = float(column_norms(self.inner - self.known).max())  # U keeps lengths
+            if moved <= self.reach:
+                return to_host(self.part.T @ self._image()), B
         B = self.all_rows(B)
         C = self.pull()
         self.kept = None
@@ -156,7 +159,7 @@ class SampleSpace:
         self.reach = _smallest(room, most) * (1 - 1e-9)
         kept = xp.nonzero(room <= self.reach)[0]
         self.kept = to_host(kept)
-        self.known = self.image.copy()
+        self.known = self.inner
         self.part = self.gram.sample_columns(kept)
         return to_host(C[kept, :]), to_host(B[kept, :])
 
@@ -164,38 +167,38 @@ class SampleSpace:
         """Return an array where all features are: there where the first A is."""
         return self.gram.here(array) if is_device_array(self.start) else array
 
-    def _with_part(self, matrix: FloatArray, *, transposed: bool = False) -> FloatArray:
-        """Return the product of X, or of its transpose, for the features kept; made where X is."""
-        part = self.part.T if transposed else self.part
-        return to_host(part @ self.gram.here(matrix))
+    def _image(self) -> Array:
+        """Return X A, where X is."""
+        return self.rows @ self.gram.here(self.inner)
 
     def place(self, frame: FloatArray) -> None:
         """Set A = V frame."""
-        self.frame = frame
-        turned = self.rows @ (self.sigma * frame[:, self.turned])
-        self.image = self.image.copy()
-        self.image[:, self.turned] = turned
+        self.frame, self.inner = frame, self.sigma * frame
 
     def turn(
         self, B: FloatArray, alive: NDArray[np.bool_], image: FloatArray | None = None
     ) -> tuple[float, float]:
         """Set the columns of A to the best for B; return tr(AᵀSB) and tr(BᵀSB)."""
-        scores = self.gram.image(B) if self.kept is None else self._with_part(B)
+        there = self.gram.here(B)
+        scores = self.gram.image(there) if self.kept is None else self.part @ there
+        along = to_host(self.rows.T @ scores)
+        inner = self.sigma * along
         frame = self.frame.copy()
-        frame[:, alive] = polar(self.sigma * (self.rows.T @ scores[:, alive]))
+        frame[:, alive] = polar(inner[:, alive])
         self.turned = self.turned | alive
         self.place(frame)
-        return float(np.sum(self.image * scores)), float(np.sum(scores * scores))
+        return float(np.sum(frame * inner)), float(np.sum(along * along))
 
     def pull(self) -> Array:
         """Return S A for all features."""
-        return self.gram.back(self._with_start(self.image))
+        image = self._image()
+        return self.gram.back(image if is_device_array(self.start) else to_host(image))
 
     def directions(self) -> FloatArray:
         """Return A for all features, on the host: one more pass over X."""
         A = to_host(self.start).copy()
-        inner = self.frame[:, self.turned] / self.sigma
-        A[:, self.turned] = self.gram.back(self.rows @ inner)
+        inner = self.gram.here(self.frame[:, self.turned] / self.sigma)
+        A[:, self.turned] = to_host(self.gram.back(self.rows @ inner))
         return A
 
     def all_rows(self, B: Array) -> Array:

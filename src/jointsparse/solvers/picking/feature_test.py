@@ -39,6 +39,7 @@ ROUNDS = 50  # of the repetition, which takes from ten to thirty
 SETTLED = 1e-6  # change of T, a share, at which it ends; of Newton's last step the square is left
 LEAST = 0.05  # of the denominator: below, a feature makes up the whole direction by itself
 ENTRIES = 2**16  # of features by patterns at a time: a dozen such arrays stay near the processor
+FEW_ENTRIES = 2**15  # with which the host is done before a device has launched a hundred operations
 DEVICE_ENTRIES = 2**24  # on a device, which is idle with fewer: a dozen of 134 MB
 
 
@@ -83,6 +84,8 @@ def leave_one_out(patterns: Patterns, count: int) -> FloatArray:
     first += empty / lead
     second += empty / lead**2
     images, squares = patterns.images(count), patterns.squares
+    if squares.size * count <= FEW_ENTRIES:
+        images = to_host(images)
     first, second = like(first, images), like(second, images)
     found = np.zeros(squares.size)
     step = max((DEVICE_ENTRIES if is_device_array(images) else ENTRIES) // count, 1)

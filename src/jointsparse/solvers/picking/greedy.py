@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from jointsparse.arrays import Array, FloatArray, IntArray
 from jointsparse.device import numbers, to_host
-from jointsparse.linalg import positive_part
+from jointsparse.linalg import array_namespace, positive_part
 from jointsparse.solvers.picking.greedy_groups import group_score
 from jointsparse.solvers.picking.residual import DIGITS, Residual
 from jointsparse.solvers.picking.row_targets import Target
@@ -206,9 +206,10 @@ class _Run:
     ) -> None:
         self.by_gain = criterion == "gain"
         self.residual = Residual(columns, target, follow_target=self.by_gain)
-        self.xp, self.here = columns.xp, columns.here
-        self.floor = tol * columns.squares
-        self.free = to_host(columns.squares > 0)
+        squares = self.residual.squares
+        self.xp, self.here = array_namespace(squares), self.residual.here
+        self.floor = tol * squares
+        self.free = to_host(squares > 0)
         if candidates is not None:
             self.free = self.free & candidates
         self.weights = None if weights is None else self.here(weights)
@@ -217,7 +218,7 @@ class _Run:
         self.groups: list[tuple[int, ...]] = []
         # What is added to g before f is divided by that; or what g is divided by.
         added = None if noise is None else self.here(noise)
-        self.beside = added if self.by_gain else columns.squares
+        self.beside = added if self.by_gain else squares
         self.tie = SINGLE_TIE if columns.single else TIE
         self.picks: list[int] = []
         self.curve: list[float] = []

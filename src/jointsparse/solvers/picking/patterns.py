@@ -41,6 +41,7 @@ NOTHING = 1e-10  # of a squared length: what is left of it is rounding
 # not counted beforehand. Larger tables are looked at through the samples, a tenth longer.
 HELD = 2**19
 EQUAL = 1e-9  # relative difference of lengths below which features are equally long already
+FEW = 2**13  # features of whose squares the host takes sums sooner than a device launches them
 
 
 @dataclass
@@ -93,7 +94,7 @@ class Patterns:
 
     @cached_property
     def _squares(self) -> Array:
-        return like(self.squares, self._view.factors)
+        return self.squares if self.squares.size <= FEW else like(self.squares, self._view.factors)
 
     def images(self, count: int) -> Array:
         """Return (y_jᵀu_i)² for every feature j, first ``count`` directions i; on its device."""
@@ -113,10 +114,14 @@ class Patterns:
         return parts
 
     def residual_squares(self, count: int) -> Array:
-        """Return what they leave of each feature's squared length; on the device of the samples."""
+        """Return what they leave of each feature's squared length.
+
+        On the device of the samples; on the host of few features.
+        """
         if count == 0:
             return self._squares
-        left = self._squares - sum(part.sum(axis=1) for part in self._parts(count))
+        along = sum(part.sum(axis=1) for part in self._parts(count))
+        left = self._squares - (to_host(along) if self.squares.size <= FEW else along)
         return left * (left > NOTHING * self._squares)
 
     @property
@@ -242,7 +247,7 @@ class _View:
         """Return Σ_i s_iu_ki² for every sample k."""
         if self.by_rows:
             return to_host(axes**2) @ values
-        return to_host(self.samples.times(axes) ** 2).sum(axis=1)
+        return to_host((self.samples.times(axes) ** 2).sum(axis=1))
 
 
 def patterns_of(

@@ -11,7 +11,9 @@ A pick takes one more direction out. With q its unit vector, :math:`v = X^\top q
 .. math:: g \leftarrow g - v\circ v,\qquad f \leftarrow f - v\circ w .
 
 On a device every operation costs a launch, and every number that Python asks for a wait: g and f
-are the rows of one array, and what a pick adds is not waited for here.
+are the rows of one array, and what a pick adds is not waited for here. Of few features the launches
+would take longer than the sums: there X and K stay on the device, v and w come over, and g and f
+are followed by the host.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import BLOCK, column_products, less_product, positive_part
+from jointsparse.device import is_device_array, like, to_host
+from jointsparse.linalg import BLOCK, array_namespace, column_products, less_product, positive_part
 from jointsparse.solvers.picking.row_targets import (
     BLOCK_ENTRIES,
     ImplicitKernel,
@@ -32,6 +35,7 @@ from jointsparse.solvers.picking.row_targets import (
 from jointsparse.solvers.products.columns import Columns
 
 DIGITS = 1e-5  # a downdated number this much smaller than it was may need to be computed anew
+FEW = 2**13  # features up to which g and f are followed by the host: v and w are 131 kB
 
 
 class Residual:
@@ -48,6 +52,8 @@ class Residual:
 
     Attributes
     ----------
+    squares : array of shape (n_features,)
+        Squared lengths of the columns, where g and f are.
     levels : array of shape (1 or 2, n_features)
         g and, where it is followed, f; ``g`` and ``f`` are its rows.
     g_known, f_known : array of shape (n_features,)
@@ -72,7 +78,10 @@ class Residual:
         self._target_known = 1.0  # its size when the kernel was last computed from the columns
         self._target_unit = self._target_total = 1.0
         self._factor: Array | None = None  # F of the kernel FFᵀ, where it has few columns
-        rows = self.xp.stack([columns.squares] * (4 if follow_target else 2))
+        self._by_host = is_device_array(columns.squares) and columns.n_features <= FEW
+        self.squares = self._brought(columns.squares)
+        copies = [self.squares] * (4 if follow_target else 2)
+        rows = array_namespace(self.squares).stack(copies)
         self.g, self.g_known = rows[0, :], rows[-1, :]
         self.levels = rows[: 1 + follow_target, :]
         if follow_target:
@@ -96,6 +105,14 @@ class Residual:
             self._target_total,
             1 * self.f,
         )
+
+    def _brought(self, array: Array) -> Array:
+        """Return numbers of features, from where the columns are, where g and f are."""
+        return to_host(array) if self._by_host else array
+
+    def here(self, array: Any) -> Array:
+        """Return a NumPy array where g and f are."""
+        return like(array, self.squares)
 
     def _empty_rows(self, count: int) -> Array:
         squares = self.columns.squares
@@ -167,13 +184,14 @@ class Residual:
             part = slice(start, min(start + step, everyone))
             chosen = part if features is None else features[part]
             residual = self.off(self.columns.take(chosen))
-            self.g[chosen] = self.g_known[chosen] = column_products(residual, residual)
+            lengths = self._brought(column_products(residual, residual))
+            self.g[chosen] = self.g_known[chosen] = lengths
             if self.follow_target and self._factor is not None:
                 images = self._factor.T @ residual
-                self.both[:, chosen] = column_products(images, images)
+                self.both[:, chosen] = self._brought(column_products(images, images))
             elif self.follow_target:
                 f = column_products(residual, self.kernel @ residual)
-                self.both[:, chosen] = positive_part(f)  # rounding
+                self.both[:, chosen] = self._brought(positive_part(f))  # rounding
 
     @property
     def worn(self) -> bool:
@@ -208,11 +226,11 @@ class Residual:
         xp.divide(left, (left @ left) ** 0.5, out=q)
         if self.follow_target:
             half = self._image(q)
-            images = self.columns.project(self._basis[size : size + 2, :])
+            images = self._brought(self.columns.project(self._basis[size : size + 2, :]))
             v = images[0, :]
-            self.told = v @ v, half
+            self.told = v @ v, self._brought(half)
         else:
-            images = self.columns.project(q[None, :])
+            images = self._brought(self.columns.project(q[None, :]))
             v = images[0, :]
             self.told = (v @ v,)
         self.levels -= v * images

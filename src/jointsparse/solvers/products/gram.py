@@ -229,7 +229,9 @@ class SampleGram(Gram):
     @cached_property
     def squares(self) -> Array:
         """Squared length of each sample, where they are."""
-        return self.samples.row_squares()
+        if self.on_host:
+            return self.samples.row_squares()
+        return self.samples.xp.linalg.diagonal(self.samples.gram())  # asked for anyway
 
     @cached_property
     def squared_lengths(self) -> Array:
@@ -343,10 +345,9 @@ class SampleGram(Gram):
         return to_host(scale[:, None] * self._eigenvectors(values[:count], rows[:, :count]))
 
     @property
-    def rows(self) -> tuple[FloatArray, FloatArray]:
-        """Eigenvalues of S and, for each, its unit vector over the samples: XV = U diag(√value)."""
-        values, rows = self._row_spectrum
-        return values, to_host(rows)
+    def rows(self) -> tuple[FloatArray, Array]:
+        """Eigenvalues of S and, where X is, unit vectors over the samples: XV = U diag(√value)."""
+        return self._row_spectrum
 
     @cached_property
     def _row_spectrum(self) -> tuple[FloatArray, Array]:

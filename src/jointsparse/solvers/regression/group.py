@@ -48,6 +48,9 @@ LENGTHS = (
 ENTERING = 5  # at most a fifth of those used: of far more, most would have to leave again
 ACCURATE = 0.6  # of what the first to enter lacks: so far the others go meanwhile
 TIE = 1e-9  # relative: features that differ by less enter together
+# On a device, whose launches take longer than the host takes for these: what is looked at in turn …
+FEW_ENTRIES = 2**14  # … of all features: entries of A up to which A is on the host meanwhile
+FEW_FEATURES = 128  # … of a working set: features up to which it is solved there
 
 
 @dataclass(frozen=True)
@@ -145,15 +148,14 @@ def group_regression(
     True
     """
     half = penalty / 2
-    given, correlation = correlation, gram.here(correlation)
+    here = to_host if correlation.shape[0] * correlation.shape[1] <= FEW_ENTRIES else gram.here
+    given, correlation = correlation, here(correlation)
     xp = array_namespace(correlation)
-    if start is None:
-        solution = xp.zeros_like(correlation)
-    else:
-        solution = xp.asarray(gram.here(start), copy=True)
+    empty = start is None
+    solution = xp.zeros_like(correlation) if empty else xp.asarray(here(start), copy=True)
     if image is None:
-        image = xp.zeros_like(solution) if start is None else gram.apply(solution)
-    residual = correlation - gram.here(image)
+        image = xp.zeros_like(solution) if empty else gram.apply(solution)
+    residual = correlation - here(image)
     n_steps, exhausted, best = 0, 0, np.inf
     for _ in range(correlation.shape[0] + 1):
         used = rows_in_use(solution)
@@ -169,9 +171,15 @@ def group_regression(
         working = xp.nonzero(used)[0]
         # Not more accurate than it pays while features are still entering.
         slack = max(tol * half, ACCURATE * highest)
-        solution[working], steps = _solve_block(
-            curvature_of(gram, working), correlation[working], half, solution[working], slack
+        there = to_host if working.shape[0] <= FEW_FEATURES else gram.here
+        block, steps = _solve_block(
+            curvature_of(gram, there(working)),
+            there(correlation[working]),
+            half,
+            there(solution[working]),
+            slack,
         )
+        solution[working] = here(block)
         n_steps += steps
         residual = correlation - gram.apply(solution)
         value = _value(solution, correlation, residual, half)
@@ -179,8 +187,11 @@ def group_regression(
         if not _falls(value, best) or exhausted == MOST_EXHAUSTED:
             break  # what is missing is rounding
         best = value
-    if not is_device_array(given):  # an answer of the kind of the question
+    # An answer of the kind of the question.
+    if not is_device_array(given):
         solution, residual = to_host(solution), to_host(residual)
+    elif not is_device_array(solution):
+        solution, residual = like(solution, given), like(residual, given)
     return GroupRegression(solution, n_steps, given, residual, target, half)
 
 

@@ -82,10 +82,10 @@ def curvature_of(gram: Gram, features: Array) -> Curvature:
     >>> bool(np.allclose(inverse.times(S.times(np.eye(3)) + np.diag([1.0, 2.0, 4.0])), np.eye(3)))
     True
     """
-    root = gram.root(features)
-    if root is not None and features.shape[0] > WIDE * root.shape[0]:
-        return SampleCurvature(root)
-    return DenseCurvature(gram.block(features))
+    samples = gram.samples
+    few = samples is not None and features.shape[0] <= WIDE * samples.shape[0]
+    root = None if few else gram.root(features)
+    return DenseCurvature(gram.block(features)) if root is None else SampleCurvature(root)
 
 
 class DenseCurvature:
