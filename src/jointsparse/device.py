@@ -145,7 +145,7 @@ def checked_samples(
 def kept_type(dtype: Any) -> np.dtype[Any]:
     """Return float32 for samples of that type, on whatever device; float64 for all others."""
     if isinstance(dtype, np.dtype):
-        return np.dtype(np.float32 if dtype == np.float32 else np.float64)
+        return np.dtype(np.float32 if dtype.type is np.float32 else np.float64)
     single = str(getattr(dtype, "name", dtype)).rpartition(".")[2] == "float32"
     return np.dtype(np.float32 if single else np.float64)
 
