@@ -327,7 +327,10 @@ WHY = (
     "directions. With noise in every entry the optimum itself has more than half of them, as its "
     "objective has no term for noise; all of them are then followed by products of matrices.",
     "CSPCA: the cone, or the nuclear norm, cuts off a part of the directions only (their number is "
-    "beside the time), so that no small basis serves.",
+    "beside the time), so that no small basis serves. Of 1500 × 1000 samples on one thread, 16 "
+    "iterations: products of matrices and Cholesky factors are two thirds of the fit, the "
+    "decompositions of certificates and of the first guess a fourth, of which few vectors are "
+    "asked for.",
     "UDFS: eigenproblems are a third of the kernel's time; a third of the fit is for neighbours, "
     "noise and picks. scikit-feature's iteration stops by an absolute change of its objective, "
     "wherever that is.",
@@ -336,7 +339,9 @@ WHY = (
     "Eigenpairs of whole matrices looked for near those of the pass before, with a Cholesky factor "
     "that proves that none is missed, took eight to ten steps, were not found in half of the cases "
     "and saved a twentieth at most; so did features that are out eliminated once for several "
-    "passes.",
+    "passes. Of 2000 × 1000 samples on two cores, with 742 eigenproblems of features in use: a "
+    "fifth of the fit is LAPACK, a fifth makes the smaller matrices, a third are products of all "
+    "features with a few vectors, two or three for each problem.",
 )
 
 

@@ -107,17 +107,18 @@ def test_turns_end_where_second_orders_are_no_longer_small(share, turns, decompo
     assert len(decomposed) == (1 if turns else 2)
 
 
-def test_small_turns_are_not_made_orthonormal_again():
-    """An error of ‖Y‖⁴/4 is rounding below a size of 1e-3, and is taken off above."""
-    for coupling, again in ((0.69e-3, False), (0.72e-3, True)):
+def test_small_turns_are_not_made_orthonormal_again(monkeypatch):
+    """They stay orthonormal to rounding below a size of 1e-5, and are made so again above."""
+    made, orthonormal = [], followed._orthonormal
+    monkeypatch.setattr(followed, "_orthonormal", lambda V: made.append(1) or orthonormal(V))
+    for coupling, again in ((0.69e-5, 0), (0.72e-5, 1)):
         follow = FollowedEigenpairs(0.3)
         follow(np.diag([1.0, 2.0]))
         _, V = follow(np.array([[1.0, coupling], [coupling, 2.0]]))
         y = coupling / (1 + 4 * coupling**2)
         turn = np.array([[1 - y**2 / 2, y], [-y, 1 - y**2 / 2]])
-        if again:
-            turn = 1.5 * turn - 0.5 * turn @ turn.T @ turn
         np.testing.assert_allclose(np.abs(V), np.abs(turn), rtol=0, atol=2e-16)
+        assert len(made) == again
 
 
 def test_after_an_attempt_that_failed_one_is_left_out(monkeypatch):
@@ -157,3 +158,14 @@ def test_turns_by_parts_are_those_of_the_formula(monkeypatch):
     np.testing.assert_allclose(turn, expected, rtol=1e-12, atol=1e-15)
     assert size == pytest.approx(np.linalg.norm(expected))
     np.testing.assert_allclose(added, (expected * coupling).sum(axis=0), rtol=1e-10)
+
+
+def test_small_vectors_do_not_take_up_the_largest_ones_by_many_small_turns():
+    rng = np.random.default_rng(4)
+    basis = np.linalg.qr(rng.standard_normal((40, 40)))[0]
+    values = np.r_[np.full(4, 1e8) * np.arange(1, 5), np.linspace(0.5, 3, 36)]
+    follow = FollowedEigenpairs(0.3)
+    for _ in range(200):
+        basis = np.linalg.qr(basis + 3e-5 * rng.standard_normal((40, 40)))[0]
+        vectors = follow((basis * values) @ basis.T)[1]
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(40), rtol=0, atol=2e-14)

@@ -38,13 +38,13 @@ import math
 from typing import NamedTuple
 
 from jointsparse.arrays import Array
+from jointsparse.eigen.tridiagonal import eigenpairs
 from jointsparse.linalg import (
     EPSILON,
     STRIP,
     add_to_diagonal,
     array_namespace,
     column_norms,
-    eigh,
     largest_eigenvalue,
     length,
     positive_part,
@@ -252,14 +252,16 @@ def dual_value_samples_shared(
     rest = moment - pull
     tall = rest.shape[0] > rest.shape[1]
     rest = rest if tall else rest.T
-    squares, axes = eigh(rest.T @ rest)
+    # Few are too long as a rule: their vectors cost a part of all, and all values come with them.
+    pairs = eigenpairs(rest.T @ rest)
+    squares = pairs.values
     # What rounding may add to any of the squares, as in the bound on nuclear norms.
     rounding = EPSILON * sum(rest.shape) * float(xp.sum(positive_part(squares)))
     largest = math.sqrt(max(0.0, float(squares[-1]) + rounding))
     best = value / max(1.0, largest / eta)
-    long = squares > eta**2
-    axes = axes[:, long]
-    excess = ((rest @ axes) * (1 - eta / xp.sqrt(squares[long]))) @ axes.T
+    count = int(xp.sum(xp.astype(squares > eta**2, xp.int64)))
+    axes, long = pairs.leading(0, count), xp.flip(squares)[:count]
+    excess = ((rest @ axes) * (1 - eta / xp.sqrt(long))) @ axes.T
     pull = pull + (excess if tall else excess.T)
     clipped = math.sqrt(eta**2 + rounding) / eta
     return max(best, value / max(clipped, float(xp.max(column_norms(pull))) / lam)), pull

@@ -27,7 +27,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from jointsparse.arrays import Array
-from jointsparse.linalg import array_namespace, eigh, unit_columns
+from jointsparse.eigen.tridiagonal import eigenpairs
+from jointsparse.linalg import array_namespace, unit_columns
 from jointsparse.penalties import L21
 from jointsparse.solvers.convex.acceleration import Arrays
 from jointsparse.solvers.convex.loop import Copies
@@ -55,12 +56,15 @@ class WeightedBlocks(ABC):
 
     def start(self) -> tuple[Arrays, tuple[float, ...]]:
         """Start at the optimum of the squared loss with the second set of weights."""
-        m = self.model
+        m, xp = self.model, array_namespace(self.newest)
         for _ in range(FIRST_WEIGHTS):
             norms = self._floored(self.newest)
             centred, scatter = self._weighted(norms)
-            values, axes = eigh(scatter)
-            inner = (axes * first_share(values, m.eta, m.lam)) @ axes.T
+            pairs = eigenpairs(scatter)
+            shares = first_share(pairs.values, m.eta, m.lam)
+            shares = xp.flip(shares)[: int(xp.sum(xp.astype(shares > 0, xp.int64)))]
+            axes = pairs.leading(0, int(shares.shape[0]))
+            inner = (axes * shares) @ axes.T
             self.newest = row_norms(centred - centred @ inner)
         step = m.eta + m.lam
         columns = m.outer(inner)
