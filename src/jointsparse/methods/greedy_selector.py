@@ -146,7 +146,7 @@ class GreedySelector(Selector):
         target = self._what_to_explain(moments)
         columns = feature_columns(moments)
         known = Residual(columns, target, follow_target=True)
-        shares = known.f * (columns.squares > 0) / (known.g + TINY)
+        shares = known.f * (known.squares > 0) / (known.g + TINY)
         self._alone = to_host(positive_part(shares))
         solution = Solution(
             loadings=np.empty((moments.n_features, 0)),
