@@ -127,10 +127,10 @@ def test_more_features_than_are_to_be_kept_are_refused():
 
 def test_a_proof_under_constraints_says_so():
     X, limits = structured(), Constraints(exclude=[0])
-    assert "No 3 of the 12 that keep to the constraints" in str(
+    assert "The best 3 of the 12 that keep to the constraints" in str(
         certify_set(X, [1, 2, 3], constraints=limits)
     )
-    assert "No other of the 12 that keeps to the constraints" in str(
+    assert "The best one of the 12 that keeps to the constraints" in str(
         certify_set(X, [1], constraints=limits)
     )
     assert "constraints" not in str(certify_set(X, [1, 2, 3]))

@@ -327,7 +327,7 @@ class SampleGram(Gram):
         None is as many vectors as eigenvalues, n × p numbers; of very many sparse samples there
         are not many more eigenvalues than vectors asked for.
         """
-        values, rows = self._some_rows(count) if self._too_many else self._row_spectrum
+        values, rows = self._some_rows(count) if self._too_many else self.rows
         rows = rows[:, :count]
         return values, self._eigenvectors(values[: rows.shape[1]], rows)
 
@@ -344,13 +344,9 @@ class SampleGram(Gram):
             values, rows = _descending(*eigh(between))
         return to_host(scale[:, None] * self._eigenvectors(values[:count], rows[:, :count]))
 
-    @property
+    @cached_property
     def rows(self) -> tuple[FloatArray, Array]:
         """Eigenvalues of S and, where X is, unit vectors over the samples: XV = U diag(√value)."""
-        return self._row_spectrum
-
-    @cached_property
-    def _row_spectrum(self) -> tuple[FloatArray, Array]:
         return _descending(*eigh(self._between_rows()))
 
     def rank(self, found: int) -> int:
