@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import jointsparse
 from jointsparse import (
+    CSPCA,
     FSSL,
     SPCA,
     SPCAPSD,
@@ -311,9 +312,16 @@ def test_masked_entries_are_missing_values(dtype):
     )
     mask[4, 2] = True
     masked = np.ma.masked_array(DENSE.astype(dtype), mask)
-    sentence = r"^X contains NaN, a missing value, in row 4, column 2 \(counted from 0\); fill"
-    for use in (SPCAPSD().fit, SPCA(n_components=1).fit, Moments.from_data, KernelFSSL().fit):
-        with pytest.raises(ValueError, match=sentence):
+    sentence = r"^X contains NaN, a missing value, in row 4, column 2 \(counted from 0\); "
+    uses = (
+        (SPCAPSD().fit, "missing='em' estimates"),
+        (SPCA(n_components=1).fit, "missing='em' estimates"),
+        (Moments.from_data, "fill missing values"),
+        (CSPCA().fit, "missing='mean' puts"),  # it looks at the samples
+        (KernelFSSL().fit, "fill missing values"),
+    )
+    for use, advice in uses:
+        with pytest.raises(ValueError, match=sentence + advice):
             use(masked)
     holes = DENSE.copy()
     holes[4, 2] = np.nan

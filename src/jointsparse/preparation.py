@@ -19,7 +19,7 @@ from jointsparse.incomplete import Estimate, MissingValues, check_missing, estim
 from jointsparse.io.budget import size_in_words
 from jointsparse.linalg import array_namespace
 from jointsparse.sources import Source, as_source, is_streamed
-from jointsparse.sources.door import as_samples, refuse_not_finite
+from jointsparse.sources.door import as_samples, how_to_estimate, refuse_not_finite
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.refusals import not_finite
 from jointsparse.sources.sums import NotFiniteError, half_of
@@ -72,7 +72,7 @@ def prepared(
         if samples.array is None:
             samples = samples.finite()  # says in which row and column
         else:
-            refuse_not_finite(samples.array, samples.feature_names)
+            refuse_not_finite(samples.array, samples.feature_names, advice=how_to_estimate)
     lost = None
     if missing != "error":
         samples, lost = _looked_at(samples, missing)

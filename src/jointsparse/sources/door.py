@@ -7,6 +7,7 @@ matrix of finite real numbers, and the caller's data are never changed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from mmap import mmap
 from typing import Any, NamedTuple
 
@@ -30,10 +31,21 @@ from jointsparse.sources.frames import (
     is_frame,
 )
 
-CURE = (
-    "fill missing values, for example with sklearn.impute.SimpleImputer, or leave such rows or "
-    "columns out"
-)
+
+def cure() -> str:
+    """Return what to do about missing values, where the caller has no better advice."""
+    return (
+        "fill missing values, for example with sklearn.impute.SimpleImputer, or leave such rows or "
+        "columns out"
+    )
+
+
+def how_to_estimate() -> str:
+    """Return the same where a parameter says how missing values are dealt with."""
+    return (
+        "missing='em' estimates the scatter matrix in spite of such values, missing='mean' puts "
+        "the mean of their column there, or leave such rows or columns out"
+    )
 
 
 class Samples(NamedTuple):
@@ -52,7 +64,13 @@ class Samples(NamedTuple):
 
 
 def as_samples(
-    X: Any, *, sparse: bool = True, finite: bool = True, missing: bool = False, **options: Any
+    X: Any,
+    *,
+    sparse: bool = True,
+    finite: bool = True,
+    missing: bool = False,
+    advice: Callable[[], str] = cure,
+    **options: Any,
 ) -> Samples:
     """Return samples of any kind as an array or sparse matrix of numbers, and their names.
 
@@ -66,6 +84,8 @@ def as_samples(
         Whether missing and infinite values are refused.
     missing : bool
         Whether missing values are not.
+    advice : callable
+        Says what to do about missing values.
     **options
         More of what scikit-learn's ``check_array`` takes.
 
@@ -80,7 +100,7 @@ def as_samples(
     """
     if _is_plain(X, **options):  # nothing to find out, and scikit-learn takes its time to
         if finite and not get_config()["assume_finite"]:
-            refuse_not_finite(X, missing=missing)
+            refuse_not_finite(X, missing=missing, advice=advice)
         return Samples(X, None)
     X, names = _with_names(X)
     values = _bare(X)
@@ -96,7 +116,7 @@ def as_samples(
     if array.dtype.itemsize > 8:  # of extended precision, which the sums do not have
         array = array.astype(np.float64)
     if finite and array.dtype.kind == "f" and not get_config()["assume_finite"]:
-        refuse_not_finite(array, names, missing=missing)
+        refuse_not_finite(array, names, missing=missing, advice=advice)
     return Samples(array, names)
 
 
@@ -124,7 +144,9 @@ def _refuse_text(values: Any) -> None:
         ) from None
 
 
-def refuse_not_finite(array: Any, names: Any = None, *, missing: bool = False) -> None:
+def refuse_not_finite(
+    array: Any, names: Any = None, *, missing: bool = False, advice: Callable[[], str] = cure
+) -> None:
     """Refuse values that are missing or infinite, and say where the first one is.
 
     Parameters
@@ -135,6 +157,8 @@ def refuse_not_finite(array: Any, names: Any = None, *, missing: bool = False) -
         Names of the columns.
     missing : bool
         Whether values may be missing.
+    advice : callable
+        Says what to do about missing values.
     """
     stored = array.data if sp.issparse(array) else array
     with np.errstate(over="ignore", invalid="ignore"):
@@ -155,11 +179,10 @@ def refuse_not_finite(array: Any, names: Any = None, *, missing: bool = False) -
     place = f"column {column} (counted from 0)"
     if names is not None:
         place = f"column {names[column]!r} (rows counted from 0)"
-    what = "NaN, a missing value,"
-    cure = CURE
-    if not np.isnan(values[0]):
-        what, cure = f"infinity ({values[0]})", "replace it, or leave such rows or columns out"
-    raise ValueError(f"X contains {what} in row {row}, {place}; {cure}")
+    what, todo = f"infinity ({values[0]})", "replace it, or leave such rows or columns out"
+    if np.isnan(values[0]):
+        what, todo = "NaN, a missing value,", advice()
+    raise ValueError(f"X contains {what} in row {row}, {place}; {todo}")
 
 
 def _with_names(X: Any) -> tuple[Any, NDArray[Any] | None]:

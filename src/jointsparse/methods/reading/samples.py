@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from jointsparse.device import checked_samples, is_device_array
 from jointsparse.incomplete import check_missing
 from jointsparse.methods.reading.from_source import check_features
-from jointsparse.sources.door import Samples, as_samples
+from jointsparse.sources.door import Samples, as_samples, cure, how_to_estimate
 from jointsparse.sources.frames import flat_frame, is_frame
 from jointsparse.sources.in_memory import ArraySource
 
@@ -44,7 +45,12 @@ def valid_samples(estimator: Any, X: Any, *, fitting: bool, **options: Any) -> A
     if not is_device_array(X):
         X = flat_frame(X) if is_frame(X) else X
         samples = as_samples(
-            X, ensure_min_samples=least, estimator=estimator, missing=missing, **options
+            X,
+            ensure_min_samples=least,
+            estimator=estimator,
+            missing=missing,
+            advice=partial(_cure, estimator) if fitting else cure,
+            **options,
         )
         _note_or_compare(estimator, X, samples, fitting=fitting)
         return samples.values
@@ -54,6 +60,16 @@ def valid_samples(estimator: Any, X: Any, *, fitting: bool, **options: Any) -> A
     estimator.n_features_in_ = int(X.shape[1])
     estimator.__dict__.pop("feature_names_in_", None)  # tensors have no names
     return X
+
+
+def _cure(estimator: Any) -> str:
+    """Return what to do about missing values: the parameter that takes them, where there is one."""
+    inner = getattr(estimator, "estimator", estimator)
+    if not hasattr(inner, "missing"):
+        return cure()
+    if inner._needs().samples:
+        return "missing='mean' puts the mean of its column there, or leave such rows or columns out"
+    return how_to_estimate()
 
 
 def _note_or_compare(estimator: Any, X: Any, samples: Samples, *, fitting: bool) -> None:
