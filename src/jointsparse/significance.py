@@ -143,9 +143,10 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
     for a feature that is independent of the others; its p value is the upper tail, and the share
     that it has in common with them :math:`1 - (1-T_j)(n-1)/(n-1-r)`, if positive.
 
-    Where no pattern is above e, single pairs may still go together: a feature counts whose
-    correlation with another one is beyond chance in all pairs of the table (1 %), by its size and
-    without resting on a few gross values. The p value and the share are then those of that pair.
+    Where no pattern is above e, single pairs may still go together. Where the samples themselves
+    are at hand, a feature counts whose correlation with another one is beyond chance in all pairs
+    of the table (1 %), by its size and without resting on a few gross values. The p value and the
+    share are then those of that pair.
 
     Samples whose noise levels differ much hide patterns and make noise look like them. They are
     found by what the patterns leave of each, and weighted by one over their levels.

@@ -30,7 +30,6 @@ MOST_WORK = 2e10  # multiplications: of larger tables pairs are not looked at
 AT_ONCE = 512  # features whose correlations with all others are held at a time
 MOST_PAIRS = 200  # of those that may count, the most correlated: their products are looked at
 MANY_ROWS = 20_000  # above, products of two columns are bounded
-USUAL = 3.0  # n times the leverage of a Gaussian column
 
 
 def pairs_beyond_chance(
@@ -45,7 +44,8 @@ def pairs_beyond_chance(
     columns : Columns
         The table.
     samples : Samples or None
-        The centred samples; None where only their sums are known, which are taken to be Gaussian.
+        The centred samples; None where only their sums are known. Of sums alone no pair counts:
+        nothing tells whether a correlation rests on a few gross values.
     leverages : ndarray of shape (n_features,)
         Σ_i x_ij⁴ / (Σ_i x_ij²)² for every feature.
     n_samples : int
@@ -53,7 +53,8 @@ def pairs_beyond_chance(
     """
     p = columns.n_features
     shares, pvalues = np.zeros(p), np.ones(p)
-    if n_samples < 4 or columns.n_rows * float(p) ** 2 > MOST_WORK:
+    too_much = columns.n_rows * float(p) ** 2 > MOST_WORK
+    if samples is None or n_samples < 4 or too_much:
         return shares, pvalues
     lengths = np.sqrt(to_host(columns.squares))
     live = int(np.count_nonzero(lengths))
@@ -110,14 +111,13 @@ def _ratios(
     first: IntArray,
     second: IntArray,
     correlations: FloatArray,
-    samples: Samples | None,
+    samples: Samples,
     leverages: FloatArray,
     n_samples: int,
 ) -> FloatArray:
     """Return |Σ z| / (Σ z²)^½ for the products of two columns, or what it is at least."""
-    if samples is None or n_samples > MANY_ROWS:
-        tails = leverages if samples is not None else np.full_like(leverages, USUAL / n_samples)
-        return np.asarray(np.abs(correlations) / (tails[first] * tails[second]) ** 0.25)
+    if n_samples > MANY_ROWS:
+        return np.asarray(np.abs(correlations) / (leverages[first] * leverages[second]) ** 0.25)
     features, places = np.unique(np.concatenate([first, second]), return_inverse=True)
     values = to_host(samples.take(features)).astype(np.float64)
     values = values / np.sqrt((values**2).sum(axis=0))
