@@ -213,11 +213,7 @@ def _faults(estimator: Any, held: Any, values: np.ndarray) -> Iterator[str]:
         # Of a table in single precision, the reduced one is too.
         unit = SINGLE_ROUNDING if reduced.dtype == np.float32 else ROUNDING
         size = np.abs(twin).max(axis=0, initial=0.0) + _projected_size(estimator, values)
-        # Numbers near the smallest there are have no more digits than their distance from it.
-        least = (
-            float(np.finfo(reduced.dtype).smallest_subnormal) if reduced.dtype.kind == "f" else 0.0
-        )
-        if np.any(np.abs(reduced - twin) > unit * size + least / 2):
+        if np.any(np.abs(reduced - twin) > unit * size + _least(reduced.dtype)):
             yield "transform differs from that of the twin"
 
 
@@ -232,7 +228,13 @@ def _is_off(estimator: Any, values: np.ndarray) -> bool:
         return False
     expected = np.mean(values, axis=0, dtype=np.longdouble)
     unit = SINGLE_ROUNDING if mean.dtype == np.float32 else ROUNDING
-    return bool(np.any(np.abs(mean - expected) > unit * np.max(np.abs(values), axis=0)))
+    off = np.abs(mean - expected) - _least(mean.dtype)
+    return bool(np.any(off > unit * np.max(np.abs(values), axis=0)))
+
+
+def _least(dtype: np.dtype[Any]) -> float:
+    """Return how far rounding goes where numbers are so small that they have no more digits."""
+    return float(np.finfo(dtype).smallest_subnormal) / 2 if dtype.kind == "f" else 0.0
 
 
 def _projected_size(estimator: Any, values: np.ndarray) -> Any:
