@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from jointsparse.running.cores import Sharing, shared
+from jointsparse.running.cores import Sharing, is_small, shared
 from jointsparse.running.threads import in_parts
 
 
@@ -104,6 +104,31 @@ def test_the_last_to_compute_gives_the_threads_back():
     assert [pool.num_threads for pool in pools] == [16, 16]
 
 
+def test_small_tables_have_one_thread_unless_a_large_one_is_computed():
+    pools = [Pool("numpy.libs/a.so", 16), Pool("scipy.libs/a.so", 16)]
+    sharing = Sharing(pools, 16)
+
+    def now():
+        return [pool.num_threads for pool in pools]
+
+    sharing.begin(small=True)
+    assert now() == [1, 1]
+    sharing.begin()
+    assert now() == [13, 4]
+    sharing.begin(small=True)
+    assert now() == [13, 4]
+    sharing.end()  # of the large one
+    assert now() == [1, 1]
+    sharing.end(small=True)
+    sharing.end(small=True)
+    assert now() == [16, 16]
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (float("nan"), 5), (object(), 5), None, (2, 3, 4)])
+def test_a_table_of_unknown_shape_is_not_small(shape):
+    assert not is_small(shape)
+
+
 def test_a_fit_shares_the_cores_and_gives_them_back_even_after_an_error():
     code = """
 import numpy as np, scipy.linalg, joblib
@@ -125,14 +150,15 @@ class Looks(js.GreedySelector):
         return super()._fit(moments)
 
 before = threads()
-X = np.random.default_rng(0).standard_normal((30, 6))
-for count in (2, 1):
-    try:
-        Looks(n_features_to_select=count).fit(X)
-    except RuntimeError:
-        pass
-    assert threads() == before, (before, threads())
-    assert seen == cores.shared(before, joblib.cpu_count()), (before, seen)
+for size, wanted in ((6, [1] * len(before)), (500, cores.shared(before, joblib.cpu_count()))):
+    X = np.random.default_rng(0).standard_normal((size, size))
+    for count in (2, 1):
+        try:
+            Looks(n_features_to_select=count).fit(X)
+        except RuntimeError:
+            pass
+        assert threads() == before, (before, threads())
+        assert seen == wanted, (before, seen)
 print(before, seen)
 """
     own = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

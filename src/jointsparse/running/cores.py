@@ -4,17 +4,22 @@ The wheels of both bring an OpenBLAS of their own, each with one thread for ever
 have nothing to do wait actively for a while, so that a solver which calls both in turn finds its
 cores taken: on 16 cores UDFS of 2000 × 1000 samples took 33 seconds, on one core 4.5. With the
 cores shared it takes 3 to 4.
+
+Small tables have one thread. Where others work on the same machine, a thread that is waited for
+actively may not run for a while: on two busy cores SPCA-PSD took 12 to 20 seconds of 150 × 300
+samples, and 0.2 with one thread.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import PurePath
-from typing import Protocol
+from typing import Any, Protocol
 
 # Part of the cores for SciPy's pool. NumPy has the products of large matrices, which use all cores;
 # SciPy the factorisations, which gain little from more than four (Cholesky of 1000 × 1000: 10.1 ms
@@ -24,6 +29,11 @@ PART_OF_SCIPY = 4
 # Threads of Python for arithmetic entry by entry: a few cores ask for all that memory can give, and
 # only one thread at a time begins an operation.
 MOST_OF_PYTHON = 8
+
+
+# Samples times features times the smaller of both: below, a decomposition takes one core 40 ms at
+# most, of which more threads could save a half (400 × 400 samples).
+SMALL = 2**26
 
 
 class Pool(Protocol):
@@ -42,6 +52,8 @@ class Pool(Protocol):
 class Sharing:
     """Counts who computes: the first limits the pools, the last gives them their threads back.
 
+    As long as all who compute have small tables, there is one thread.
+
     Parameters
     ----------
     pools : list of Pool
@@ -53,8 +65,7 @@ class Sharing:
     def __init__(self, pools: list[Pool], cores: int) -> None:
         self.pools, self.cores = pools, cores
         self._lock = threading.Lock()
-        self._computing = 0
-        self._limited = False
+        self._computing = self._large = 0
         self._before: list[int] = []
 
     def threads(self) -> int:
@@ -63,27 +74,31 @@ class Sharing:
             known = self.pools[0].num_threads if self.pools else 1
             return max(1, min(MOST_OF_PYTHON, known // max(1, self._computing)))
 
-    def begin(self) -> None:
-        """Limit the pools, unless somebody has."""
+    def begin(self, *, small: bool = False) -> None:
+        """Limit the pools to what those who compute may have."""
         with self._lock:
-            self._computing += 1
-            if self._computing == 1:
+            if self._computing == 0:
                 self._before = [pool.num_threads for pool in self.pools]
-                limits = shared(self._before, self.cores)
-                self._limited = limits != self._before
-                if self._limited:
-                    self._set(limits)
+            self._computing += 1
+            self._large += not small
+            self._limit()
 
-    def end(self) -> None:
-        """Give back, unless somebody still computes."""
+    def end(self, *, small: bool = False) -> None:
+        """Give back what the others who compute leave."""
         with self._lock:
             self._computing -= 1
-            if self._computing == 0 and self._limited:
-                self._set(self._before)
+            self._large -= not small
+            self._limit()
 
-    def _set(self, counts: list[int]) -> None:
+    def _limit(self) -> None:
+        counts = [1] * len(self.pools)
+        if self._large:
+            counts = shared(self._before, self.cores)
+        elif not self._computing:
+            counts = self._before
         for pool, count in zip(self.pools, counts, strict=True):
-            pool.set_num_threads(count)
+            if pool.num_threads != count:
+                pool.set_num_threads(count)
 
 
 def shared(threads: list[int], cores: int) -> list[int]:
@@ -104,15 +119,32 @@ def shared(threads: list[int], cores: int) -> list[int]:
     return [max(1, min(numpy, cores - scipy + 1)), scipy]
 
 
+def is_small(shape: Any) -> bool:
+    """Return whether a table of this shape is worth one thread only.
+
+    Examples
+    --------
+    >>> from jointsparse.running.cores import is_small
+    >>> is_small((150, 300)), is_small((100, 5000)), is_small((1000, 1000)), is_small(())
+    (True, True, False, False)
+    """
+    sides = shape if isinstance(shape, tuple) else ()
+    known = len(sides) == 2 and all(isinstance(side, int) for side in sides)
+    return known and math.prod(sides) * min(sides) <= SMALL
+
+
 @contextmanager
-def sharing_cores() -> Iterator[None]:
-    """Have NumPy's and SciPy's BLAS share the cores meanwhile; may be nested, and in threads."""
-    sharing = _sharing()
-    sharing.begin()
+def sharing_cores(shape: Any = ()) -> Iterator[None]:
+    """Have NumPy's and SciPy's BLAS share the cores meanwhile; may be nested, and in threads.
+
+    Of a small table they have one thread each. One whose shape is not known is not small.
+    """
+    sharing, small = _sharing(), is_small(shape)
+    sharing.begin(small=small)
     try:
         yield
     finally:
-        sharing.end()
+        sharing.end(small=small)
 
 
 def threads() -> int:

@@ -96,7 +96,8 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
         -------
         self
         """
-        with all_or_nothing(self), within_memory_of(X), sharing_cores():
+        shape = getattr(X, "shape", ())
+        with all_or_nothing(self), within_memory_of(X), sharing_cores(shape):
             moments = self.moments_of(X, y, sample_weight=sample_weight, batch=batch)
             self._tell_what_runs_on_the_host(moments)
             return self.fit_moments(moments)
@@ -169,7 +170,8 @@ class MomentsEstimator(NotesOutliers, Online, Ranked, BaseEstimator):
         -------
         self
         """
-        with all_or_nothing(self), sharing_cores():
+        shape = moments.n_samples, moments.n_features
+        with all_or_nothing(self), sharing_cores(shape):
             self._forget()
             moments = made_robust_for(self, moments)
             self._note_features(moments)
