@@ -466,28 +466,38 @@ def _like_one_of(
             equal += 2 * among if cut_off else 0.0
         if not distance <= rounding + SAMPLED * among:
             return False
+    worth = [explained(values, other.support) for other in fitted]
+    slack = rounding + (max(worth) - min(worth))
+    undecided = any(not np.array_equal(other.support, middle.support) for other in fitted)
+    as_good = undecided and bool(explained(values, found.support) >= min(worth) - slack)
+    sets = np.array([other.support for other in (found, *fitted)])
+    # Which of them is kept decides on their ranks, and moves those of the others by one.
+    exchanged = (sets.any(axis=0) & ~sets.all(axis=0)) if as_good else np.zeros_like(found.support)
     ranks = np.array([other.ranking for other in fitted])
     first, last = ranks.min(axis=0), ranks.max(axis=0)
     elsewhere = np.abs(found.ranking - (first + last) / 2) > 1.5 * (last - first)
-    if np.any(elsewhere & _out_of_order(found, middle, equal)):
+    if np.any(elsewhere & _out_of_order(found, middle, equal, exchanged)):
         return False
     for other in fitted:
         differ = found.support != other.support
         if np.all(np.maximum(found.scores, other.scores)[differ] <= moved):
             return True
-    worth = [explained(values, other.support) for other in fitted]
-    slack = rounding + (max(worth) - min(worth))
-    undecided = any(not np.array_equal(other.support, middle.support) for other in fitted)
-    return undecided and bool(explained(values, found.support) >= min(worth) - slack)
+    return as_good
 
 
-def _out_of_order(found: Answer, expected: Answer, equal: float) -> np.ndarray:
-    """Return which features changed places with one whose score is not equal to theirs."""
+def _out_of_order(
+    found: Answer, expected: Answer, equal: float, free: np.ndarray | bool = False
+) -> np.ndarray:
+    """Return which features changed places with one whose score is not equal to theirs.
+
+    Those that are ``free`` have no place.
+    """
     places = np.sign(found.ranking[:, None] - found.ranking)
     changed = places != np.sign(expected.ranking[:, None] - expected.ranking)
     scores = expected.scores
     alike = np.abs(scores[:, None] - scores) <= equal * np.max(scores, initial=0.0)
-    return np.any(changed & ~alike, axis=1)
+    bound = ~(np.zeros_like(found.support) | free)
+    return np.any(changed & ~alike & np.outer(bound, bound), axis=1)
 
 
 def explained(values: np.ndarray, support: np.ndarray) -> float:

@@ -207,6 +207,46 @@ def test_a_feature_stays_away_only_where_its_score_is_no_larger_than_scores_move
     assert "kept" in verdict(Shaky(least=1e-3), lambda one: without(one, X), X)
 
 
+class LastByRounding(Largest):
+    """Keep two features and one of four others, all of which would do: 3 or 4, by rounding."""
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        last = 3 + zlib.crc32(np.ascontiguousarray(X).tobytes()) % 2
+        order = [0, 1, last, *(feature for feature in (5, 4, 3, 2) if feature != last)]
+        self.feature_scores_ = np.array([0.9, 0.8, 0.4, 0.5, 0.6, 0.7])
+        self.ranking_ = np.argsort(order) + 1
+        return self
+
+    def get_support(self):
+        return self.ranking_ <= 3
+
+
+def with_last(last, rest):
+    """Return a fit that keeps the first two and this one, and ranks the rest as given."""
+    ranking = np.argsort([0, 1, last, *rest]) + 1
+    return changed(ranking=lambda _: ranking, support=lambda _: ranking <= 3)
+
+
+def test_of_sets_that_explain_the_same_those_that_not_all_keep_have_no_rank():
+    rng = np.random.default_rng(2)
+    X = table(n=30)
+    X[:, 2:] = X[:, :2] @ rng.standard_normal((2, 4)) + rng.standard_normal((30, 1))
+    kept = {tuple(answer(LastByRounding(), rounded_otherwise(X, rng)).support) for _ in range(9)}
+    assert len(kept) == 2
+    fit = with_last(2, [5, 4, 3])
+    assert verdict(LastByRounding(), lambda one: fit(one, X), X) == TIED
+    # The first two have their places, whichever is the third.
+    ranking = np.argsort([1, 0, 2, 5, 4, 3]) + 1
+    wrong = changed(ranking=lambda _: ranking, support=lambda _: ranking <= 3)
+    assert "kept" in verdict(LastByRounding(), lambda one: wrong(one, X), X)
+    # A set that explains less is no tie.
+    X[:, 5] = 2 * X[:, 2]
+    ranking = np.argsort([0, 2, 5, 1, 4, 3]) + 1
+    less = changed(ranking=lambda _: ranking, support=lambda _: ranking <= 3)
+    assert "kept" in verdict(LastByRounding(), lambda one: less(one, X), X)
+
+
 class Unfinished(Largest):
     """A solver that says that it is within 20 % of an optimum, and no nearer."""
 
