@@ -23,8 +23,8 @@ KEPT = 50
 # What profiles say about rows that miss their goal: where the time is that no device takes.
 LAUNCHES = "some hundred launches and waits of a fit that takes a tenth of a second"
 WHY = {
-    "greedy": "fifty picks of some thirty launches each, and a wait (sixteen are enough since it "
-    "was measured); two eigendecompositions are two thirds of the primitives",
+    "greedy": "fifty picks of some thirty launches each, and a wait for some of them; two "
+    "eigendecompositions are two thirds of the primitives",
     "spca": LAUNCHES,
     "jspca": "alternations of some thirty waits each, for regressions that the host solves",
     "dictionary-spca": "72 sweeps over two atoms of 1000 numbers, 0.4 ms of Python each",
