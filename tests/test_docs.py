@@ -62,5 +62,7 @@ def test_tables_that_a_command_prints_scroll_and_sentences_do_not():
     page = "<p>─────────────</p>" + block.format("\n".join(spans) + "\n")
     made = tables.with_tables(page)
     assert re.sub(r"<span class=\"printed[^>]*>|(?<=\n)</span>", "", made) == page
-    (inside,) = re.findall(r'<span class="printed-table" tabindex="0">(.*?\n)</span>', made, re.DOTALL)
+    (inside,) = re.findall(
+        r'<span class="printed-table" tabindex="0">(.*?\n)</span>', made, re.DOTALL
+    )
     assert re.sub("<[^>]*>", "", inside).splitlines() == lines[1:4]
