@@ -16,6 +16,7 @@ copyright = f"2026, {author}"
 version = release = jointsparse.__version__
 
 extensions = [
+    "console_tables",
     "method_lists",
     "myst_parser",
     "numpydoc",

@@ -47,3 +47,22 @@ def test_the_page_of_commands_is_that_of_the_options():
     assert module.page() == module.PAGE.read_text(encoding="utf-8"), "run python docs/commands.py"
     shown = set(re.findall(r"`(--[a-z0-9-]+)`", module.page()))
     assert {"--id", "--robust", "--budget", "--prove", "--skip-slow"} <= shown
+
+
+def test_tables_that_a_command_prints_scroll_and_sentences_do_not():
+    pytest.importorskip("sphinx", reason="Sphinx is not installed: pip install '.[docs]'")
+    path = ROOT / "docs" / "_ext" / "console_tables.py"
+    spec = importlib.util.spec_from_file_location("console_tables", path)
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    lines = ["A verdict.", " rank   feature", f" {'─' * 20}", "    1   heat", "", "… 3 more"]
+    spans = [f'<span class="go">{line}</span>' if line else "" for line in lines]
+    spans.insert(1, "")
+    block = '<div class="highlight-console notranslate"><div><pre>{}</pre></div></div>'
+    page = "<p>─────────────</p>" + block.format("\n".join(spans) + "\n")
+    made = tables.with_tables(page)
+    assert re.sub(r"<span class=\"printed[^>]*>|(?<=\n)</span>", "", made) == page
+    (inside,) = re.findall(
+        r'<span class="printed-table" tabindex="0">(.*?\n)</span>', made, re.DOTALL
+    )
+    assert re.sub("<[^>]*>", "", inside).splitlines() == lines[1:4]

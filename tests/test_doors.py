@@ -4,6 +4,7 @@ import ast
 import pickle
 import re
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from jointsparse import (
     Moments,
     SelectFeatures,
     compare_methods,
+    feature_significance,
     open_source,
     registry,
     regularization_path,
@@ -316,7 +318,9 @@ def test_masked_entries_are_missing_values(dtype):
     uses = (
         (SPCAPSD().fit, "missing='em' estimates"),
         (SPCA(n_components=1).fit, "missing='em' estimates"),
-        (Moments.from_data, "fill missing values"),
+        (Moments.from_data, r"Moments\.from_data\(X, missing='em'\) estimates"),
+        (feature_significance, r"Moments\.from_data\(X, missing='em'\) estimates"),
+        (partial(Moments.from_data, sample_weight=np.ones(len(DENSE))), "missing='em' estimates"),
         (CSPCA().fit, "missing='mean' puts"),  # it looks at the samples
         (KernelFSSL().fit, "fill missing values"),
     )
@@ -589,7 +593,7 @@ def test_errors_of_the_library_speak_of_parameters_and_the_command_line_of_optio
         ),
         (
             lambda: Moments.from_data(tmp_path / "holes.npy"),
-            "column number 1, data row 2; fill it, or drop the row",
+            r"column number 1, data row 2; fill it \(missing='mean' does, .*\), or drop the row",
             [tmp_path / "holes.npy", "--memory", "40kB"],
             "data row 2; fill it, for example by --missing mean",
         ),

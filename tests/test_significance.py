@@ -436,7 +436,7 @@ def test_a_very_large_table_is_judged_by_its_leading_pairs(monkeypatch):
 def test_it_is_said_in_words():
     words = str(feature_significance(sums_alone(structured())))
     assert words.startswith("2 independent patterns are stronger than noise. ")
-    assert "of 30 features take part (false-discovery rate 5%)" in words
+    assert "of 30 features share something with others (false-discovery rate 5%)" in words
     assert words.endswith("only their sums are known.")
     one = feature_significance(structured()[:, 5:], fdr=0.01)
     assert "(false-discovery rate 1%)" in str(one)
@@ -545,6 +545,43 @@ def test_two_columns_that_are_nearly_the_same_share_something(home):
     np.testing.assert_allclose(found.shares[[3, 7]], 1 - (1 - r2) * 149 / 148)
     assert found.pvalues[[3, 7]].max() < 1e-6
     assert "2 of them go together in pairs" in str(found)
+
+
+def test_a_pair_counts_beside_patterns_too():
+    X = pair(p=120)
+    X[:, 20:40] += np.random.default_rng(0).standard_normal((150, 1))
+    found = feature_significance(X)
+    assert found.n_significant == 1  # to which the pair adds nothing
+    assert set(range(20, 40)) | {3, 7} <= set(np.flatnonzero(found.significant))
+    r2 = np.corrcoef(X[:, 3], X[:, 7])[0, 1] ** 2
+    np.testing.assert_allclose(found.shares[[3, 7]], 1 - (1 - r2) * 149 / 148)
+    assert "share something with others" in str(found)
+    without = np.delete(X, [3, 7], axis=1)
+    shares = feature_significance(without).shares[18:38]
+    np.testing.assert_allclose(found.shares[20:40], shares, atol=0.02)
+
+
+def test_the_values_of_categories_share_something_with_each_other():
+    rng = np.random.default_rng(1)
+    codes = [(rng.choice(k, 200)[:, None] == np.arange(k)).astype(float) for k in (2, 3, 4)]
+    X = np.hstack([*codes, (rng.random((200, 20)) < 0.1).astype(float)])
+    X[:, 9:15] += rng.standard_normal((200, 1))
+    found = feature_significance(X)
+    assert found.n_significant >= 1
+    assert np.flatnonzero(found.significant).tolist() == list(range(15))
+
+
+@pytest.mark.parametrize("at_once", [4, 512])
+def test_pairs_are_looked_at_in_any_number_of_blocks(monkeypatch, at_once):
+    X = pair()
+    X[:, 20:] += np.random.default_rng(0).standard_normal((150, 1))
+    X[:, 30] = X[:, 5] + 0.1 * X[:, 30]  # a feature of the pattern with one that is none of it
+    whole = feature_significance(X)
+    monkeypatch.setattr(pairs_module, "AT_ONCE", at_once)
+    parts = feature_significance(X)
+    assert parts.significant[[3, 5, 7, 30]].all()
+    np.testing.assert_allclose(parts.pvalues, whole.pvalues)
+    np.testing.assert_allclose(parts.shares, whole.shares)
 
 
 def test_of_sums_alone_no_pair_counts():

@@ -53,6 +53,63 @@ def refused(*arguments):
 # --- columns that are no features ---------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("diagnosis", np.arange(N) % 2),
+        ("Class", 1 + np.arange(N) % 3),
+        ("leiden_cluster", np.arange(N) % 9),
+        ("batch", np.arange(N) % 3 + 0.0),
+        ("y", np.where(np.arange(N) % 2, 1, -1)),
+    ],
+)
+def test_a_column_of_numbers_that_looks_like_classes_is_told(tmp_path, name, values):
+    path = tmp_path / "a.csv"
+    frame(**{name: values}).to_csv(path, index=False)
+    (told,) = read_table(path).notes
+    assert told.startswith(f"{name} looks like the classes of the samples")
+    assert told.endswith(f"label='{name}' keeps it aside, drop='{name}' leaves it out")
+    assert open_source(path).notes == [told]
+    said = done("select", path, "--features", 2)
+    assert f"--label {name} keeps it aside, --drop {name} leaves it out" in said
+    for option in ("label", "drop", "ids"):
+        assert read_table(path, **{option: name}).notes == []
+    assert read_table(path, only=["g*", name]).notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("cluster_size", 1 + np.arange(N) % 3),
+        ("class_1", np.arange(N) % 2),  # of categories made to columns
+        ("age_group", np.arange(N) % 5),
+        ("target", np.arange(N) % 2 + 0.5),
+        ("label", RNG.standard_normal(N)),
+        ("group", np.array([0, 1, 2, 5] * 10)[:N]),  # a count
+        ("class", np.arange(N) % 15),  # two of each
+        ("batch", np.ones(N, dtype=int)),
+        ("g7", np.arange(N) % 2),
+    ],
+)
+def test_names_or_values_alone_are_no_classes(tmp_path, name, values):
+    path = tmp_path / "a.csv"
+    frame(**{name: values}).to_csv(path, index=False)
+    assert read_table(path).notes == []
+
+
+def test_beside_x_a_column_y_is_a_place(tmp_path):
+    frame(x=np.arange(N) % 6, y=np.arange(N) % 5).to_csv(tmp_path / "a.csv", index=False)
+    assert read_table(tmp_path / "a.csv").notes == []
+
+
+def test_several_columns_of_classes_are_one_note(tmp_path):
+    path = tmp_path / "a.csv"
+    frame(batch=np.arange(N) % 2, outcome=np.arange(N) % 3).to_csv(path, index=False)
+    (told,) = read_table(path).notes
+    assert told.startswith("batch, outcome look like the classes of the samples")
+    assert told.endswith("label='batch' keeps one aside, drop='batch' leaves one out")
+
+
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
     frame().to_csv(tmp_path / "a.csv")
     for path_options in ((), ("--memory", "4kB")):

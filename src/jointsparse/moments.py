@@ -35,7 +35,7 @@ from jointsparse.preparation import Prepared, prepared, with_holes
 from jointsparse.robust import learning
 from jointsparse.running.workspace import Slot, Workspace
 from jointsparse.sources import Source, as_source
-from jointsparse.sources.door import as_samples, own
+from jointsparse.sources.door import as_samples, how_moments_estimate, own
 from jointsparse.sources.in_memory import ArraySource
 from jointsparse.sources.refusals import bytes_for_moments as bytes_for_moments
 from jointsparse.sources.refusals import check_memory
@@ -325,7 +325,7 @@ class Moments:
             moments = cls(device.n_samples, to_host(device.mean), data=device.data)
             moments._device = device
             return moments
-        source = as_source(X)
+        source = as_source(X, how_moments_estimate)
         if source.array is None:
             return cls.from_source(source)
         n_samples, mean = mean_of(source)

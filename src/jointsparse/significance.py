@@ -49,7 +49,7 @@ class FeatureSignificance:
         average for noise, 1 for a copy; 0 for constant features.
     pvalues : ndarray of shape (n_features,)
         How probable so large a share is for a feature that is independent of the others; 1 for
-        constant features. Where there is no pattern, that of the feature's closest pair, or 1.
+        constant features. Of a feature that takes part in no pattern, that of its closest pair.
     significant : ndarray of bool of shape (n_features,)
         Features that matter; of these at most ``fdr`` are false on average (Benjamini-Hochberg).
     n_significant : int
@@ -107,10 +107,11 @@ class FeatureSignificance:
             what = "independent pattern is" if count == 1 else "independent patterns are"
             lines = [
                 f"{more}{count} {what} stronger than noise.".capitalize(),
-                f"{found} of {total} features take part (false-discovery rate {self.fdr:.0%})"
+                f"{found} of {total} features share something with others (false-discovery rate "
+                f"{self.fdr:.0%})"
                 + (
-                    f"; on average {self.shares[self.significant].mean():.0%} of such a feature is "
-                    "shared with other features."
+                    f"; on average {self.shares[self.significant].mean():.0%} of such a feature "
+                    "is shared."
                     if found
                     else "."
                 ),
@@ -143,10 +144,10 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
     for a feature that is independent of the others; its p value is the upper tail, and the share
     that it has in common with them :math:`1 - (1-T_j)(n-1)/(n-1-r)`, if positive.
 
-    Where no pattern is above e, single pairs may still go together. Where the samples themselves
-    are at hand, a feature counts whose correlation with another one is beyond chance in all pairs
-    of the table (1 %), by its size and without resting on a few gross values. The p value and the
-    share are then those of that pair.
+    Features that take part in no pattern may still go together in pairs. Where the samples
+    themselves are at hand, a feature counts whose correlation with another one is beyond chance in
+    all pairs of the table (1 %), by its size and without resting on a few gross values. The p value
+    and the share are then those of that pair.
 
     Samples whose noise levels differ much hide patterns and make noise look like them. They are
     found by what the patterns leave of each, and weighted by one over their levels.
@@ -318,11 +319,14 @@ def _tested(moments: Moments) -> _Table:
         levels = levels * edge.levels
         levels = levels / levels.mean()
     shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
-    # A pair among many features is no pattern above their noise.
-    if edge.n_patterns == 0 < np.count_nonzero(moments.variances):
-        centred = centred_samples(moments)
-        columns = feature_columns(moments)
-        shares, pvalues = pairs_beyond_chance(columns, centred, leverages, moments.n_samples)
+    # A pair among many features is no pattern above their noise, nor part of one.
+    apart = moments.variances > 0
+    apart[apart] = ~discoveries(pvalues[apart], FDR)
+    if apart.any():
+        in_pairs, chances = pairs_beyond_chance(
+            feature_columns(moments), centred_samples(moments), leverages, moments.n_samples, apart
+        )
+        shares, pvalues = np.maximum(shares, in_pairs), np.minimum(pvalues, chances)
     values = patterns.values[: edge.n_patterns].copy()
     return _Table(plain, edge, values, shares, pvalues, leverages, weights)
 

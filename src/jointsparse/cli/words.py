@@ -55,7 +55,7 @@ _PHRASES = {
     ", or give param_grid": "",
     "regularization_path is for": "there is one for",
     "stability_selection needs": "halves of the samples need",
-    "fill it, or drop the row": "fill it with --missing mean, or drop the row",
+    " (missing='mean' does, where there is this parameter)": " with --missing mean",
 }
 _PAIR = re.compile(r"""(?<![\w'"./-])(?P<name>[a-z]\w*)=(?P<value>'[^']*'|"[^"]*"|[^\s,;:()'"]+)""")
 _WRAPPER = re.compile(r"\bSelectFeatures: ")

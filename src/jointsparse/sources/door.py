@@ -40,12 +40,23 @@ def cure() -> str:
     )
 
 
-def how_to_estimate() -> str:
-    """Return the same where a parameter says how missing values are dealt with."""
+def how_to_estimate(call: str = "missing='em'") -> str:
+    """Return the same where a parameter says how missing values are dealt with.
+
+    Parameters
+    ----------
+    call : str
+        What has that parameter, if it is not what was called.
+    """
     return (
-        "missing='em' estimates the scatter matrix in spite of such values, missing='mean' puts "
+        f"{call} estimates the scatter matrix in spite of such values, missing='mean' puts "
         "the mean of their column there, or leave such rows or columns out"
     )
+
+
+def how_moments_estimate() -> str:
+    """Return the same where moments are computed, which every function without it takes, too."""
+    return how_to_estimate("Moments.from_data(X, missing='em')")
 
 
 class Samples(NamedTuple):

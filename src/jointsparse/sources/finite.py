@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+# Methods that look at samples one by one have no such parameter.
+FILL = "fill it (missing='mean' does, where there is this parameter), or drop the row"
+
 
 def refuse_missing(
     block: Any, names: Any, source: str, start: int | None = None, block_info: Any = None
@@ -34,7 +37,7 @@ def refuse_missing(
     where = repr(named) if isinstance(named, str) else f"number {int(named) + 1}"
     what = "a missing value" if np.isnan(value) else f"an infinite value {value}"
     row_named = _row_in_words(block, row, _start_of(block_info) if start is None else start)
-    raise ValueError(f"{source} has {what} in column {where}{row_named}; fill it, or drop the row")
+    raise ValueError(f"{source} has {what} in column {where}{row_named}; {FILL}")
 
 
 def _not_finite(block: Any) -> tuple[int, int, float] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from jointsparse.io.versions import Versions, check_plain
 from jointsparse.sources.base import Source
 from jointsparse.sources.dask.blocks import is_frame
 from jointsparse.sources.dask.source import DaskSource, is_dask
-from jointsparse.sources.door import as_samples, is_annotated, is_labelled, labels_of
+from jointsparse.sources.door import as_samples, cure, is_annotated, is_labelled, labels_of
 from jointsparse.sources.files import hdf5, zarr_folder
 from jointsparse.sources.files.annotated import AnnotatedSource
 from jointsparse.sources.files.arrow import ArrowSource
@@ -140,13 +140,15 @@ def open_with(
     return source
 
 
-def as_source(X: Any) -> Source:
+def as_source(X: Any, advice: Callable[[], str] = cure) -> Source:
     """Return samples of any kind as a source.
 
     Parameters
     ----------
     X : array-like, frame, sparse matrix, memmap, Dask collection, path, stored array or Source
         Arrays are checked, not copied; paths are opened; a source is returned as it is.
+    advice : callable
+        Says what to do about missing values of arrays.
     """
     if isinstance(X, Source):
         return X
@@ -165,7 +167,7 @@ def as_source(X: Any) -> Source:
         if source.n_features == 0:
             raise ValueError("the Dask collection has no columns; at least one is needed")
         return source
-    return ArraySource(*as_samples(X))
+    return ArraySource(*as_samples(X, advice=advice))
 
 
 def is_streamed(X: Any) -> bool:

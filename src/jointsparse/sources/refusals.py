@@ -7,6 +7,7 @@ import numpy as np
 from jointsparse.io.budget import enough, size_in_words
 from jointsparse.io.errors import shown, table_error
 from jointsparse.sources.base import Source
+from jointsparse.sources.finite import FILL
 from jointsparse.sources.sums import NotFiniteError
 
 
@@ -62,8 +63,8 @@ def not_finite(source: Source, error: NotFiniteError) -> ValueError:
     if np.isnan(error.value):
         return table_error(
             source.name,
-            f"has a missing value in {where}; fill it",
-            ", or drop the row.",
-            ", for example by --missing mean.",
+            f"has a missing value in {where}; ",
+            f"{FILL}.",
+            "fill it, for example by --missing mean.",
         )
     return table_error(source.name, f"holds the infinite value {error.value} in {where}.")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jointsparse.io.columns.classes import classes_told
 from jointsparse.io.columns.layout import Layout
 from jointsparse.io.errors import TableError, listed, shown, table_error
 from jointsparse.io.notes import note
@@ -101,6 +102,10 @@ def assign_roles(
         roles.notes += _ids_told(found)
         wanted = [name for name in wanted if name not in found]
     roles.features = [name for name in wanted if is_number(columns[name])]
+    if not layout.ids_apart_from:  # whose features a model knows
+        named = set(layout.only)
+        free = [name for name in roles.features if name not in named]
+        roles.notes += classes_told(columns, free)
     numbers = set(roles.features)
     _leave_out(path, {n: columns[n] for n in wanted if n not in numbers}, layout, roles)
     return roles

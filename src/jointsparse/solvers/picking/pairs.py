@@ -1,4 +1,4 @@
-r"""Pairs of features that go together where nothing more is above the noise.
+r"""Pairs of features that go together, in no pattern that is above the noise.
 
 Two columns among forty that are nearly the same have an eigenvalue of 2, less than the noise of 150
 samples has: a test of patterns cannot see them. Their correlation r says it by itself. It counts
@@ -18,6 +18,7 @@ columns, by Cauchy and Schwarz.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc
 
 from jointsparse.arrays import FloatArray, IntArray
@@ -33,7 +34,11 @@ MANY_ROWS = 20_000  # above, products of two columns are bounded
 
 
 def pairs_beyond_chance(
-    columns: Columns, samples: Samples | None, leverages: FloatArray, n_samples: int
+    columns: Columns,
+    samples: Samples | None,
+    leverages: FloatArray,
+    n_samples: int,
+    apart: NDArray[np.bool_] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the share that each feature has in common with one other, and a p value of it.
 
@@ -50,16 +55,21 @@ def pairs_beyond_chance(
         Σ_i x_ij⁴ / (Σ_i x_ij²)² for every feature.
     n_samples : int
         Number of samples.
+    apart : ndarray of bool of shape (n_features,) or None
+        Features of which one at least is in every pair that is looked at; None for all.
     """
     p = columns.n_features
     shares, pvalues = np.zeros(p), np.ones(p)
-    too_much = columns.n_rows * float(p) ** 2 > MOST_WORK
-    if samples is None or n_samples < 4 or too_much:
+    if samples is None or n_samples < 4:
         return shares, pvalues
     lengths = np.sqrt(to_host(columns.squares))
+    leads = lengths > 0 if apart is None else apart & (lengths > 0)
+    if columns.n_rows * float(leads.sum()) * p > MOST_WORK:
+        return shares, pvalues
     live = int(np.count_nonzero(lengths))
     n_pairs = max(live * (live - 1) // 2, 1)
-    first, second, correlations = _strongest(columns, lengths, n_samples, CHANCE / n_pairs)
+    level = CHANCE / n_pairs
+    first, second, correlations = _strongest(columns, lengths, n_samples, level, leads)
     if not first.size:
         return shares, pvalues
     ratios = _ratios(first, second, correlations, samples, leverages, n_samples)
@@ -79,22 +89,27 @@ def _of_gaussian(correlations: FloatArray, n_samples: int) -> FloatArray:
 
 
 def _strongest(
-    columns: Columns, lengths: FloatArray, n_samples: int, level: float
+    columns: Columns,
+    lengths: FloatArray,
+    n_samples: int,
+    level: float,
+    leads: NDArray[np.bool_],
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the pairs (j < k) whose correlation is improbable by itself, and the correlations."""
+    """Return the pairs whose correlation is improbable by itself, and the correlations."""
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     found: list[tuple[IntArray, IntArray, FloatArray]] = []
-    everything = np.arange(columns.n_features)
-    for start in range(0, columns.n_features, AT_ONCE):
-        leaders = everything[start : start + AT_ONCE]
+    order = np.concatenate([np.flatnonzero(leads), np.flatnonzero(~leads & (lengths > 0))])
+    for start in range(0, np.count_nonzero(leads), AT_ONCE):
+        leaders = order[start : min(start + AT_ONCE, np.count_nonzero(leads))]
         units = columns.take(leaders) * columns.here(inverse[leaders])
-        block = to_host(columns.inner(units, everything[start:])) * inverse[start:]
+        block = to_host(columns.inner(units, order[start:])) * inverse[order[start:]]
         above = np.triu(np.clip(block, -1.0, 1.0), 1)
         few = np.argwhere(above**2 >= _least(n_samples, level))
-        found.append((few[:, 0] + start, few[:, 1] + start, above[few[:, 0], few[:, 1]]))
+        places = order[few + start].reshape(-1, 2)
+        found.append((places[:, 0], places[:, 1], above[few[:, 0], few[:, 1]]))
     first, second, correlations = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    order = np.argsort(-np.abs(correlations), kind="stable")[:MOST_PAIRS]
-    return first[order], second[order], correlations[order]
+    strongest = np.argsort(-np.abs(correlations), kind="stable")[:MOST_PAIRS]
+    return first[strongest], second[strongest], correlations[strongest]
 
 
 def _least(n_samples: int, level: float) -> float:
