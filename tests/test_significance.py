@@ -561,6 +561,18 @@ def test_a_pair_counts_beside_patterns_too():
     np.testing.assert_allclose(found.shares[20:40], shares, atol=0.02)
 
 
+def test_beside_patterns_pairs_of_large_tables_are_not_looked_for(monkeypatch):
+    X = pair(p=120)
+    monkeypatch.setattr(pairs_module, "MOST_BESIDE_PATTERNS", 150 * 120 * 100.0)
+    assert feature_significance(X).significant[[3, 7]].all()  # no pattern: there is time for them
+    X[:, 20:40] += np.random.default_rng(0).standard_normal((150, 1))
+    assert feature_significance(X).significant[[3, 7]].all()  # 100 or fewer are in no pattern
+    monkeypatch.setattr(pairs_module, "MOST_BESIDE_PATTERNS", 150 * 120 * 50.0)
+    found = feature_significance(X)
+    assert found.significant[20:40].all()
+    assert not found.significant[[3, 7]].any()
+
+
 def test_the_values_of_categories_share_something_with_each_other():
     rng = np.random.default_rng(1)
     codes = [(rng.choice(k, 200)[:, None] == np.arange(k)).astype(float) for k in (2, 3, 4)]

@@ -23,11 +23,15 @@ from scipy.special import betainc
 
 from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.device import to_host
+from jointsparse.linalg import array_namespace
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.products.columns import Columns
 
 CHANCE = 0.01  # probability with which any pair of a table of independent features counts, at most
 MOST_WORK = 2e10  # multiplications: of larger tables pairs are not looked at
+# Where features take part in patterns there is an answer without pairs, and a fit of 100 x 5000
+# samples would take ten times as long with them: up to this many, it takes half as long again.
+MOST_BESIDE_PATTERNS = 2e8
 AT_ONCE = 512  # features whose correlations with all others are held at a time
 MOST_PAIRS = 200  # of those that may count, the most correlated: their products are looked at
 MANY_ROWS = 20_000  # above, products of two columns are bounded
@@ -64,9 +68,10 @@ def pairs_beyond_chance(
         return shares, pvalues
     lengths = np.sqrt(to_host(columns.squares))
     leads = lengths > 0 if apart is None else apart & (lengths > 0)
-    if columns.n_rows * float(leads.sum()) * p > MOST_WORK:
-        return shares, pvalues
     live = int(np.count_nonzero(lengths))
+    most = MOST_WORK if leads.sum() == live else MOST_BESIDE_PATTERNS
+    if columns.n_rows * float(leads.sum()) * p > most:
+        return shares, pvalues
     n_pairs = max(live * (live - 1) // 2, 1)
     level = CHANCE / n_pairs
     first, second, correlations = _strongest(columns, lengths, n_samples, level, leads)
@@ -97,16 +102,19 @@ def _strongest(
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the pairs whose correlation is improbable by itself, and the correlations."""
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    least, n_leads = _least(n_samples, level) ** 0.5, int(np.count_nonzero(leads))
     found: list[tuple[IntArray, IntArray, FloatArray]] = []
     order = np.concatenate([np.flatnonzero(leads), np.flatnonzero(~leads & (lengths > 0))])
-    for start in range(0, np.count_nonzero(leads), AT_ONCE):
-        leaders = order[start : min(start + AT_ONCE, np.count_nonzero(leads))]
+    for start in range(0, n_leads, AT_ONCE):
+        leaders, rest = order[start : min(start + AT_ONCE, n_leads)], order[start:]
         units = columns.take(leaders) * columns.here(inverse[leaders])
-        block = to_host(columns.inner(units, order[start:])) * inverse[order[start:]]
-        above = np.triu(np.clip(block, -1.0, 1.0), 1)
-        few = np.argwhere(above**2 >= _least(n_samples, level))
-        places = order[few + start].reshape(-1, 2)
-        found.append((places[:, 0], places[:, 1], above[few[:, 0], few[:, 1]]))
+        block = columns.inner(units, rest) * columns.here(inverse[rest])
+        xp = array_namespace(block)
+        one, other = xp.nonzero(xp.abs(block) >= least)
+        one, other, values = map(to_host, (one, other, block[one, other]))
+        later = other > one  # each pair once
+        places = rest[one[later]], rest[other[later]]
+        found.append((*places, np.clip(values[later], -1.0, 1.0)))
     first, second, correlations = (np.concatenate(parts) for parts in zip(*found, strict=True))
     strongest = np.argsort(-np.abs(correlations), kind="stable")[:MOST_PAIRS]
     return first[strongest], second[strongest], correlations[strongest]
