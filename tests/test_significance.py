@@ -596,6 +596,29 @@ def test_pairs_are_looked_at_in_any_number_of_blocks(monkeypatch, at_once):
     np.testing.assert_allclose(parts.shares, whole.shares)
 
 
+def test_copies_are_found_in_few_samples_and_single_events_are_none():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((34, 12))
+    X[:, 7] = X[:, 3]
+    assert {3, 7} <= set(np.flatnonzero(feature_significance(X).significant))
+    for events in (1, 2, 3):
+        X = np.zeros((50, 40))
+        for j in range(40):
+            X[rng.choice(50, events, replace=False), j] = 1
+        X[:, 7] = X[:, 3]
+        assert not feature_significance(X).significant.any()
+
+
+def test_auto_keeps_one_of_two_copies_where_parts_of_the_table_show_no_pattern():
+    X = np.random.default_rng(5).standard_normal((78, 12))
+    X = np.column_stack([X, X[:, 2]])
+    assert feature_significance(X).n_significant >= 1
+    selector = SPCAPSD().fit(X)
+    assert selector.get_support().sum() == 1
+    assert selector.get_support()[[2, 12]].any()
+    assert selector.selection_report_.worth.r2_significant > 0.5
+
+
 def test_of_sums_alone_no_pair_counts():
     """They do not tell whether a correlation rests on a few gross values."""
     moments = Moments.from_data(pair())

@@ -225,11 +225,8 @@ class ChoosesFeatures(SelectionWorth):
         check_variance(moments)
         trial._note_noise(moments)
         rules = self._rules(moments)  # of all samples: parts of them have no names
-        # Pairs stand for a table without patterns, not for a part that shows none of its own.
-        lost = getattr(self, "n_significant_", 0) > 0 and trial.n_significant_ == 0
-        significant = trial.significant_ & (not lost)
-        none = Picked(np.array(rules.include, dtype=np.int64), significant)
-        if lost or trial._is_noise:
+        none = Picked(np.array(rules.include, dtype=np.int64), trial.significant_)
+        if trial._is_noise:
             return none
         model = trial._model_of(moments, rows, y)
         wanted = self._check_wanted(moments.n_features)

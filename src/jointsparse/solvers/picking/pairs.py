@@ -8,11 +8,14 @@ where both of these are improbable in every of the p(p - 1)/2 pairs of a table t
 * a sum as large, beside its own terms :math:`z_i = x_{ij}x_{ik}`, of numbers with signs of their
   own (Efron, 1969), which few gross values cannot reach:
 
-.. math:: P\Bigl(\Bigl|\sum_i z_i\Bigr| \ge t\,\Bigl(\sum_i z_i^2\Bigr)^{1/2}\Bigr)
-          \le 2e^{-t^2/2} .
+.. math:: P\Bigl(\Bigl|\sum_i z_i\Bigr| \ge s\Bigr) \le 2 \min_{\lambda\ge 0} e^{-\lambda s}
+          \prod_i\cosh\lambda z_i \le 2e^{-s^2/2\sum_i z_i^2} .
 
-With very many samples :math:`\sum_i z_i^2` is not computed, but bounded by the fourth powers of the
-columns, by Cauchy and Schwarz.
+The first bound is the probability itself, :math:`2^{1-n}`, where all signs agree, as in copies.
+Signs are not their own where a few values are far from the rest, as the mean then lies to one side
+of nearly all: so it is never less than :math:`2^{1-m}`, where of all terms
+:math:`m=(\sum_i|z_i|)^2/\sum_i z_i^2` count. With very many samples the second one is used, and
+:math:`\sum_i z_i^2` is bounded by the fourth powers of the columns, by Cauchy and Schwarz.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ MOST_BESIDE_PATTERNS = 2e8
 AT_ONCE = 512  # features whose correlations with all others are held at a time
 MOST_PAIRS = 200  # of those that may count, the most correlated: their products are looked at
 MANY_ROWS = 20_000  # above, products of two columns are bounded
+STEPS = 30  # of Newton's method, which copies stop when their signs decide
+FLAT = 1e-12  # share of Σz² below which a larger factor changes nothing
+LOG_2 = float(np.log(2))
 
 
 def pairs_beyond_chance(
@@ -77,8 +83,8 @@ def pairs_beyond_chance(
     first, second, correlations = _strongest(columns, lengths, n_samples, level, leads)
     if not first.size:
         return shares, pvalues
-    ratios = _ratios(first, second, correlations, samples, leverages, n_samples)
-    chance = np.maximum(_of_gaussian(correlations, n_samples), 2 * np.exp(-(ratios**2) / 2))
+    of_signs = _of_signs(first, second, correlations, samples, leverages, n_samples)
+    chance = np.maximum(_of_gaussian(correlations, n_samples), of_signs)
     adjusted = 1 - (1 - correlations**2) * (n_samples - 1) / (n_samples - 2)
     for count in np.flatnonzero(chance * n_pairs <= CHANCE):
         for feature in (first[count], second[count]):
@@ -130,7 +136,7 @@ def _least(n_samples: int, level: float) -> float:
     return low
 
 
-def _ratios(
+def _of_signs(
     first: IntArray,
     second: IntArray,
     correlations: FloatArray,
@@ -138,12 +144,45 @@ def _ratios(
     leverages: FloatArray,
     n_samples: int,
 ) -> FloatArray:
-    """Return |Σ z| / (Σ z²)^½ for the products of two columns, or what it is at least."""
+    """Return how probable so large a sum of the products of two columns is, at most."""
     if n_samples > MANY_ROWS:
-        return np.asarray(np.abs(correlations) / (leverages[first] * leverages[second]) ** 0.25)
+        squared = correlations**2 / np.sqrt(leverages[first] * leverages[second])
+        return np.asarray(np.minimum(2 * np.exp(-squared / 2), 1.0))
     features, places = np.unique(np.concatenate([first, second]), return_inverse=True)
     values = to_host(samples.take(features)).astype(np.float64)
     values = values / np.sqrt((values**2).sum(axis=0))
     half = first.size
-    products = values[:, places[:half]] * values[:, places[half:]]
-    return np.asarray(np.abs(products.sum(axis=0)) / np.sqrt((products**2).sum(axis=0)))
+    return np.array(
+        [
+            chance_of_signs(values[:, one] * values[:, other])
+            for one, other in zip(places[:half], places[half:], strict=True)
+        ]
+    )
+
+
+def chance_of_signs(terms: FloatArray) -> float:
+    """Return a bound of the probability that terms of random signs have so large a sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.solvers.picking.pairs import chance_of_signs
+    >>> chance_of_signs(np.ones(40)) <= 2.01 * 0.5**40, chance_of_signs(np.array([5.0, 0.1]))
+    (True, 1.0)
+    """
+    sizes, total = np.abs(terms), abs(float(terms.sum()))
+    squares = float((sizes**2).sum())
+    if squares == 0:
+        return 1.0
+    factor, exponent = total / squares, 0.0
+    for _ in range(STEPS):  # of Newton; any factor gives a bound, and the first the second one
+        slopes = np.tanh(factor * sizes)
+        # log cosh, without overflow
+        logs = factor * sizes + np.log1p(np.exp(-2 * factor * sizes)) - LOG_2
+        exponent = min(exponent, float(logs.sum()) - factor * total)
+        bend = float((sizes**2 * (1 - slopes**2)).sum())
+        if bend <= FLAT * squares:
+            break
+        factor = max(factor + (total - float((sizes * slopes).sum())) / bend, 0.0)
+    few = -LOG_2 * float(sizes.sum()) ** 2 / squares
+    return min(2 * float(np.exp(max(exponent, few))), 1.0)
