@@ -40,10 +40,11 @@ Four questions, the next one only where the one before is answered by no:
    sums along the other side of an array are rounded otherwise. What the changed twins agree on,
    the container has to agree on too. Where neither fit converged and nothing is proved, both were
    cut off on their way, and rounding decides how far they came: then the twin with other limits
-   on its iterations (``STOPS``) is one of the changed twins, too, and two features may change
-   places whose scores are no further apart than scores move among these. Some published algorithms
-   diverge: where neither fit converged and rounding changes the scores of the twin by ``NO_DIGIT``
-   of their size, there is nothing to agree on.
+   on its iterations (``STOPS``) is one of the changed twins, too. Scores are sums of squares of
+   loadings: they may also move by the square of what the components of these twins may. Two
+   features may change places whose scores are no further apart than scores move so. Some published
+   algorithms diverge: where neither fit converged and rounding changes the scores of the twin by
+   ``NO_DIGIT`` of their size, there is nothing to agree on.
 4. *Do both say that they are not there?* Of tables without enough digits both fits may end above
    their tolerance, each with the gap that it proved (and with a warning). Then the one optimum has
    to lie within both: neither objective is below the bound of the other, and the kept features
@@ -455,17 +456,24 @@ def _like_one_of(
     middle = fitted[0]
     rounding = SINGLE_ROUNDING if single else ROUNDING
     cut_off = not (found.converged or middle.converged)
-    equal, moved = rounding, 0.0
-    for name, distance in distances(found, middle).items():
-        among = max((distances(other, middle)[name] for other in fitted[1:]), default=0.0)
-        if name == "scores":
-            moved = among * float(np.max(middle.scores, initial=0.0))
-            if cut_off and among > NO_DIGIT:
-                return True
-            # Either of two may have moved so far, towards the other.
-            equal += 2 * among if cut_off else 0.0
-        if not distance <= rounding + SAMPLED * among:
-            return False
+    apart = distances(found, middle)
+    among = {
+        name: max((distances(other, middle)[name] for other in fitted[1:]), default=0.0)
+        for name in apart
+    }
+    allowed = {name: rounding + SAMPLED * distance for name, distance in among.items()}
+    equal = rounding
+    if cut_off:
+        if among["scores"] > NO_DIGIT:
+            return True
+        # Where loadings move, scores do by the square of that, however little they moved before.
+        squared = allowed.get("components", 0.0) ** 2
+        allowed["scores"] = max(allowed["scores"], squared)
+        # Either of two may have moved so far, towards the other.
+        equal += max(2 * among["scores"], squared)
+    if any(not distance <= allowed[name] for name, distance in apart.items()):
+        return False
+    moved = among["scores"] * float(np.max(middle.scores, initial=0.0))
     worth = [explained(values, other.support) for other in fitted]
     slack = rounding + (max(worth) - min(worth))
     undecided = any(not np.array_equal(other.support, middle.support) for other in fitted)

@@ -422,7 +422,11 @@ def test_small_helpers():
 def test_one_feature_that_is_left_is_spoken_of_as_one(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 1)) + 0.3 * rng.standard_normal((40, 2))
+    table, names = np.column_stack([X, rng.standard_normal((40, 3))]), "a,b,c,d,e"
+    np.savetxt(tmp_path / "five.csv", table, delimiter=",", header=names, comments="")
+    result = invoke("select", tmp_path / "five.csv", "--features", 1, "--method", "greedy")
+    assert "of the other one that shares something with others" in result.stdout
     np.savetxt(tmp_path / "two.csv", X, delimiter=",", header="a,b", comments="")
     result = invoke("select", tmp_path / "two.csv", "--features", 1)
-    assert "of the other one that shares something with others" in result.stdout
+    assert "of the other one in new samples" in result.stdout
     assert "and 1 more feature, not kept (--top 2 shows all)" in result.stdout

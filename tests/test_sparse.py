@@ -26,6 +26,7 @@ def text_like(seed=0):
 @pytest.fixture
 def never_dense(monkeypatch):
     sparse_text.refuse_dense(monkeypatch, N * P / 2)
+    monkeypatch.setattr("jointsparse.solvers.picking.pairs.ENTRIES_AT_ONCE", P * P // 10)
     # Blocks of a few rows or columns; by default all of these few would be one block.
     monkeypatch.setattr(sparse_operator, "PRODUCT_BLOCK", 32)
     monkeypatch.setattr(residual, "BLOCK_ENTRIES", 10 * P)

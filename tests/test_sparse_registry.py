@@ -46,6 +46,7 @@ def text_like(seed=0):
 @pytest.fixture
 def never_dense(monkeypatch):
     sparse_text.refuse_dense(monkeypatch, N * P / 2)
+    monkeypatch.setattr("jointsparse.solvers.picking.pairs.ENTRIES_AT_ONCE", P * P // 10)
 
 
 def fitted(name, X):

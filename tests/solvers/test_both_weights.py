@@ -111,6 +111,17 @@ def test_what_is_too_long_in_a_column_is_spread_over_the_others():
     assert shortest_pull(np.diag([1.0, 2.0]), np.ones(2), 1.0, 1e-9) == 2.0
 
 
+def test_where_all_columns_went_to_zero_the_bound_is_still_a_bound():
+    """A fit whose optimum is Ω = 0 comes to lengths that are 0 in floating point."""
+    X = sample(3, 12, 5)
+    lam = 100 * penalty(X, 1.0, True)
+    model, _ = model_of(X, lam, True)
+    step = model.step((np.ones(12), np.ones(5)))
+    gone = replace(step, rest=np.eye(5), norms=model.norms(np.eye(5), step.mean)[0])
+    gone = replace(gone, lengths=np.zeros(5), objective=float(gone.norms.sum()))
+    assert 0 <= model.bound(gone, 1e-4) <= solve_both_weights(X, lam, free_mean=True).objective
+
+
 @pytest.mark.parametrize(("n", "p", "share"), [(300, 60, 0.2), (80, 160, 0.2), (200, 100, 0.4)])
 def test_equals_splitting_in_few_steps(n, p, share):
     X = sample(5, n, p)

@@ -35,7 +35,9 @@ MOST_WORK = 2e10  # multiplications: of larger tables pairs are not looked at
 # Where features take part in patterns there is an answer without pairs, and a fit of 100 x 5000
 # samples would take ten times as long with them: up to this many, it takes half as long again.
 MOST_BESIDE_PATTERNS = 2e8
-AT_ONCE = 512  # features whose correlations with all others are held at a time
+# Features whose correlations with all others are held at a time, and entries of that, 128 MB: of
+# sparse samples no more columns than these are dense.
+AT_ONCE, ENTRIES_AT_ONCE = 512, 2**24
 MOST_PAIRS = 200  # of those that may count, the most correlated: their products are looked at
 MANY_ROWS = 20_000  # above, products of two columns are bounded
 STEPS = 30  # of Newton's method, which copies stop when their signs decide
@@ -111,8 +113,9 @@ def _strongest(
     least, n_leads = _least(n_samples, level) ** 0.5, int(np.count_nonzero(leads))
     found: list[tuple[IntArray, IntArray, FloatArray]] = []
     order = np.concatenate([np.flatnonzero(leads), np.flatnonzero(~leads & (lengths > 0))])
-    for start in range(0, n_leads, AT_ONCE):
-        leaders, rest = order[start : min(start + AT_ONCE, n_leads)], order[start:]
+    at_once = max(1, min(AT_ONCE, ENTRIES_AT_ONCE // max(columns.n_rows, columns.n_features)))
+    for start in range(0, n_leads, at_once):
+        leaders, rest = order[start : min(start + at_once, n_leads)], order[start:]
         units = columns.take(leaders) * columns.here(inverse[leaders])
         block = columns.inner(units, rest) * columns.here(inverse[rest])
         xp = array_namespace(block)
@@ -167,8 +170,8 @@ def chance_of_signs(terms: FloatArray) -> float:
     --------
     >>> import numpy as np
     >>> from jointsparse.solvers.picking.pairs import chance_of_signs
-    >>> chance_of_signs(np.ones(40)) <= 2.01 * 0.5**40, chance_of_signs(np.array([5.0, 0.1]))
-    (True, 1.0)
+    >>> chance_of_signs(np.ones(40)) <= 2.01 * 0.5**40, chance_of_signs(np.array([5.0, 0.1])) > 0.9
+    (True, True)
     """
     sizes, total = np.abs(terms), abs(float(terms.sum()))
     squares = float((sizes**2).sum())

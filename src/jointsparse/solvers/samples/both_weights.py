@@ -73,6 +73,10 @@ SMALL_GROWING, GROWING = 0.1, 1.03
 NOTHING = 1e-9
 SHRINKING = 0.95
 ROUNDING = 1e-12  # of an objective
+# Norms are of the size of 1, or of a share of it. Where all columns go to zero, nothing but this
+# floor keeps what is divided by them, and squared, finite.
+LEAST_NORM = 1e-30
+TINY = float(np.finfo(np.float64).tiny)
 # Samples at a time: enough for fast products, few enough to stay near the processor.
 BLOCK_ENTRIES, BLOCK_ROWS = 2**17, 256
 Vector = NDArray[np.float64]
@@ -156,7 +160,8 @@ class _Model:
         xp = array_namespace(self.data)
         samples, features = step.weights
         rows = samples * step.norms
-        level = float(xp.sum(features * step.lengths**2) / xp.sum(step.lengths))
+        total_length = max(float(xp.sum(step.lengths)), TINY)
+        level = float(xp.sum(features * step.lengths**2)) / total_length
         cut = samples * xp.where(rows > level, level / xp.where(rows > 0, rows, 1.0), 1.0)
         moment, total = 0 * step.rest, 0 * step.lengths
         mean = step.mean
@@ -179,7 +184,8 @@ class _Model:
         pull = features * step.omega
         pull = (pull - pull.T + (moment + moment.T) / self.lam) / 2
         longest = shortest_pull(pull, step.lengths, longest_row, ENOUGH * tol)
-        return max(0.0, value) / max(longest_row, longest + lost / self.lam)
+        # Where nothing pulls, which is Ω = 0 with no residual left, zero is all that is proved.
+        return max(0.0, value) / max(longest_row, longest + lost / self.lam, TINY)
 
     def _centred(self, block: slice, mean: Array | None) -> Array:
         rows = self.data[block, :] * self.unit
@@ -208,7 +214,8 @@ def shortest_pull(pull: Array, lengths: Array, goal: float, enough: float) -> fl
     for _ in range(SWEEPS):
         norms = column_norms(pull)
         found = min(found, float(xp.max(norms)))
-        aim = max(goal, float(xp.sum(norms * lengths) / xp.sum(lengths)))
+        weighted = float(xp.sum(norms * lengths)) / max(float(xp.sum(lengths)), TINY)
+        aim = max(goal, weighted)
         if found <= aim * (1 + enough):
             break
         excess = pull * xp.where(norms > aim, 1 - aim / xp.where(norms > 0, norms, 1.0), 0.0)
@@ -339,7 +346,7 @@ def _next_norms(step: _Step, lam: float) -> Vector:
         to_host(w * x) for w, x in zip(step.weights, (step.norms, step.lengths), strict=True)
     )
     leverage = min(1.0, len(lengths) / len(norms)) * float(np.mean(norms))
-    variances = np.maximum(to_host(step.variances), np.finfo(float).tiny)
+    variances = np.maximum(to_host(step.variances), TINY)
     guesses = (leverage * (rows - 1), lam * (columns - 1) / variances / 2)
     parts = []
     for sizes, pull, guess, share in zip(
@@ -356,7 +363,7 @@ def _floored(norms: Vector, newest: Vector, count: int, tol: float) -> Vector:
     share = SMOOTHING * tol
     floors = (share * float(np.mean(newest[:count])), share * float(np.mean(newest[count:])))
     parts = zip(np.split(norms, [count]), floors, strict=True)
-    return np.concatenate([np.maximum(part, max(floor, 1e-300)) for part, floor in parts])
+    return np.concatenate([np.maximum(part, max(floor, LEAST_NORM)) for part, floor in parts])
 
 
 class _Mixing:
@@ -398,7 +405,7 @@ class _Mixing:
         self.plain, self.before = new, residual
         steps = np.diff(np.asarray(self.changes) / size, axis=0)
         normal = steps @ steps.T
-        normal += (1e-10 * np.trace(normal) + np.finfo(float).tiny) * np.eye(len(steps))
+        normal += (1e-10 * np.trace(normal) + TINY) * np.eye(len(steps))
         weights = np.linalg.solve(normal, steps @ (change / size))
         mixed = new - weights @ np.diff(np.asarray(self.wanted), axis=0)
         mixed = np.clip(mixed, new / LARGEST_FACTOR, new * LARGEST_FACTOR)
