@@ -275,7 +275,7 @@ def _compared(
     if not (found.refused or expected.refused) and (not proved or _both_converged(found, expected)):
         beyond = list(_beyond_the_gaps(found, expected)) if proved else []
         tight = TIGHT if proved else STATIONARY
-        go_on = partial(_limit, estimator, fit, lambda one: answer(one, view(values), y))
+        go_on = partial(_limit, estimator, fit, lambda one: answer(one, view(values), y), values)
         outcome = "" if beyond else go_on(tight, rounding)
         if outcome:
             return outcome
@@ -365,7 +365,9 @@ def _gaps(one: Answer, other: Answer) -> float:
     return sum((each.gap or 0.0) * abs(each.objective) for each in (one, other))
 
 
-def _limit(estimator: Any, fit: Fit, fit_twin: Fit, tol: float, rounding: float) -> str:
+def _limit(
+    estimator: Any, fit: Fit, fit_twin: Fit, values: np.ndarray, tol: float, rounding: float
+) -> str:
     """Compare what the solvers find when they go on: "same limit", "tied", or "" for neither."""
     known = estimator.get_params()
     if "tol" not in known or "max_iter" not in known:
@@ -385,9 +387,20 @@ def _limit(estimator: Any, fit: Fit, fit_twin: Fit, tol: float, rounding: float)
         return ""
     if np.array_equal(there.ranking, twin.ranking) and np.array_equal(there.support, twin.support):
         return SAME_LIMIT
+    if _equal_but_for_copies(there, twin, values):
+        return TIED
     between = np.geomspace(estimator.tol, limit.tol, 4)
     sets = {tuple(fit_twin(clone(limit).set_params(tol=tol)).ranking) for tol in between}
     return TIED if len(sets) > 1 else ""
+
+
+def _equal_but_for_copies(one: Answer, other: Answer, values: np.ndarray) -> bool:
+    """Whether two rankings, and sets, are the same once copies of a column have no names."""
+    _, copies = np.unique(values, axis=1, return_inverse=True)
+    return all(
+        np.array_equal(*(each[np.lexsort((each, copies.ravel()))] for each in both))
+        for both in ((one.ranking, other.ranking), (one.support, other.support))
+    )
 
 
 def _both_converged(one: Answer, other: Answer) -> bool:

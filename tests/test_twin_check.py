@@ -350,6 +350,44 @@ def test_solvers_without_a_proof_meet_when_they_go_on():
     assert "scores differ" in verdict(estimator, lambda one: answer(stopped, X), X)
 
 
+def test_copies_of_a_column_change_places_where_a_solver_stops_at_a_tolerance():
+    X = table(n=30)
+    X = np.column_stack([X[:, 2], X[:, 2], X[:, :2], X[:, 3:]])
+    estimator = SPCAPSD(alpha=0.1, n_features_to_select=4)
+    tied = changed(ranking=swapped, support=swapped)
+    assert verdict(estimator, lambda one: tied(one, X), X) == TIED
+    other = [2, 1, 0, *range(3, X.shape[1])]
+    wrong = changed(ranking=lambda ranking: ranking[other], support=lambda kept: kept[other])
+    assert verdict(estimator, lambda one: wrong(one, X), X) not in (SAME, SAME_LIMIT, TIED)
+
+
+class Creeping(Largest):
+    """A solver that is cut off while a small loading still moves with its iterations."""
+
+    def __init__(self, max_iter=100, at=None):
+        self.max_iter = max_iter
+        self.at = at
+
+    def fit(self, X, y=None):
+        super().fit(X)
+        small = 1e-5 * (self.max_iter if self.at is None else self.at)
+        self.components_ = np.array([[1.0, small, 0.0, 0.0, 0.0, 0.0]])
+        self.feature_scores_ = self.components_[0] ** 2
+        self.ranking_ = np.arange(1, 7)
+        self.objective_, self.converged_ = 1.0, False
+        return self
+
+
+def test_scores_may_move_by_the_square_of_what_loadings_move():
+    X = table()
+    # Among the twins the loading goes up to 4e-3: to 2e-2 is SAMPLED times as far, or less.
+    assert verdict(Creeping(), lambda one: answer(Creeping(at=2000), X), X) == TIED
+    assert "components" in verdict(Creeping(), lambda one: answer(Creeping(at=9000), X), X)
+    # Scores that are not those of the loadings are wrong all the same.
+    wrong = changed(scores=lambda scores: scores + 0.01 * np.arange(6.0))
+    assert "scores differ" in verdict(Creeping(), lambda one: wrong(one, X), X)
+
+
 def test_refusals_are_those_of_the_twin():
     X = table()
     selector = GreedySelector(n_features_to_select=2)
