@@ -25,6 +25,7 @@ ROUNDING = 1e-9  # sums of a thousand terms in any order have errors of some 1e-
 SINGLE_ROUNDING = 3e-5  # of products with samples that stay in single precision
 CENTRING = 32 * np.finfo(np.float64).eps  # of the largest entry: what its mean may be off by
 LEAST = np.longdouble(np.finfo(np.float64).smallest_subnormal)  # products below are rounded to it
+SINGLE_LEAST = float(np.finfo(np.float32).smallest_subnormal)  # samples near it have no digits
 SIZES = 1e-140, 1e140  # of samples whose squares double precision can hold
 Numbers = np.ndarray[Any, np.dtype[np.longdouble]]
 
@@ -54,8 +55,10 @@ def wrong_sums(held: Any, values: np.ndarray, rng: np.random.Generator) -> Itera
     scatter = (centred * weights[:, None]).T @ centred
     lengths = np.sqrt(np.diagonal(scatter))
     # Weighted and centred samples are rounded once more, in single precision where they come in it.
-    unit = SINGLE_ROUNDING if given and moments.dtype == np.float32 else ROUNDING
-    slack = CENTRING * np.sqrt(np.longdouble(weights.sum())) * np.abs(values).max(axis=0)
+    single = bool(given) and moments.dtype == np.float32
+    unit, least = (SINGLE_ROUNDING, SINGLE_LEAST) if single else (ROUNDING, 0.0)
+    off = CENTRING * np.abs(values).max(axis=0) + least
+    slack = np.sqrt(np.longdouble(weights.sum())) * off
     allowed = unit * np.outer(lengths, lengths) + np.outer(slack, lengths + slack)
     allowed = allowed + np.outer(lengths, slack) + len(values) * LEAST
     if np.any(np.abs(moments.scatter - scatter) > allowed):

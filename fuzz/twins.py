@@ -21,7 +21,8 @@ Four questions, the next one only where the one before is answered by no:
    the scores there may differ by ``GROWTH`` times the root of the gaps, since near an optimum the
    objective grows with the square of the distance. Where nothing is proved (there are many
    stationary points), both have to converge at ``STATIONARY``, and scores, components and
-   objectives there may differ by rounding and that tolerance, which is one of loadings. Other kept
+   objectives there may differ by rounding and twice that tolerance, which is one of loadings: each
+   of the two may be so far from where both lead. Other kept
    features, or another ranking, are a tie only where the twin, solved to tolerances between the
    two, does not agree with itself about them.
 3. *Does the twin have a tie?* The twin is fitted again, to numbers changed by their own rounding:
@@ -370,10 +371,12 @@ def _limit(
 ) -> str:
     """Compare what the solvers find when they go on: "same limit", "tied", or "" for neither."""
     known = estimator.get_params()
-    if "tol" not in known or "max_iter" not in known:
+    # Without iterations to limit, a tolerance is one of the gap, or none of a solver at all.
+    if "tol" not in known or ("max_iter" not in known and tol != TIGHT):
         return ""
-    most = estimator.max_iter if isinstance(estimator, ALTERNATING) else TIGHT_LIMIT
-    limit = clone(estimator).set_params(tol=min(tol, estimator.tol), max_iter=most)
+    limit = clone(estimator).set_params(tol=min(tol, estimator.tol))
+    if "max_iter" in known and not isinstance(estimator, ALTERNATING):
+        limit.set_params(max_iter=TIGHT_LIMIT)
     there, twin = fit(limit), fit_twin(limit)
     if there.gap is not None and twin.gap is not None:
         if list(_beyond_the_gaps(there, twin)):
@@ -382,7 +385,7 @@ def _limit(
     else:
         if not _both_converged(there, twin):
             return ""
-        near = rounding + limit.tol
+        near = rounding + 2 * limit.tol
     if any(distance > near for distance in distances(there, twin).values()):
         return ""
     if np.array_equal(there.ranking, twin.ranking) and np.array_equal(there.support, twin.support):

@@ -91,7 +91,22 @@ def test_a_finite_result_or_a_documented_refusal_often(name, X):
 
 @pytest.mark.parametrize(
     "number",
-    [1007, 8064, 20166, 22893, 1107672, 1205952, 1307704, 1402269, 1403072, 1408015, 1509445],
+    [
+        1007,
+        8064,
+        20166,
+        22893,
+        1107672,
+        1205952,
+        1307704,
+        1402269,
+        1403072,
+        1408015,
+        1509445,
+        1600536,
+        1606413,
+        1606881,
+    ],
 )
 def test_cases_that_were_faults(number):
     assert case(number) in ("fitted", "same limit", "tied", "refused")

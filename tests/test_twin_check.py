@@ -12,11 +12,13 @@ from fuzz import estimators
 from fuzz.containers import CONTAINERS, close, same_content
 from fuzz.oracle import wrong_sums
 from fuzz.twins import (
+    GROWTH,
     OPEN,
     REFUSED,
     SAME,
     SAME_LIMIT,
     TIED,
+    TIGHT,
     Answer,
     answer,
     as_stream,
@@ -333,6 +335,29 @@ def test_two_solvers_stop_within_their_gaps_and_meet():
     )
     found = verdict(estimator, lambda one: elsewhere(one.__class__(**one.get_params())), X)
     assert "their proved gaps add up to" in found
+
+
+class Proved(Largest):
+    """A solver with a proof, and without a limit on its iterations."""
+
+    def __init__(self, tol=1e-3):
+        self.tol = tol
+
+    def fit(self, X, y=None):
+        self.duality_gap_ = self.tol
+        return super().fit(X)
+
+
+def test_a_solver_with_a_proof_and_no_limit_on_its_iterations_goes_on_too():
+    X = table()
+
+    def apart(by):
+        return changed(scores=lambda scores: scores * np.linspace(1, 1 + by, scores.size))
+
+    near = 0.5 * GROWTH * TIGHT**0.5
+    assert verdict(Proved(), lambda one: apart(near)(one, X), X) == SAME_LIMIT
+    assert "scores differ" in verdict(Proved(), lambda one: apart(10 * near)(one, X), X)
+    assert "scores differ" in verdict(Largest(), lambda one: apart(near)(one, X), X)
 
 
 def test_solvers_without_a_proof_meet_when_they_go_on():
