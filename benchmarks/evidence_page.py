@@ -10,7 +10,7 @@ from benchmarks.evidence import (
     MOST_FEATURES,
     MOST_SAMPLES,
     NOISE_DRAWS,
-    PATTERN_DRAWS,
+    STRUCTURE_DRAWS,
     PLANTED_DRAWS,
     RARE,
     RESULTS,
@@ -370,14 +370,14 @@ def words_in_words(tools, dropped, of_all):
     )
 
 
-def patterns_found(found, kind):
-    """Return the largest share of draws of a kind of noise, over the sizes, that has a pattern."""
+def structure_found(found, kind):
+    """Return the largest share of draws of a kind of noise, over the sizes, with structure."""
     ones = [one for key, one in found.items() if key.rsplit("/", 1)[0] == kind]
-    return max(one["patterns"] / one["pattern_draws"] for one in ones)
+    return max(one["structure"] / one["structure_draws"] for one in ones)
 
 
 def alarms_in_words(one):
-    share = 100 * one["patterns"] / one["pattern_draws"]
+    share = 100 * one["structure"] / one["structure_draws"]
     return f"{one['SPCAPSD']} / {one['GreedySelector']}; {share:.1f} %"
 
 
@@ -430,18 +430,18 @@ def noise_part(folder=RESULTS):
     ]
     draws = sum(one["draws"] for one in found.values())
     alarms = sum(one["SPCAPSD"] for one in found.values())
-    several = {kind: patterns_found(found, kind) for kind in kinds}
+    several = {kind: structure_found(found, kind) for kind in kinds}
     most = max(several.values())
     worst = next(kind for kind in kinds if several[kind] == most)
     return f"""
 ## Tables of noise
 
-Promised is that at most 5 of 100 tables of pure noise seem to have a pattern. Of
-{PATTERN_DRAWS} draws of each kind and size the most that do are {100 * most:.1f} % ({worst}).
+Promised is that at most 5 of 100 tables of pure noise seem to have structure: a pattern, or a pair of
+features that go together. Of {STRUCTURE_DRAWS} draws of each kind and size the most that do are {100 * most:.1f} % ({worst}).
 
 How many of {NOISE_DRAWS} tables of pure noise have features kept, with the defaults (SPCAPSD /
-GreedySelector with "auto"; samples × features), then the share of {PATTERN_DRAWS} in which a
-pattern is found. Kept are features of {alarms} of {draws}. CUR, FPS,
+GreedySelector with "auto"; samples × features), then the share of {STRUCTURE_DRAWS} in which
+structure is found. Kept are features of {alarms} of {draws}. CUR, FPS,
 fastcan and CSS have no such answer: they keep as many features as they are told to, in every table
 (CUR and FPS half of all features where they are told nothing).
 
