@@ -34,6 +34,7 @@ _FLAGS = {"drop_text"}  # options without a value
 # What only Python can do, and what to do here instead.
 _PHRASES = {
     "both include and exclude": "both --include and --exclude",
+    "batch is different for every sample": "the column of --batch is different for every sample",
     "out of include": "out of --include",
     "in include": "in --include",
     "include has": "--include has",

@@ -138,6 +138,8 @@ def load_table(
             table = read_with(
                 Path(data), layout, impute=filling_of(impute), least_rows=2, memory=limit
             )
+            if impute in ESTIMATES:
+                table = _without_empty(table)
             table.notes[:] = notes_in_options(table.notes)
             return table
         from jointsparse.datasets import load_breast_cancer_table
@@ -148,6 +150,24 @@ def load_table(
         )
     except (TableError, OSError) as error:
         raise told(error) from error
+
+
+def _without_empty(table: "Table") -> "Table":
+    """Leave out columns without a single value, as where missing values are filled."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    from jointsparse.io.errors import listed
+
+    if sp.issparse(table.values):
+        return table
+    empty = np.isnan(table.values).all(axis=0)
+    if not empty.any() or empty.all():
+        return table
+    names = [table.names[j] for j in np.flatnonzero(empty)]
+    kept = table.select(np.flatnonzero(~empty))
+    kept.notes.append(f"left out {counted(len(names), 'empty column')}: {listed(names)}")
+    return kept
 
 
 def filling_of(impute: Impute | None) -> str | None:
