@@ -58,7 +58,8 @@ DEFINITIONS = {
     "accounted for in this table": "R² in the very samples that the features were chosen on; "
     "always higher than in new samples. Of all features, unless one is named.",
     "stands in for": "Each dropped feature is listed under the kept one that alone accounts for "
-    "most of it in this table; the number is that share.",
+    "most of it in this table; the number is that share. Those with no more than 4 % are not "
+    "listed: nothing stands in for them.",
     "kept again": "The selection is repeated three times, each time without a third of the samples "
     "(twice without half of them, where the table is read in blocks). Counted is how often the "
     "feature is kept: itself, or one that is nearly the same (squared correlation of at least "
