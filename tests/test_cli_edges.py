@@ -6,6 +6,7 @@ import signal
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -430,3 +431,20 @@ def test_one_feature_that_is_left_is_spoken_of_as_one(tmp_path):
     result = invoke("select", tmp_path / "two.csv", "--features", 1)
     assert "of the other one in new samples" in result.stdout
     assert "and 1 more feature, not kept (--top 2 shows all)" in result.stdout
+
+
+def test_rows_that_are_the_same_are_told_where_a_feature_is_measured(tmp_path):
+    values = np.random.default_rng(0).standard_normal((60, 8))
+    values[:, :4] += 2 * values[:, :1]
+    measured = pd.DataFrame(values).add_prefix("g")
+    told = "rows are the same as an earlier row in every feature"
+    for name, frame, expected in (
+        ("once", measured, False),
+        ("twice", pd.concat([measured] * 2), True),
+        ("few", pd.concat([measured, measured[:2]]), False),
+        ("answers", pd.concat([(measured > 0).astype(int)] * 2), False),
+    ):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        said = invoke("select", str(tmp_path / f"{name}.csv"), "--features", "2")
+        assert said.exit_code == 0
+        assert (told in " ".join(said.output.split())) is expected, name

@@ -18,6 +18,7 @@ import numpy as np
 
 from jointsparse.io.columns.classes import classes_told
 from jointsparse.io.columns.layout import Layout
+from jointsparse.io.columns.rising import rising_told
 from jointsparse.io.errors import TableError, listed, shown, table_error
 from jointsparse.io.notes import note
 from jointsparse.io.plain_text.numerals import is_numeral, numeral
@@ -106,6 +107,7 @@ def assign_roles(
         named = set(layout.only)
         free = [name for name in roles.features if name not in named]
         roles.notes += classes_told(columns, free)
+        roles.notes += rising_told(columns, free)
     numbers = set(roles.features)
     _leave_out(path, {n: columns[n] for n in wanted if n not in numbers}, layout, roles)
     return roles

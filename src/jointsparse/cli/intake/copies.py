@@ -1,0 +1,51 @@
+"""Samples that are copies of each other: they make patterns, and judge what was found in them."""
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jointsparse.io import Table
+
+MOST_VALUES = 20_000_000  # looking at more would take seconds
+FEW = 0.05  # of the samples: fewer copies change next to nothing
+MEASURED = 0.5  # of the different samples have a value of their own in some column of measurements
+
+
+def copies_told(table: "Table") -> list[str]:
+    """Return a note where samples repeat others in every feature, of which one is measured.
+
+    Samples of counts, classes or answers to questions may be equal by chance, and are no copies:
+    in some column most of the samples that differ must have a value of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.cli.intake.copies import copies_told
+    >>> from jointsparse.io import Table
+    >>> values = np.random.default_rng(0).standard_normal((20, 2))
+    >>> copies_told(Table(values, ["a", "b"]))
+    []
+    >>> copies_told(Table(np.tile(values, (2, 1)), ["a", "b"]))[0][:46]
+    '20 of 40 rows are the same as an earlier row i'
+    """
+    import numpy as np
+
+    values = table.values
+    if not isinstance(values, np.ndarray) or values.size > MOST_VALUES:
+        return []
+    n_samples = len(values)
+    seen: dict[bytes, int] = {}
+    for place, row in enumerate(values):
+        seen.setdefault(blake2b((row + 0).tobytes(), digest_size=16).digest(), place)  # -0 is 0
+    first = list(seen.values())
+    copies = n_samples - len(first)
+    if copies < max(2, FEW * n_samples):
+        return []
+    some = values[first]
+    if not any(len(np.unique(column)) > MEASURED * len(first) for column in some.T):
+        return []
+    return [
+        f"{copies} of {n_samples} rows are the same as an earlier row in every feature: copies "
+        "make patterns, and judge what was found in them, so that new samples seem to be "
+        "predicted better than they are; keep one of each, unless they are samples of their own"
+    ]
