@@ -28,7 +28,7 @@ from jointsparse.cli.intake.fitting import Impute, Scale
 from jointsparse.cli.main import app
 from jointsparse.cli.options import reporting
 from jointsparse.experiments import Claim, Outcome
-from jointsparse.io import Table, read_table, write_table
+from jointsparse.io import Table, TableError, read_table, write_table
 from jointsparse.io.columns.layout import Layout
 from jointsparse.methods.reading.plan import Reading
 from jointsparse.model_selection import Comparison, MethodResult
@@ -437,7 +437,7 @@ def test_rows_that_are_the_same_are_told_where_a_feature_is_measured(tmp_path):
     values = np.random.default_rng(0).standard_normal((60, 8))
     values[:, :4] += 2 * values[:, :1]
     measured = pd.DataFrame(values).add_prefix("g")
-    told = "rows are the same as an earlier row in every feature"
+    told = "rows are the same as an earlier one in every feature"
     for name, frame, expected in (
         ("once", measured, False),
         ("twice", pd.concat([measured] * 2), True),
@@ -448,3 +448,21 @@ def test_rows_that_are_the_same_are_told_where_a_feature_is_measured(tmp_path):
         said = invoke("select", str(tmp_path / f"{name}.csv"), "--features", "2")
         assert said.exit_code == 0
         assert (told in " ".join(said.output.split())) is expected, name
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--drop", "has no column a,b for --drop; repeat the option: --drop a --drop b."),
+        ("--label", "has no column a,b for --label; repeat the option: --label a --label b."),
+        ("--include", "--include takes one name; repeat it: --include 'a' --include 'b'."),
+        ("--exclude", "--exclude takes one name; repeat it: --exclude 'a' --exclude 'b'."),
+    ],
+)
+def test_names_with_commas_between_them_are_several(tmp_path, option, words):
+    path = tmp_path / "t.csv"
+    values = np.random.default_rng(0).standard_normal((30, 4))
+    pd.DataFrame(values, columns=list("abcd")).to_csv(path, index=False)
+    assert_refused(invoke("select", str(path), option, "a,b"), words)
+    with pytest.raises(TableError, match=r"give a list: drop=\['a', 'b'\]"):
+        read_table(path, drop="a,b")

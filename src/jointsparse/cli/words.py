@@ -59,6 +59,7 @@ _PHRASES = {
     " (missing='mean' does, where there is this parameter)": " with --missing mean",
 }
 _PAIR = re.compile(r"""(?<![\w'"./-])(?P<name>[a-z]\w*)=(?P<value>'[^']*'|"[^"]*"|[^\s,;:()'"]+)""")
+_SAMPLE = re.compile(r"for sample (\d+) \(counted from 0\)")  # files have rows, the first is 1
 _WRAPPER = re.compile(r"\bSelectFeatures: ")
 _LEARNED = re.compile(r"(?<![\w'\"./])([a-z]+(?:_[a-z]+)*)_(?![\w.'\"])")  # loadings_
 
@@ -87,6 +88,7 @@ def in_options(
     """
     for phrase, other in _PHRASES.items():
         text = text.replace(phrase, other)
+    text = _SAMPLE.sub(lambda found: f"in data row {int(found[1]) + 1}", text)
     known = {**_OPTIONS, **options}
     text = _WRAPPER.sub("", text)
     text = _PAIR.sub(partial(_as_option, options=known), text)

@@ -3,6 +3,8 @@
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from jointsparse.text import counted
+
 if TYPE_CHECKING:
     from jointsparse.io import Table
 
@@ -25,8 +27,8 @@ def copies_told(table: "Table") -> list[str]:
     >>> values = np.random.default_rng(0).standard_normal((20, 2))
     >>> copies_told(Table(values, ["a", "b"]))
     []
-    >>> copies_told(Table(np.tile(values, (2, 1)), ["a", "b"]))[0][:46]
-    '20 of 40 rows are the same as an earlier row i'
+    >>> copies_told(Table(np.tile(values, (2, 1)), ["a", "b"]))[0][:47]
+    '20 of 40 rows are the same as an earlier one in'
     """
     import numpy as np
 
@@ -45,7 +47,7 @@ def copies_told(table: "Table") -> list[str]:
     if not any(len(np.unique(column)) > MEASURED * len(first) for column in some.T):
         return []
     return [
-        f"{copies} of {n_samples} rows are the same as an earlier row in every feature: copies "
-        "make patterns, and judge what was found in them, so that new samples seem to be "
+        f"{copies} of {counted(n_samples, 'row')} are the same as an earlier one in every feature: "
+        "copies make patterns, and judge what was found in them, so that new samples seem to be "
         "predicted better than they are; keep one of each, unless they are samples of their own"
     ]

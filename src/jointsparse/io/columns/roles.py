@@ -19,7 +19,7 @@ import numpy as np
 from jointsparse.io.columns.classes import classes_told
 from jointsparse.io.columns.layout import Layout
 from jointsparse.io.columns.rising import rising_told
-from jointsparse.io.errors import TableError, listed, shown, table_error
+from jointsparse.io.errors import TableError, listed, names_apart, shown, table_error
 from jointsparse.io.notes import note
 from jointsparse.io.plain_text.numerals import is_numeral, numeral
 from jointsparse.text import counted
@@ -119,13 +119,18 @@ def find_column(
     """Return the place of a column, or say which columns there are."""
     if name in names:
         return list(names).index(name)
-    close = difflib.get_close_matches(name, names, n=3)
-    hint = f"did you mean {listed(close)}?" if close else f"it has {listed(names)}."
+    if apart := names_apart(name, names):
+        repeated = " ".join(f"{option} {shown(part)}" for part in apart)
+        hint, hint_option = f"give a list: {parameter}={apart}.", f"repeat the option: {repeated}."
+    else:
+        close = difflib.get_close_matches(name, names, n=3)
+        hint = f"did you mean {listed(close)}?" if close else f"it has {listed(names)}."
+        hint_option = hint
     raise table_error(
         path,
         f"has no column {shown(name)} for ",
         f"{parameter}; {hint}",
-        f"{option}; {hint}" if option else "",
+        f"{option}; {hint_option}" if option else "",
     )
 
 
