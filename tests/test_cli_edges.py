@@ -466,3 +466,26 @@ def test_names_with_commas_between_them_are_several(tmp_path, option, words):
     assert_refused(invoke("select", str(path), option, "a,b"), words)
     with pytest.raises(TableError, match=r"give a list: drop=\['a', 'b'\]"):
         read_table(path, drop="a,b")
+
+
+@pytest.mark.parametrize(
+    ("code", "rows", "told"),
+    [
+        (-999.0, [3, 50], "g1 holds -999 in 2 of 60 rows, far from all other values"),
+        (99.0, [3, 50, 51], "g1 holds 99 in 3 of 60 rows, far from all other values"),
+        (-999.0, [3], None),  # one may be a mistake; it is an extreme value
+        (-998.0, [3, 50], None),
+        (-9.0, [3, 50], None),  # not farther off than the others from each other
+    ],
+)
+def test_numbers_that_stand_for_missing_values_are_told(tmp_path, code, rows, told):
+    values = 4 * np.random.default_rng(0).standard_normal((60, 6))
+    values[rows, 1] = code
+    frame = pd.DataFrame(values).add_prefix("g")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.mask(np.eye(60, 6) > 0).to_csv(tmp_path / "holes.csv", index=False)
+    for name, more in (("t", []), ("holes", ["--missing", "em"])):
+        said = invoke("select", str(tmp_path / f"{name}.csv"), "--features", "2", *more)
+        text = " ".join(said.output.split())
+        assert ("far from all other values" in text) is bool(told)
+        assert (told or "") in text

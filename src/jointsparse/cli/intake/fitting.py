@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jointsparse.cli.display.console import error_console
 from jointsparse.cli.display.progress import solver_progress
 from jointsparse.cli.errors import SILENT_WARNINGS, CommandError, told
+from jointsparse.cli.intake.codes import codes_told
 from jointsparse.cli.intake.copies import copies_told
 from jointsparse.cli.options.arguments import name_of, parameters_of, quoted
 from jointsparse.cli.options.tables import notes_in_options
@@ -141,7 +142,8 @@ def load_table(
             )
             if impute in ESTIMATES:
                 table = _without_empty(table)
-            table.notes[:] = notes_in_options(table.notes) + copies_told(table)
+            table.notes[:] = notes_in_options(table.notes)
+            table.notes.extend([*codes_told(table), *copies_told(table)])
             return table
         from jointsparse.datasets import load_breast_cancer_table
 
