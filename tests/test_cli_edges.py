@@ -443,9 +443,10 @@ def test_rows_that_are_the_same_are_told_where_a_feature_is_measured(tmp_path):
         ("twice", pd.concat([measured] * 2), True),
         ("few", pd.concat([measured, measured[:2]]), False),
         ("answers", pd.concat([(measured > 0).astype(int)] * 2), False),
+        ("rounded", pd.concat([measured[["g0", "g1"]]] * 2), False),
     ):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
-        said = invoke("select", str(tmp_path / f"{name}.csv"), "--features", "2")
+        said = invoke("select", str(tmp_path / f"{name}.csv"), "--features", "1")
         assert said.exit_code == 0
         assert (told in " ".join(said.output.split())) is expected, name
 

@@ -41,6 +41,8 @@ def wanted_words(n_features_to_select: Any) -> str:
         return f"keep the fewest features that account for {share} of the variance in this table"
     if isinstance(value, float):
         return f"keep {percent(value, 0)} of the features"
+    if value == 1:
+        return "keep the one feature that stands in best for all others"
     return f"keep the {value} features that stand in best for all others"
 
 
@@ -134,7 +136,7 @@ def _best_set(found: Findings) -> str:
         return text if text.endswith(".") else f"{text}."
     return (
         "How close this is to the best possible set of the same size was not proved; --prove on "
-        "the command line and certify_set in Python do."
+        "the command line and certify_set in Python prove it."
     )
 
 

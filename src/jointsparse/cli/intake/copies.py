@@ -10,24 +10,25 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 20_000_000  # looking at more would take seconds
 FEW = 0.05  # of the samples: fewer copies change next to nothing
-MEASURED = 0.5  # of the different samples have a value of their own in some column of measurements
+MEASURED = 0.5  # of the different samples have a value of their own in a column of measurements
+COLUMNS = 3  # of these: in fewer, rounded values may be the same by chance
 
 
 def copies_told(table: "Table") -> list[str]:
-    """Return a note where samples repeat others in every feature, of which one is measured.
+    """Return a note where samples repeat others in every feature, of which some are measured.
 
     Samples of counts, classes or answers to questions may be equal by chance, and are no copies:
-    in some column most of the samples that differ must have a value of their own.
+    in three columns most of the samples that differ must have a value of their own.
 
     Examples
     --------
     >>> import numpy as np
     >>> from jointsparse.cli.intake.copies import copies_told
     >>> from jointsparse.io import Table
-    >>> values = np.random.default_rng(0).standard_normal((20, 2))
-    >>> copies_told(Table(values, ["a", "b"]))
+    >>> values = np.random.default_rng(0).standard_normal((20, 3))
+    >>> copies_told(Table(values, ["a", "b", "c"]))
     []
-    >>> copies_told(Table(np.tile(values, (2, 1)), ["a", "b"]))[0][:47]
+    >>> copies_told(Table(np.tile(values, (2, 1)), ["a", "b", "c"]))[0][:47]
     '20 of 40 rows are the same as an earlier one in'
     """
     import numpy as np
@@ -44,7 +45,7 @@ def copies_told(table: "Table") -> list[str]:
     if copies < max(2, FEW * n_samples):
         return []
     some = values[first]
-    if not any(len(np.unique(column)) > MEASURED * len(first) for column in some.T):
+    if sum(len(np.unique(column)) > MEASURED * len(first) for column in some.T) < COLUMNS:
         return []
     return [
         f"{copies} of {counted(n_samples, 'row')} are the same as an earlier one in every feature: "
