@@ -139,7 +139,7 @@ def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
     for path_options in ((), ("--memory", "4kB")):
         out = tmp_path / "out.csv"
         said = done("select", tmp_path / "a.csv", "--features", 2, "--output", out, *path_options)
-        assert "1 column taken as IDs, kept out and carried along: '' (running numbers)" in said
+        assert "kept out and carried along: the one without a name (running numbers)" in said
         assert "--no-ids makes features" in said
         kept = pd.read_csv(out, index_col=0)
         assert list(kept.index) == list(range(N))

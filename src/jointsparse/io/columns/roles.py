@@ -207,7 +207,10 @@ def _all_different(column: pa.ChunkedArray) -> bool:
 def _ids_told(found: dict[str, str]) -> list[str]:
     if not found:
         return []
-    shown_names = ", ".join(f"{shown(name)} ({why})" for name, why in list(found.items())[:5])
+    shown_names = ", ".join(
+        f"{shown(name) if name else 'the one without a name'} ({why})"
+        for name, why in list(found.items())[:5]
+    )
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
     return [
         note(
