@@ -467,7 +467,7 @@ def test_of_too_few_samples_nothing_is_said_of_random_features():
     assert verdict.endswith("is not known: 5 samples are too few to hold some out.")
     with pytest.warns(UserWarning, match="5 samples show strong structure only"):
         assert not SPCAPSD().fit(X).support_.any()
-    with pytest.warns(UserWarning, match="no structure beyond noise$"):
+    with pytest.warns(UserWarning, match="no structure beyond noise: every feature is kept$"):
         selector = SPCAPSD(n_features_to_select=1).fit(np.arange(40.0)[:, None] % 7)
     verdict = selector.selection_report_.verdict
     assert verdict.endswith("the only feature is kept, and there is nothing to predict.")

@@ -271,16 +271,16 @@ class ChoosesFeatures(SelectionWorth):
             if moments.n_samples < FEWEST_SAMPLES:
                 few = f" ({counted(moments.n_samples, 'sample')} show strong structure only)"
             if choice.n_kept == 0:
-                return f"no structure beyond noise{few}: nothing is kept. {KEEP_SOME}"
+                return f"no structure beyond noise: nothing is kept{few}. {KEEP_SOME}"
             if wanted.auto:
-                return f"no structure beyond noise{few}: only what must be kept is"
+                return f"no structure beyond noise: only what must be kept is{few}"
             if choice.n_kept == moments.n_features:
-                return f"no structure beyond noise{few}"
+                return f"no structure beyond noise: every feature is kept{few}"
             if few:
                 rest = "another" if choice.n_kept == 1 else "others"
                 return (
-                    f"no structure beyond noise{few}: nothing speaks for the {choice.n_kept} kept "
-                    f"rather than {rest}"
+                    f"no structure beyond noise: nothing speaks for the {choice.n_kept} kept "
+                    f"rather than {rest}{few}"
                 )
             kept = "the 1 kept is" if choice.n_kept == 1 else f"the {choice.n_kept} kept are"
             return f"no structure beyond noise: {kept} no better than random features"
