@@ -65,12 +65,14 @@ def test_optimum_is_that_of_a_general_solver(n, p, factor):
     p=st.integers(1, 15),
     factor=st.sampled_from([0.5, 1.0, 2.0]),
     max_iter=st.sampled_from([1, 10, 37, 2000]),
+    far=st.sampled_from([0.0, 1e3, 1e5, 1e8]),
 )
-@settings(max_examples=40)
+@settings(max_examples=60)
 def test_gap_bounds_the_distance_to_the_optimum_however_early_it_stops(
-    seed, n, p, factor, max_iter
+    seed, n, p, factor, max_iter, far
 ):
     X = noisy(seed, n, p)
+    X[0] += far
     lam = factor / np.sqrt(max(n, p))
     early = solve_pursuit(X, lam, tol=1e-8, max_iter=max_iter)
     best = solve_pursuit(X, lam, tol=1e-9, max_iter=20_000)
@@ -96,6 +98,41 @@ def test_partial_and_dense_decompositions_agree(shape, monkeypatch):
     assert 3 * few < partial.n_iter <= full.n_iter + 10
     assert partial.objective == pytest.approx(full.objective, rel=2e-8)
     np.testing.assert_allclose(partial.state[0], full.state[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(150, 30), (30, 25)])
+def test_how_large_an_outlier_is_changes_nothing_but_its_error(shape):
+    X, lam = noisy(2, *shape), 1 / np.sqrt(max(shape))
+    away = np.random.default_rng(5).standard_normal(shape[1])
+    parts, iterations = [], []
+    for size in (1e3, 1e6, 1e9):
+        X[4] = size * away
+        solution = solve_pursuit(X, lam, tol=1e-9, max_iter=2000)
+        assert solution.converged
+        assert solution.gap <= 1e-9
+        errors = solution.state[0]
+        assert solution.objective == pytest.approx(value(X - errors, errors, lam), rel=1e-9)
+        parts.append((X - errors)[np.arange(shape[0]) != 4])
+        iterations.append(solution.n_iter)
+    for part in parts[1:]:
+        np.testing.assert_allclose(part, parts[0], atol=1e-5)
+    assert max(iterations) <= 2 * iterations[0]
+
+
+@pytest.mark.parametrize(("n", "p"), [(14, 9), (9, 14)])
+def test_entries_that_are_no_errors_are_not_drawn_in_for_good(n, p):
+    X = noisy(1, n, p)
+    # As large as they are, these have rank one, and their signs tell nothing of errors.
+    X[:3, :2] += 1e4 * np.outer([1.0, 2.0, 1.5], [1.0, 1.2])
+    lam = 3 / np.sqrt(max(n, p))
+    assert pursuit._limits(X)[1] < pursuit._limits(X)[0]
+    solution = solve_pursuit(X, lam, tol=1e-7, max_iter=20_000)
+    L = cp.Variable((n, p))
+    problem = cp.Problem(cp.Minimize(cp.normNuc(L) + lam * cp.sum(cp.abs(X / 1e4 - L))))
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    assert solution.converged
+    assert solution.objective == pytest.approx(1e4 * problem.value, rel=2e-7)
+    assert not np.any(solution.state[0][:3, :2])
 
 
 @pytest.mark.parametrize("scale", [1e-100, 1e100])
@@ -137,7 +174,7 @@ def test_dual_values_are_those_of_points_made_feasible():
     for scale in (0.01, 1.0):
         dual = scale * Z
         outside = max(1.0, np.linalg.norm(dual, 2), np.abs(dual).max() / 0.4)
-        assert pursuit._dual_value(X, dual, 0.4) == pytest.approx(np.sum(X * dual) / outside)
+        assert pursuit._outside(dual, 0.4) == pytest.approx(outside)
     wide = solve_pursuit(X.T, 0.4, tol=1e-7, max_iter=2000)
     tall = solve_pursuit(X, 0.4, tol=1e-7, max_iter=2000)
     np.testing.assert_allclose(wide.state[0], tall.state[0].T, atol=1e-5)

@@ -229,13 +229,6 @@ def _squared_distance(a: Vector, b: Vector) -> float:
     return float(np.einsum("i,i->", apart, apart))
 
 
-def scaled(X: Array, unit: float) -> Array:
-    """Return a matrix divided by a number, as new memory, in rows on the host."""
-    if type(X) is np.ndarray:
-        return np.divide(X, unit, order="C")
-    return array_namespace(X).asarray(X / unit, copy=True)
-
-
 def steps(data: Array, bound: float, memory: int) -> Steps | StepsInParts:
     """Return the iteration that suits an array."""
     if type(data) is np.ndarray and data.dtype == np.float64:
