@@ -6,6 +6,7 @@ import signal
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,7 +28,7 @@ from jointsparse.cli.intake.fitting import Impute, Scale
 from jointsparse.cli.main import app
 from jointsparse.cli.options import reporting
 from jointsparse.experiments import Claim, Outcome
-from jointsparse.io import Table, read_table, write_table
+from jointsparse.io import Table, TableError, read_table, write_table
 from jointsparse.io.columns.layout import Layout
 from jointsparse.methods.reading.plan import Reading
 from jointsparse.model_selection import Comparison, MethodResult
@@ -430,3 +431,62 @@ def test_one_feature_that_is_left_is_spoken_of_as_one(tmp_path):
     result = invoke("select", tmp_path / "two.csv", "--features", 1)
     assert "of the other one in new samples" in result.stdout
     assert "and 1 more feature, not kept (--top 2 shows all)" in result.stdout
+
+
+def test_rows_that_are_the_same_are_told_where_a_feature_is_measured(tmp_path):
+    values = np.random.default_rng(0).standard_normal((60, 8))
+    values[:, :4] += 2 * values[:, :1]
+    measured = pd.DataFrame(values).add_prefix("g")
+    told = "rows are the same as an earlier one in every feature"
+    for name, frame, expected in (
+        ("once", measured, False),
+        ("twice", pd.concat([measured] * 2), True),
+        ("few", pd.concat([measured, measured[:2]]), False),
+        ("answers", pd.concat([(measured > 0).astype(int)] * 2), False),
+        ("rounded", pd.concat([measured[["g0", "g1"]]] * 2), False),
+    ):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        said = invoke("select", str(tmp_path / f"{name}.csv"), "--features", "1")
+        assert said.exit_code == 0
+        assert (told in " ".join(said.output.split())) is expected, name
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("--drop", "has no column a,b for --drop; repeat the option: --drop a --drop b."),
+        ("--label", "has no column a,b for --label; repeat the option: --label a --label b."),
+        ("--include", "--include takes one name; repeat it: --include 'a' --include 'b'."),
+        ("--exclude", "--exclude takes one name; repeat it: --exclude 'a' --exclude 'b'."),
+    ],
+)
+def test_names_with_commas_between_them_are_several(tmp_path, option, words):
+    path = tmp_path / "t.csv"
+    values = np.random.default_rng(0).standard_normal((30, 4))
+    pd.DataFrame(values, columns=list("abcd")).to_csv(path, index=False)
+    assert_refused(invoke("select", str(path), option, "a,b"), words)
+    with pytest.raises(TableError, match=r"give a list: drop=\['a', 'b'\]"):
+        read_table(path, drop="a,b")
+
+
+@pytest.mark.parametrize(
+    ("code", "rows", "told"),
+    [
+        (-999.0, [3, 50], "g1 holds -999 in 2 of 60 rows, far from all other values"),
+        (99.0, [3, 50, 51], "g1 holds 99 in 3 of 60 rows, far from all other values"),
+        (-999.0, [3], None),  # one may be a mistake; it is an extreme value
+        (-998.0, [3, 50], None),
+        (-9.0, [3, 50], None),  # not farther off than the others from each other
+    ],
+)
+def test_numbers_that_stand_for_missing_values_are_told(tmp_path, code, rows, told):
+    values = 4 * np.random.default_rng(0).standard_normal((60, 6))
+    values[rows, 1] = code
+    frame = pd.DataFrame(values).add_prefix("g")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.mask(np.eye(60, 6) > 0).to_csv(tmp_path / "holes.csv", index=False)
+    for name, more in (("t", []), ("holes", ["--missing", "em"])):
+        said = invoke("select", str(tmp_path / f"{name}.csv"), "--features", "2", *more)
+        text = " ".join(said.output.split())
+        assert ("far from all other values" in text) is bool(told)
+        assert (told or "") in text

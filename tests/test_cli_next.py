@@ -66,7 +66,7 @@ def selection(**report):
     [
         ({"extremes_matter": True}, {}, "--robust cells"),
         ({"extremes_matter": True}, {"batch": "run"}, "--transform rank --batch run"),
-        ({"extremes_matter": True}, {"impute": "em"}, "--transform rank --missing em"),
+        ({"extremes_matter": True}, {"impute": "em"}, "--transform rank --missing mean"),
         ({"extremes_matter": True, "is_noise": True}, {}, "--robust cells"),
         (
             {"extremes_matter": True, "extremes": SimpleNamespace(columns=np.array([]))},
@@ -86,6 +86,21 @@ def test_the_next_step_is_the_first_that_helps(report, options, end):
     assert (found is None) == (end is None)
     if found is not None and end is not None:
         assert found[1].endswith(end)
+
+
+@pytest.mark.parametrize(("shift", "option"), [(0, "--transform log1p"), (0.5, "--robust cells")])
+def test_of_counts_the_logarithms_are_proposed(tmp_path, shift, option):
+    rng = np.random.default_rng(0)
+    level = np.exp(1 + rng.standard_normal((80, 1)) + 0.3 * rng.standard_normal(12))
+    counts = rng.poisson(level).astype(float)
+    counts[[3, 40], [0, 5]] = 4000
+    header = ",".join(f"g{j}" for j in range(12))
+    path = tmp_path / "t.csv"
+    np.savetxt(path, counts + shift, delimiter=",", header=header, comments="")
+    said = invoke("select", path, "--features", 3).stdout
+    command = said[said.index("\nnext ") :].split("\n")[2]
+    assert command.endswith(f"--features 3 {option}"), said
+    assert invoke(*shlex.split(command)[1:]).exit_code == 0
 
 
 def test_nothing_helps_where_nothing_is_kept():

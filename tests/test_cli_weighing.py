@@ -82,6 +82,21 @@ def test_a_weight_is_a_number_of_rows(tables):
     assert found["verdict"] == other["verdict"]
 
 
+@pytest.mark.parametrize("how", ["mean", "pairwise", "em"])
+def test_columns_without_a_value_are_left_out_whatever_becomes_of_the_others(tables, how):
+    holed = pd.read_csv(tables / "holed.csv")
+    holed.assign(void=np.nan).to_csv(tables / "void.csv", index=False)
+    given = (tables / "void.csv", "--drop", "plate", "--drop", "copies")
+    found = record(*given, *FEW, "--missing", how)
+    assert "left out 1 empty column: void" in found["notes"]
+    assert "void" not in [one["feature"] for one in found["ranking"]]
+
+
+def test_batches_of_single_samples_are_refused_in_the_words_of_the_option(tables):
+    message = refused(tables / "whole.csv", "--batch", "share")
+    assert "the column of --batch is different for every sample" in message
+
+
 @pytest.mark.parametrize("how", ["pairwise", "em"])
 def test_estimates_are_those_of_fit_and_holes_stay(tables, how):
     out, model, page = tables / "out.csv", tables / "model.skops", tables / "page.html"

@@ -102,6 +102,11 @@ def test_no_message_speaks_of_python(line, tables):
     assert INTERNAL.search(text) is None, text
 
 
+def test_a_wrong_value_of_an_option_is_told_without_the_name_of_an_exception(tables):
+    told = invoke("select", str(tables / "tall.csv"), "--scale", "foo").stderr
+    assert "'--scale': 'foo' is not one of 'standard', 'none', 'robust'" in " ".join(told.split())
+
+
 def test_most_of_these_lead_to_a_message(tables):
     """Or the test above would say nothing."""
     said = 0

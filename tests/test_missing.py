@@ -439,6 +439,15 @@ def test_containers_with_holes(tmp_path):
         np.testing.assert_allclose(found.scatter, means, atol=1e-8 * means.max())
 
 
+def test_a_column_without_a_value_is_named_as_the_other_errors_name_columns():
+    frame = pd.DataFrame(HOLED).add_prefix("x").assign(void=np.nan)
+    with pytest.raises(ValueError, match="column 'void' of the data has no value at all"):
+        SPCAPSD(missing="em").fit(frame)
+    where = HOLED.shape[1]
+    with pytest.raises(ValueError, match=rf"column number {where} \(counted from 0\) of the data"):
+        SPCAPSD(missing="em").fit(frame.to_numpy())
+
+
 def test_names_stay_with_estimates():
     frame = pd.DataFrame(HOLED).add_prefix("x")
     assert list(Moments.from_data(frame, missing="em").feature_names) == list(frame.columns)

@@ -186,7 +186,7 @@ class TestContents:
         account, up = percent(found.r2, 0), percent(found.own_share, 0)
         assert f"The 8 kept features account for {account} of the variance" in shown
         assert f"and make up {up} of it." in shown
-        assert "--prove on the command line and certify_set in Python do" in shown
+        assert "--prove on the command line and certify_set in Python prove it" in shown
 
     def test_where_most_features_are_unrelated_the_numbers_of_the_verdict_are_shown(self):
         rng = np.random.default_rng(0)
@@ -667,6 +667,7 @@ class TestWords:
         ("value", "words"),
         [
             (8, "keep the 8 features"),
+            (1, "keep the one feature that stands in best"),
             (0.2, "keep 20\u202f% of the features"),
             ("auto", "in new samples, and none where there is no structure beyond noise"),
             ("r2>=0.8", "account for 80\u202f% of the variance in this table"),

@@ -100,7 +100,7 @@ def test_a_target_r2_gives_the_smallest_prefix_that_reaches_it(seed, r2):
 @pytest.mark.parametrize("shape", [(30, 12), (8, 20)])
 def test_all_of_the_variance_can_be_asked_for(shape):
     X = np.random.default_rng(0).standard_normal(shape)
-    with pytest.warns(UserWarning, match="no structure beyond noise: the") as caught:
+    with pytest.warns(UserWarning, match="no structure beyond noise: ") as caught:
         selector = GreedySelector(n_features_to_select="r2>=1").fit(X)
     assert len(caught) == 1
     assert selector.support_.sum() == min(shape[0] - 1, shape[1])

@@ -110,12 +110,36 @@ def test_several_columns_of_classes_are_one_note(tmp_path):
     assert told.endswith("label='batch' keeps one aside, drop='batch' leaves one out")
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_that_rise_from_row_to_row_are_told(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    table = frame(seconds=1.7e9 + 60.5 * np.arange(N), once=np.r_[0, 0, np.arange(1, N - 1)])
+    table.to_csv(path, index=False) if suffix == ".csv" else table.to_parquet(path)
+    (told,) = read_table(path).notes
+    assert told.startswith("seconds rises from row to row, as times and running numbers do; it")
+    assert told.endswith("ids='seconds' carries it along, drop='seconds' leaves it out")
+    assert open_source(path).notes == [told]
+    said = done("select", path, "--features", 2)
+    assert "--id seconds carries it along, --drop seconds leaves it out" in said
+    for option in ("label", "drop", "ids"):
+        assert read_table(path, **{option: "seconds"}).notes == []
+    assert read_table(path, only=["g*", "seconds"]).notes == []
+
+
+def test_few_rows_that_rise_and_tables_of_nothing_else_are_not_told(tmp_path):
+    path = tmp_path / "a.csv"
+    frame(seconds=60.5 * np.arange(N))[:11].to_csv(path, index=False)
+    assert read_table(path).notes == []
+    pd.DataFrame({"a": 0.5 + np.arange(N), "b": 2.5 * np.arange(N)}).to_csv(path, index=False)
+    assert read_table(path).notes == []
+
+
 def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
     frame().to_csv(tmp_path / "a.csv")
     for path_options in ((), ("--memory", "4kB")):
         out = tmp_path / "out.csv"
         said = done("select", tmp_path / "a.csv", "--features", 2, "--output", out, *path_options)
-        assert "1 column taken as IDs, kept out and carried along: '' (running numbers)" in said
+        assert "kept out and carried along: the one without a name (running numbers)" in said
         assert "--no-ids makes features" in said
         kept = pd.read_csv(out, index_col=0)
         assert list(kept.index) == list(range(N))

@@ -459,6 +459,20 @@ def test_a_single_feature_of_noise_is_spoken_of_as_one():
     assert "the 1 kept is no better than random features (it predicts " in verdict
 
 
+def test_of_too_few_samples_nothing_is_said_of_random_features():
+    X = np.random.default_rng(0).standard_normal((5, 12))
+    with pytest.warns(UserWarning, match="5 samples show strong structure only"):
+        verdict = SPCAPSD(n_features_to_select=3).fit(X).selection_report_.verdict
+    assert "nothing speaks for the 3 kept rather than others" in verdict
+    assert verdict.endswith("is not known: 5 samples are too few to hold some out.")
+    with pytest.warns(UserWarning, match="5 samples show strong structure only"):
+        assert not SPCAPSD().fit(X).support_.any()
+    with pytest.warns(UserWarning, match="no structure beyond noise: every feature is kept$"):
+        selector = SPCAPSD(n_features_to_select=1).fit(np.arange(40.0)[:, None] % 7)
+    verdict = selector.selection_report_.verdict
+    assert verdict.endswith("the only feature is kept, and there is nothing to predict.")
+
+
 def test_samples_read_in_blocks_are_not_taken_apart_for_methods_that_look_at_each(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4000, 3)) @ rng.standard_normal((3, 20))

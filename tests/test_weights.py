@@ -272,7 +272,7 @@ def test_samples_of_no_batch_in_a_file_are_no_batch_of_their_own(tmp_path):
         asked = ["select", str(tmp_path / "x.csv"), "--batch", "plate", "--quiet", *more]
         told = CliRunner().invoke(app, asked)
         assert told.exit_code == 2
-        assert "batch is missing for sample 2" in " ".join(told.stderr.split())
+        assert "batch is missing in data row 3;" in " ".join(told.stderr.split())
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array, as_stream])

@@ -109,8 +109,12 @@ def _looked_at(samples: Any, how: str) -> tuple[Any, MissingValues]:
         raise not_finite(samples, error) from error
     empty = np.flatnonzero(np.isnan(found.means))
     if empty.size:
+        first = int(empty[0])
+        which = f"number {first} (counted from 0)"
+        if samples.feature_names is not None:
+            which = repr(str(samples.feature_names[first]))
         raise ValueError(
-            f"column {samples.column_name(int(empty[0]))} of {samples.name} has no value at all; "
+            f"column {which} of {samples.name} has no value at all; "
             "leave out such columns, there is nothing to estimate them from"
         )
     n = found.n_samples

@@ -98,8 +98,9 @@ class FeatureSignificance:
                 "another one."
             ]
         elif self.n_significant == 0:
+            these = "this one feature" if total == 1 else f"these {total} features"
             lines = [
-                f"No structure beyond noise: no pattern in these {total} features is stronger than "
+                f"No structure beyond noise: no pattern in {these} is stronger than "
                 "in random numbers, and no feature is significant."
             ]
         else:

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from oracles import greedy_by_refit
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
 
 from jointsparse import GreedySelector, Moments
 
@@ -119,3 +121,10 @@ print((peak() - before) / 1024**2)
     command, root = [sys.executable, "-c", code], Path(__file__).parents[2]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     assert float(run.stdout) < 1
+
+
+def test_a_number_that_nobody_asked_for_is_not_why_it_stopped():
+    table = StandardScaler().fit_transform(load_wine().data)
+    assert "new samples call for" in GreedySelector().fit(table).stopping_reason_
+    asked = GreedySelector(n_features_to_select=3).fit(table)
+    assert asked.stopping_reason_ == "the number of features asked for is reached"

@@ -236,6 +236,14 @@ def test_an_empty_model_warns_and_names_the_penalty():
     assert named > 1 / 1.7
 
 
+def test_a_model_that_is_empty_within_the_tolerance_is_not_told_to_be_nonempty():
+    rng = np.random.default_rng(0)
+    loud = np.column_stack([1000 * rng.standard_normal(60), rng.standard_normal((60, 3))])
+    with pytest.warns(UserWarning, match=r"nothing is left within tol=0.0001; lower alpha") as w:
+        SPCAPSD(alpha=0.999, eta=0.1).fit(loud)
+    assert "every alpha up to" not in str(w[0].message)
+
+
 @pytest.mark.parametrize("wanted", [4, 7, 10])
 def test_count_finds_the_penalty_with_exactly_that_support(wanted):
     S, _ = planted_problem(20, 3)

@@ -195,11 +195,11 @@ def test_a_share_of_the_variance_is_reached_with_few_features(search):
 def test_more_features_than_the_rank_and_constant_ones():
     X = data(n=6, p=9)
     X[:, 4] = 3.0
-    with pytest.warns(UserWarning, match="no structure beyond noise: the 9 kept"):
+    with pytest.warns(UserWarning, match="no structure beyond noise: every feature is kept"):
         selector = SubsetSelector(n_features_to_select=9).fit(X)
     assert selector.support_.all()
     assert selector.ranking_[4] == 9
-    with pytest.warns(UserWarning, match="no structure beyond noise: the 7 kept"):
+    with pytest.warns(UserWarning, match="no structure beyond noise: nothing speaks for the 7"):
         selector = SubsetSelector(n_features_to_select=7).fit(X)
     assert selector.support_.sum() == 7
     assert selector.set_value_ == pytest.approx(1)

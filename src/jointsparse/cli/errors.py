@@ -146,7 +146,7 @@ class OneSentenceGroup(PlainGroup):
         except _UsageError as error:
             if not standalone_mode:
                 raise
-            print_error(cast(Any, error).format_message())
+            print_error(cast(Any, error).format_message().replace(": Value error, ", ": "))
             status = USAGE_STATUS
         except BrokenPipeError:
             if not standalone_mode:

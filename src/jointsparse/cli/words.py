@@ -34,6 +34,7 @@ _FLAGS = {"drop_text"}  # options without a value
 # What only Python can do, and what to do here instead.
 _PHRASES = {
     "both include and exclude": "both --include and --exclude",
+    "batch is different for every sample": "the column of --batch is different for every sample",
     "out of include": "out of --include",
     "in include": "in --include",
     "include has": "--include has",
@@ -58,6 +59,7 @@ _PHRASES = {
     " (missing='mean' does, where there is this parameter)": " with --missing mean",
 }
 _PAIR = re.compile(r"""(?<![\w'"./-])(?P<name>[a-z]\w*)=(?P<value>'[^']*'|"[^"]*"|[^\s,;:()'"]+)""")
+_SAMPLE = re.compile(r"for sample (\d+) \(counted from 0\)")  # files have rows, the first is 1
 _WRAPPER = re.compile(r"\bSelectFeatures: ")
 _LEARNED = re.compile(r"(?<![\w'\"./])([a-z]+(?:_[a-z]+)*)_(?![\w.'\"])")  # loadings_
 
@@ -86,6 +88,7 @@ def in_options(
     """
     for phrase, other in _PHRASES.items():
         text = text.replace(phrase, other)
+    text = _SAMPLE.sub(lambda found: f"in data row {int(found[1]) + 1}", text)
     known = {**_OPTIONS, **options}
     text = _WRAPPER.sub("", text)
     text = _PAIR.sub(partial(_as_option, options=known), text)

@@ -7,7 +7,7 @@ import os
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,6 +52,19 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     """Return the first names and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return (", ".join(shown(name) for name in names[:most]) or "none") + more
+
+
+def names_apart(text: str, names: Container[str]) -> list[str]:
+    """Return the names that stand in a text with commas between them; none if one is not known.
+
+    Examples
+    --------
+    >>> from jointsparse.io.errors import names_apart
+    >>> names_apart("dose, weight", ["dose", "weight"]), names_apart("dose,site", ["dose"])
+    (['dose', 'weight'], [])
+    """
+    parts = [part.strip() for part in text.split(",")]
+    return parts if len(parts) > 1 and all(part in names for part in parts) else []
 
 
 def table_error(path: StrPath, sentence: str, cure: str = "", cure_option: str = "") -> TableError:

@@ -25,6 +25,8 @@ from jointsparse.solvers.solution import Solution
 from jointsparse.solvers.subset.constraints import Constraints
 
 TARGETS = ("patterns", "reconstruction", "clusters")
+OF_A_NUMBER = "the number of features asked for is reached"
+AS_CALLED_FOR = "as many features are picked as new samples call for"
 
 
 class GreedySelector(Selector):
@@ -175,6 +177,8 @@ class GreedySelector(Selector):
             self.n_iter_ = self.history_.size
             self.objective_ = float(self.history_[-1]) if self.history_.size else 1.0
             self.stopping_reason_ = path.reason
+            if self.n_features_to_select == "auto":  # where nobody asked for a number
+                self.stopping_reason_ = path.reason.replace(OF_A_NUMBER, AS_CALLED_FOR)
         return choice
 
     def _what_to_explain(self, moments: Moments) -> Target | None:

@@ -41,6 +41,8 @@ def wanted_words(n_features_to_select: Any) -> str:
         return f"keep the fewest features that account for {share} of the variance in this table"
     if isinstance(value, float):
         return f"keep {percent(value, 0)} of the features"
+    if value == 1:
+        return "keep the one feature that stands in best for all others"
     return f"keep the {value} features that stand in best for all others"
 
 
@@ -58,7 +60,8 @@ DEFINITIONS = {
     "accounted for in this table": "R² in the very samples that the features were chosen on; "
     "always higher than in new samples. Of all features, unless one is named.",
     "stands in for": "Each dropped feature is listed under the kept one that alone accounts for "
-    "most of it in this table; the number is that share.",
+    "most of it in this table; the number is that share. Those with no more than 4 % are not "
+    "listed: nothing stands in for them.",
     "kept again": "The selection is repeated three times, each time without a third of the samples "
     "(twice without half of them, where the table is read in blocks). Counted is how often the "
     "feature is kept: itself, or one that is nearly the same (squared correlation of at least "
@@ -133,7 +136,7 @@ def _best_set(found: Findings) -> str:
         return text if text.endswith(".") else f"{text}."
     return (
         "How close this is to the best possible set of the same size was not proved; --prove on "
-        "the command line and certify_set in Python do."
+        "the command line and certify_set in Python prove it."
     )
 
 

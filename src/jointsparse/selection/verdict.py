@@ -93,9 +93,17 @@ def _about_noise(report: SelectionReport) -> str:
     kept, verb = "the 1 kept is", "it predicts"
     if report.n_kept > 1:
         kept, verb = f"the {report.n_kept} kept are", "they predict"
-    start = f"{NO_STRUCTURE}: {kept} no better than random features"
     if report.worth is None:
-        return f"{start}."
+        if report.n_kept == report.n_features:
+            which = "the only feature" if report.n_features == 1 else "every feature"
+            return f"{NO_STRUCTURE}: {which} is kept, and there is nothing to predict."
+        others = "another" if report.n_kept == 1 else "others"
+        return (
+            f"{NO_STRUCTURE}: nothing speaks for the {report.n_kept} kept rather than {others}. "
+            f"How well {'it predicts' if report.n_kept == 1 else 'they predict'} the rest in new "
+            f"samples is not known: {report.why_not}."
+        )
+    start = f"{NO_STRUCTURE}: {kept} no better than random features"
     return f"{start} ({verb} {percent(report.worth.r2)} of the others in new samples)."
 
 

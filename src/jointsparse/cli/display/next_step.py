@@ -1,11 +1,13 @@
 """What to do next: one command, where one would help."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jointsparse.cli.display.repeating import command_of
 from jointsparse.cli.intake.fitting import ESTIMATES, Selection
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from jointsparse.cli.commands.select import SelectOptions
 
 PROVABLE = 500  # features: of more, a minute of search seldom proves anything
@@ -54,7 +56,23 @@ def _against_extremes(selection: Selection, options: "SelectOptions") -> tuple[s
     weighed = options.weights is not None or options.batch is not None
     if weighed or options.impute in ESTIMATES:  # which --robust does not go with
         changed = {"transform": "rank"}
+        if options.impute in ESTIMATES:  # ranks need every value
+            changed["impute"] = "mean"
         return f"{why}; choose by ranks", command_of("select", options, **changed)
     cells = extremes is None or extremes.columns.size > 0
+    if extremes is not None and cells and _are_counts(selection.table, extremes.columns):
+        why = "A few large counts may decide this; choose by their logarithms"
+        return why, command_of("select", options, transform="log1p")
     changed = {"robust": "cells" if cells else "samples"}
     return f"{why}; see what is left without them", command_of("select", options, **changed)
+
+
+def _are_counts(table: Any, columns: "NDArray[Any]") -> bool:
+    """Whether no value of a table in memory is negative, and these columns hold whole numbers."""
+    import numpy as np
+
+    values = getattr(table, "values", None)
+    if not isinstance(values, np.ndarray) or values.min() < 0:
+        return False
+    loud = values[:, columns]
+    return bool((loud == np.round(loud)).all())

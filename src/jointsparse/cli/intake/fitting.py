@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from jointsparse.cli.display.console import error_console
 from jointsparse.cli.display.progress import solver_progress
 from jointsparse.cli.errors import SILENT_WARNINGS, CommandError, told
+from jointsparse.cli.intake.codes import codes_told
+from jointsparse.cli.intake.copies import copies_told
 from jointsparse.cli.options.arguments import name_of, parameters_of, quoted
 from jointsparse.cli.options.tables import notes_in_options
 from jointsparse.text import counted
@@ -138,7 +140,10 @@ def load_table(
             table = read_with(
                 Path(data), layout, impute=filling_of(impute), least_rows=2, memory=limit
             )
+            if impute in ESTIMATES:
+                table = _without_empty(table)
             table.notes[:] = notes_in_options(table.notes)
+            table.notes.extend([*codes_told(table), *copies_told(table)])
             return table
         from jointsparse.datasets import load_breast_cancer_table
 
@@ -148,6 +153,24 @@ def load_table(
         )
     except (TableError, OSError) as error:
         raise told(error) from error
+
+
+def _without_empty(table: "Table") -> "Table":
+    """Leave out columns without a single value, as where missing values are filled."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    from jointsparse.io.errors import listed
+
+    if sp.issparse(table.values):
+        return table
+    empty = np.isnan(table.values).all(axis=0)
+    if not empty.any() or empty.all():
+        return table
+    names = [table.names[j] for j in np.flatnonzero(empty)]
+    kept = table.select(np.flatnonzero(~empty))
+    kept.notes.append(f"left out {counted(len(names), 'empty column')}: {listed(names)}")
+    return kept
 
 
 def filling_of(impute: Impute | None) -> str | None:

@@ -215,6 +215,11 @@ def places(given: Sequence[str], names: list[str], option: str) -> list[int]:
             places.append(number[text])
             continue
         if not _PATTERN.search(text):
+            from jointsparse.io.errors import names_apart
+
+            if apart := names_apart(text, number):
+                repeated = " ".join(f"{option} {quoted(part)}" for part in apart)
+                raise CommandError(f"{option} takes one name; repeat it: {repeated}")
             raise CommandError(f"{option}: {no_feature(text, number)}")
         found = [place for name, place in number.items() if fnmatchcase(name, text)]
         if not found:

@@ -17,8 +17,8 @@ WEIGHTS_HELP = (
 )
 BATCH_HELP = "Column that says which samples were measured together: what varies within is fitted."
 MISSING_HELP = (
-    "What to do about missing values: error, mean and median fill them, pairwise and em estimate "
-    "the scatter matrix without filling. --impute is the older name."
+    "What to do about missing values: error (the default) refuses them, mean and median fill them, "
+    "pairwise and em estimate the scatter matrix without filling. --impute is the older name."
 )
 
 

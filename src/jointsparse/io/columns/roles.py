@@ -18,7 +18,8 @@ import numpy as np
 
 from jointsparse.io.columns.classes import classes_told
 from jointsparse.io.columns.layout import Layout
-from jointsparse.io.errors import TableError, listed, shown, table_error
+from jointsparse.io.columns.rising import rising_told
+from jointsparse.io.errors import TableError, listed, names_apart, shown, table_error
 from jointsparse.io.notes import note
 from jointsparse.io.plain_text.numerals import is_numeral, numeral
 from jointsparse.text import counted
@@ -106,6 +107,7 @@ def assign_roles(
         named = set(layout.only)
         free = [name for name in roles.features if name not in named]
         roles.notes += classes_told(columns, free)
+        roles.notes += rising_told(columns, free)
     numbers = set(roles.features)
     _leave_out(path, {n: columns[n] for n in wanted if n not in numbers}, layout, roles)
     return roles
@@ -117,13 +119,18 @@ def find_column(
     """Return the place of a column, or say which columns there are."""
     if name in names:
         return list(names).index(name)
-    close = difflib.get_close_matches(name, names, n=3)
-    hint = f"did you mean {listed(close)}?" if close else f"it has {listed(names)}."
+    if apart := names_apart(name, names):
+        repeated = " ".join(f"{option} {shown(part)}" for part in apart)
+        hint, hint_option = f"give a list: {parameter}={apart}.", f"repeat the option: {repeated}."
+    else:
+        close = difflib.get_close_matches(name, names, n=3)
+        hint = f"did you mean {listed(close)}?" if close else f"it has {listed(names)}."
+        hint_option = hint
     raise table_error(
         path,
         f"has no column {shown(name)} for ",
         f"{parameter}; {hint}",
-        f"{option}; {hint}" if option else "",
+        f"{option}; {hint_option}" if option else "",
     )
 
 
@@ -200,7 +207,10 @@ def _all_different(column: pa.ChunkedArray) -> bool:
 def _ids_told(found: dict[str, str]) -> list[str]:
     if not found:
         return []
-    shown_names = ", ".join(f"{shown(name)} ({why})" for name, why in list(found.items())[:5])
+    shown_names = ", ".join(
+        f"{shown(name) if name else 'the one without a name'} ({why})"
+        for name, why in list(found.items())[:5]
+    )
     more = f" and {len(found) - 5} more" if len(found) > 5 else ""
     return [
         note(

@@ -40,7 +40,15 @@ from jointsparse.solvers.picking.patterns import EQUAL
 from jointsparse.solvers.picking.row_targets import Target
 from jointsparse.solvers.subset.constraints import Constraints
 from jointsparse.solvers.subset.rules import Rules
-from jointsparse.trials import COVERED, Cut, Picked, Trials, choose_count
+from jointsparse.text import counted
+from jointsparse.trials import (
+    COVERED,
+    FEWEST_SAMPLES,
+    Cut,
+    Picked,
+    Trials,
+    choose_count,
+)
 
 AUTO_R2 = 0.9  # share of this table's variance that "auto" wants where no sample can be held out
 MOST_BEYOND = 100  # picks beyond the number asked for, for the curve of other numbers
@@ -259,10 +267,21 @@ class ChoosesFeatures(SelectionWorth):
             which = "" if self.constraints is None else " that may be kept"
             return f"no feature{which} has a nonzero score{self._how_to_keep_some(moments)}"
         if not wanted.support and self._is_noise:
+            few = ""
+            if moments.n_samples < FEWEST_SAMPLES:
+                few = f" ({counted(moments.n_samples, 'sample')} show strong structure only)"
             if choice.n_kept == 0:
-                return f"no structure beyond noise: nothing is kept. {KEEP_SOME}"
+                return f"no structure beyond noise: nothing is kept{few}. {KEEP_SOME}"
             if wanted.auto:
-                return "no structure beyond noise: only what must be kept is"
+                return f"no structure beyond noise: only what must be kept is{few}"
+            if choice.n_kept == moments.n_features:
+                return f"no structure beyond noise: every feature is kept{few}"
+            if few:
+                rest = "another" if choice.n_kept == 1 else "others"
+                return (
+                    f"no structure beyond noise: nothing speaks for the {choice.n_kept} kept "
+                    f"rather than {rest}{few}"
+                )
             kept = "the 1 kept is" if choice.n_kept == 1 else f"the {choice.n_kept} kept are"
             return f"no structure beyond noise: {kept} no better than random features"
         if wanted.auto and choice.n_kept == 0:

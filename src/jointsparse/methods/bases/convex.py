@@ -325,9 +325,14 @@ class ConvexSelector(Selector):
             unit = moments.total_variance
         if largest == 0:
             return f": eta={self._eta} alone empties the model, lower it"
+        if largest >= self.alpha_:  # the solver ended at zero, which is as good within tol
+            return (
+                f": alpha={self.alpha} is so close to the penalty that empties the model that "
+                f"nothing is left within tol={self.tol:g}; lower alpha, or tol"
+            )
         return (
             f": alpha={self.alpha} empties the model; every alpha up to "
-            f"{largest / unit:.3g} keeps some"
+            f"{_rounded_down(largest / unit):.3g} keeps some"
         )
 
     def _about_rank(self, problem: TooManyDirectionsError, moments: Moments) -> str:
@@ -356,3 +361,9 @@ def _rounded_up(value: float) -> float:
     """Return the next larger number of two digits."""
     digit = 10.0 ** (np.floor(np.log10(value)) - 1)
     return float(f"{np.ceil(value / digit) * digit:.2g}")
+
+
+def _rounded_down(value: float) -> float:
+    """Return the next smaller number of three digits."""
+    digit = 10.0 ** (np.floor(np.log10(value)) - 2)
+    return float(f"{np.floor(value / digit) * digit:.3g}")
