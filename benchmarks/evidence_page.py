@@ -10,11 +10,11 @@ from benchmarks.evidence import (
     MOST_FEATURES,
     MOST_SAMPLES,
     NOISE_DRAWS,
-    STRUCTURE_DRAWS,
     PLANTED_DRAWS,
     RARE,
     RESULTS,
     SIZES,
+    STRUCTURE_DRAWS,
     SWAP_SIZES,
     TESTED_DRAWS,
     UNITS,
@@ -436,8 +436,9 @@ def noise_part(folder=RESULTS):
     return f"""
 ## Tables of noise
 
-Promised is that at most 5 of 100 tables of pure noise seem to have structure: a pattern, or a pair of
-features that go together. Of {STRUCTURE_DRAWS} draws of each kind and size the most that do are {100 * most:.1f} % ({worst}).
+Promised is that at most 5 of 100 tables of pure noise seem to have structure: a pattern, or a pair
+of features that go together. Of {STRUCTURE_DRAWS} draws of each kind and size the most that do are
+{100 * most:.1f} % ({worst}).
 
 How many of {NOISE_DRAWS} tables of pure noise have features kept, with the defaults (SPCAPSD /
 GreedySelector with "auto"; samples × features), then the share of {STRUCTURE_DRAWS} in which

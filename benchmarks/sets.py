@@ -1,7 +1,9 @@
 """Sets beside other programs: ``python -m benchmarks.sets [--environments FOLDER] [page]``.
 
 The suite ``sets`` with its results in one JSON file, benchmarks/results/sets.json, so that the page
-docs/sets.md can be written again without measuring. A run that was stopped goes on where it was.
+docs/sets.md can be written again without measuring. A run that was stopped goes on where it was;
+with ``--fresh`` everything is measured again, and of tools that cannot be installed here what is
+stored stays.
 """
 
 import argparse
@@ -30,7 +32,8 @@ gets the same standardised table (at most 2 000 samples) and the same k, runs wi
 process and an environment of its own, and is judged by one function. *Bound* is what no set of k
 features explains, whatever found it: proved by `SubsetSelector(search="exact")` within ten seconds
 of one thread; **bold** where the search has reached it, so that no better set exists. fastcan is
-given as many principal components as features are to be kept.
+given as many principal components as features are to be kept. CSS is compiled from its source;
+where that cannot be had, its results and its seconds are those of the last run that had it.
 
 ## Share of the variance explained, %
 
@@ -55,17 +58,20 @@ def stored(path=RESULT):
     return {name: [Outcome(**one) for one in rows] for name, rows in found.items()}
 
 
-def run(environments, path=RESULT, out=print):
-    """Measure what has not been stored yet."""
+def run(environments, path=RESULT, out=print, *, fresh=False):
+    """Measure what has not been stored yet, or everything again."""
     for task in TASKS:
         solvers = [solver for solver in all_solvers() if task.name in solver.tasks]
         for problem in task.problems(False):
             found = stored(path)
-            if problem.name in found:
+            if problem.name in found and not fresh:
                 continue
-            found[problem.name] = measure(
-                task, problem, solvers, environments, repeats=REPEATS, limit=LIMIT
-            )
+            earlier = by_name(found.get(problem.name, []))
+            rows = measure(task, problem, solvers, environments, repeats=REPEATS, limit=LIMIT)
+            found[problem.name] = [
+                earlier.get(one.competitor, one) if one.status == "not installed" else one
+                for one in rows
+            ]
             plain = {name: [asdict(one) for one in rows] for name, rows in found.items()}
             path.write_text(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
             out(f"{problem.name}: " + "; ".join(line(one) for one in found[problem.name]))
@@ -118,10 +124,11 @@ def main(words=None):
     parser.add_argument("what", nargs="?", choices=("page",), help="measure nothing")
     parser.add_argument("--environments", type=Path, default=default_folder())
     parser.add_argument("--no-install", action="store_true", help="make no environment")
+    parser.add_argument("--fresh", action="store_true", help="measure everything again")
     options = parser.parse_args(words)
     if options.what is None:
         environments = Environments(options.environments, make=not options.no_install)
-        run(environments, out=lambda words: print(words, flush=True))
+        run(environments, out=lambda words: print(words, flush=True), fresh=options.fresh)
     target = ROOT / "docs" / "sets.md"
     target.write_text(page(stored()))
     print(target)

@@ -120,6 +120,17 @@ def test_where_all_that_share_something_are_kept_nothing_is_said_of_none():
     )
 
 
+def test_good_stand_ins_for_some_are_not_called_good_for_all():
+    report = unrelated(ceiling=0.4, coverage=0.95, r2=0.35, r2_significant=0.64)
+    assert report.verdict.startswith(
+        "Good stand-ins for features that share something: of the other "
+        f"{report.n_significant - 3} that share something with others, the 3 kept predict 64 % in "
+    )
+    assert report.verdict.endswith("Of all others 35 %.")
+    all_of_it = unrelated(ceiling=0.7, coverage=0.95, r2=0.62, r2_significant=0.64)
+    assert all_of_it.verdict.startswith("Good stand-ins for the rest: 3 features predict 62 % of ")
+
+
 def test_of_few_samples_what_any_features_account_for_is_said():
     X = np.random.default_rng(0).standard_normal((8, 40))
     X[:, :15] += 2 * np.random.default_rng(1).standard_normal((8, 1))

@@ -68,7 +68,12 @@ def verdict_of(report: SelectionReport) -> str:
             f"{report.n_features} are not. Of the other {_few_related(report)}."
         )
     if worth.coverage >= COVERED and worth.r2_significant >= GOOD:
-        return f"Good stand-ins for the rest: {_evidence(report)}."
+        if worth.r2 >= GOOD or report.n_related_dropped == 0:
+            return f"Good stand-ins for the rest: {_evidence(report)}."
+        return (
+            "Good stand-ins for features that share something: of the other "
+            f"{_few_related(report, named=True)}. Of all others {percent(worth.r2)}."
+        )
     if worth.coverage >= COVERED:
         return (
             f"They carry what can be predicted of the rest: {_evidence(report)}; all others "

@@ -8,7 +8,7 @@ from jointsparse.text import counted
 if TYPE_CHECKING:
     from jointsparse.io import Table
 
-MOST_VALUES = 20_000_000  # looking at more would take seconds
+MOST_VALUES, MOST_ROWS = 20_000_000, 300_000  # looking at more would take seconds
 FEW = 0.05  # of the samples: fewer copies change next to nothing
 MEASURED = 0.5  # of the different samples have a value of their own in a column of measurements
 COLUMNS = 3  # of these: in fewer, rounded values may be the same by chance
@@ -37,6 +37,8 @@ def copies_told(table: "Table") -> list[str]:
     if not isinstance(values, np.ndarray) or values.size > MOST_VALUES:
         return []
     n_samples = len(values)
+    if n_samples > MOST_ROWS:
+        return []
     seen: dict[bytes, int] = {}
     for place, row in enumerate(values):
         seen.setdefault(blake2b((row + 0).tobytes(), digest_size=16).digest(), place)  # -0 is 0
