@@ -1,8 +1,9 @@
 """How near every kernel is to its goal: ``python -m benchmarks --suite limits [--before FOLDER]``.
 
 Fits of moderate size on one thread of the processor, so that two cores do for all of them. FOLDER
-holds the sources of an earlier version (the ``src`` of another checkout); each fit is then measured
-with both, one after the other, and the ratio is what counts. Written are benchmarks/limits.md and
+holds the sources of an earlier version (the ``src`` of another checkout; the page has those of
+``ea06bce^``, before the kernels were made fast); each fit is then measured with both, one after the
+other, and the ratio is what counts. Written are benchmarks/limits.md and
 benchmarks/results/limits.json; without FOLDER the earlier times stay unknown.
 """
 
@@ -363,8 +364,8 @@ def page(rows):
         "# How near the kernels are to their goals",
         "",
         "Made by `python -m benchmarks --suite limits --before FOLDER`: time on one thread of the "
-        "processor, the best of a few; earlier sources in the same run. Ratios from 0.7 to 1.4 are "
-        "within what the clock of a busy machine varies. UDFS and Laplacian score "
+        "processor, the best of a few; earlier sources (`ea06bce^`) in the same run. Ratios from "
+        "0.7 to 1.4 are within what the clock of a busy machine varies. UDFS and Laplacian score "
         "beside scikit-feature, and SPCA beside A-ManPG, are in [RESULTS.md](RESULTS.md) (suites "
         "graphs and components); what runs on a GPU is in [gpu.md](gpu.md).",
         "",
