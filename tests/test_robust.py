@@ -171,6 +171,7 @@ def test_wrapping_is_continuous_bounded_and_odd():
     assert np.abs(np.diff(psi)).max() < 0.02
     np.testing.assert_allclose(HEIGHT * np.tanh(STEEPNESS * (GROSS - BEND)), BEND, rtol=1e-6)
     assert np.all(psi[np.abs(z) > GROSS] == 0)
+    assert wrapped(np.array([-BEND, BEND])).tolist() == [-BEND, BEND]  # what is usual stays
     assert wrapped(np.array([np.inf, -np.inf])).tolist() == [0, 0]
 
 
@@ -208,6 +209,17 @@ def test_sparse_samples_stay_sparse_and_say_the_same(rng, kind):
         lengths = np.linalg.norm(dense / rule.deviation, axis=1)
         np.testing.assert_allclose(how.scores, (lengths ** (2 / 3) - rule.length) / rule.spread)
         np.testing.assert_allclose(made.toarray(), rule.apply(dense), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["samples", "cells"])
+def test_sparse_samples_nearer_to_the_centre_than_all_others_have_lower_scores(rng, kind):
+    dense = rng.poisson(0.4, (150, 20)) * rng.integers(1, 4, (150, 20)) * 1.0
+    rule = made_robust(sp.csr_matrix(dense), kind)[1].rule
+    few = np.zeros((4, 20))  # a row of zeros, and others of one small entry
+    few[[1, 2, 3], [0, 5, 9]] = 1e-3, 1e-2, 0.1
+    found = rule.scores(sp.csr_matrix(few))
+    np.testing.assert_allclose(found, rule.scores(few), rtol=1e-9)
+    assert np.all(np.diff(found) > 0)
 
 
 def test_a_rule_of_dense_samples_refuses_sparse_ones(rng):
@@ -282,6 +294,7 @@ def test_weights_are_those_of_the_scores():
     expected = np.minimum(4.5**1.5 / lengths, 1) * fading
     np.testing.assert_allclose(rule.weights(rows), expected, atol=1e-12)
     assert rule.weights(np.zeros((1, 2))).tolist() == [1]
+    assert replace(rule, length=1.0, spread=0.1).weights(np.zeros((1, 2))).tolist() == [1]
     signs = replace(rule, signs=True)
     np.testing.assert_allclose(signs.weights(rows), 1 / lengths)
     assert signs.weights(np.zeros((1, 2))).tolist() == [0]

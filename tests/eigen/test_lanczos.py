@@ -23,6 +23,15 @@ def test_the_largest_pairs_are_those_of_the_whole(count, room):
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(known), atol=1e-9)
 
 
+@pytest.mark.parametrize("room", [10, 30])
+def test_a_large_operator_is_multiplied_by_few_vectors(room):
+    diagonal = np.r_[5.0, 4.0, 3.0, np.linspace(2, 1, 997)]
+    products = []
+    values, _ = leading_pairs(1000, lambda v: products.append(1) or diagonal * v, 3, room)
+    np.testing.assert_allclose(values, [5, 4, 3])
+    assert len(products) < 100
+
+
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("room", [0, 3, 100])
 def test_ritz_values_are_those_of_the_matrix_within_the_space(largest, room):

@@ -170,6 +170,21 @@ def test_components_that_are_nearly_one(kind):
         assert explained_variance(alone, near).sum() == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("worn", [1e-4, 1.0])
+@pytest.mark.parametrize("greedy", [False, True])
+def test_a_component_that_differs_by_a_billionth_adds_nothing(greedy, worn, monkeypatch):
+    monkeypatch.setattr(metrics, "WORN", worn)  # 1: by the scores themselves in any case
+    moments = Moments.from_data(data(7))
+    components = np.eye(6)[[0, 0, 1]]
+    components[1, 5] = 1e-9
+    gram = gram_of(moments)
+    adjusted, reconstruction, _ = sequential_variance(gram, components.T, moments, greedy=greedy)
+    same = 2 if greedy else 1  # when the second of those that are one is taken
+    assert adjusted[same] == reconstruction[same] == 0
+    alone = sequential_variance(gram, components[[0, 2]].T, moments)[1]
+    assert reconstruction.sum() == pytest.approx(alone.sum(), abs=1e-8)
+
+
 def test_components_of_no_scale_and_of_any_span():
     X = data(7)
     components = np.array(

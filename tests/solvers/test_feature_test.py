@@ -1,5 +1,6 @@
 """Features as part of patterns that were found without them."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -74,6 +75,17 @@ def test_newtons_steps_end_where_repetition_would(shape, sizes, monkeypatch):
     monkeypatch.setattr(feature_test, "SETTLED", 1e-15)
     monkeypatch.setattr(feature_test, "ROUNDS", 1000)
     np.testing.assert_allclose(found, leave_one_out(patterns, len(sizes)), rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", [(60, 30), (40, 100)])
+@pytest.mark.parametrize("count", [1, 3])
+def test_equal_eigenvalues_are_as_good_as_their_number_and_mean(shape, count):
+    whole = patterns_of(Moments.from_data(planted(0, *shape, [10])), standardised=True)
+    lead, rest = whole.values[:4], whole.values[4:]
+    one_by_one = replace(whole, values=np.r_[lead, np.full(rest.size, rest.mean())])
+    by_mean = replace(whole, values=lead, others=(rest.size, rest.mean()))
+    found = leave_one_out(by_mean, count)
+    np.testing.assert_allclose(found, leave_one_out(one_by_one, count), rtol=0, atol=1e-12)
 
 
 def test_a_signal_shares_what_the_others_know_of_its_factor():

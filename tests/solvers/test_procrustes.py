@@ -50,6 +50,7 @@ def test_scatter_and_samples_give_the_same(ridge, counts):
     other = solve(SampleGram(X), ridge, [0.03, 0.03], counts, max_iter=30)
     signs = np.sign(np.sum(one.loadings * other.loadings, axis=0))
     np.testing.assert_allclose(one.loadings, other.loadings * signs, atol=1e-10)
+    np.testing.assert_allclose(one.state[0](), other.state[0]() * signs, atol=1e-9)
 
 
 def test_features_that_stay_zero_are_not_looked_at(monkeypatch):
@@ -73,6 +74,19 @@ def test_features_that_stay_zero_are_not_looked_at(monkeypatch):
         np.testing.assert_allclose(some.loadings, every.loadings, atol=1e-12)
         np.testing.assert_allclose(some.state[0](), every.state[0](), atol=1e-10)
         assert some.objective == pytest.approx(every.objective, rel=1e-12)
+
+
+def test_no_feature_is_left_out_that_can_have_a_loading_now(monkeypatch):
+    """However few are copied at least: all that are above the threshold are looked at."""
+    monkeypatch.setattr(procrustes_spaces, "FEWEST", 4)
+    X = np.random.default_rng(0).standard_normal((40, 1000))
+    X[:, :20] += 3 * np.random.default_rng(1).standard_normal((40, 1))
+    gram = SampleGram(X)
+    start = gram.leading(1)[1]
+    l1 = np.full(1, 0.6 * 2 * np.max(np.abs(gram.apply(start))))
+    found = solve_alternating(gram, start, SparsePenalty(np.inf, l1), tol=1e-9, max_iter=100)
+    assert found.converged
+    np.testing.assert_array_equal(np.flatnonzero(found.loadings), np.arange(20))
 
 
 def test_an_empty_component_stays_empty():

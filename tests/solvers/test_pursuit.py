@@ -184,3 +184,11 @@ def test_dual_values_are_those_of_points_made_feasible():
     np.testing.assert_allclose(
         wide.loadings.T @ wide.loadings, np.eye(wide.loadings.shape[1]), atol=1e-9
     )
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_parts_are_in_the_precision_of_the_samples(dtype):
+    L, E = planted(60, 40, 2, 0.05)
+    solution = solve_pursuit((L + E).astype(dtype), 1 / np.sqrt(60), tol=1e-4, max_iter=500)
+    assert solution.converged
+    assert {part.dtype for part in (solution.loadings, *solution.state)} == {np.dtype(dtype)}

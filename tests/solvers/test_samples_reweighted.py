@@ -19,6 +19,7 @@ from jointsparse.solvers.convex.reweighted import (
     solve_reweighted,
 )
 from jointsparse.solvers.samples import exact
+from jointsparse.solvers.samples import streamed as streamed_module
 from jointsparse.solvers.samples.cone import solve_samples
 from jointsparse.solvers.samples.exact import reweighting_pays, solve_samples_on_cone
 from jointsparse.solvers.samples.model import emptying_data
@@ -382,6 +383,8 @@ def test_the_empty_model_and_one_step_as_written(make, free_mean):
     assert model.empty.bound == model.empty.iterations == 0
     assert model.empty.factor.shape == (20, 0)
     assert (model.empty.offset is None) == (not free_mean)
+    if free_mean:  # that the objective belongs to
+        assert model.empty.offset.tolist() == [0] * 20
     weights = 1 / model.norms
     step = model.solve([1.0], weights, 1e-9, 1000)
     U = step.factor
@@ -399,6 +402,20 @@ def test_the_empty_model_and_one_step_as_written(make, free_mean):
     optimum = sample_loss_optimum(X, lam, eta, psd=True, free_mean=free_mean)[0]
     assert 0 < step.bound <= optimum * (1 + 1e-6)
     assert step.bound >= 0.75 * optimum  # after the first weights already
+
+
+@pytest.mark.parametrize("free_mean", [False, True])
+def test_many_features_need_no_rank_penalty(free_mean, monkeypatch):
+    """Without one no small basis holds the optimum: p × p matrices do."""
+    monkeypatch.setattr(streamed_module, "SMALLEST_FOR_LOW_RANK", 10)
+    X = sample(2, 40, 12)
+    lam, eta = penalties(X, 0.0, 0.3, free_mean)
+    assert eta == 0
+    solution = solve_reweighted(streamed(X, lam, eta, free_mean), tol=1e-6, max_iter=50)
+    assert solution.converged
+    assert solution.objective == pytest.approx(objective(X, solution, lam, eta), rel=1e-6)
+    optimum = sample_loss_optimum(X, lam, eta, psd=True, free_mean=free_mean)[0]
+    assert solution.objective == pytest.approx(optimum, rel=1e-5)
 
 
 def test_single_precision_is_not_asked_for_more_than_it_has(monkeypatch):

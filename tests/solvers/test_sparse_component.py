@@ -15,7 +15,7 @@ from jointsparse.solvers.sparse_component.certificate import (
     is_below,
     upper_eigenvalue,
 )
-from jointsparse.solvers.sparse_component.deflation import Deflated
+from jointsparse.solvers.sparse_component.deflation import Deflated, components_by_deflation
 from jointsparse.solvers.sparse_component.entries import ScatterEntries
 from jointsparse.solvers.sparse_component.gershgorin import eliminate
 from jointsparse.solvers.sparse_component.many_features import ManyFeatures
@@ -507,3 +507,15 @@ def test_the_tolerance_is_relative_down_to_a_thousandth_of_the_largest_entry():
 def test_nothing_is_left_of_a_matrix_of_zeros():
     assert Deflated(np.zeros((3, 3))).is_empty
     assert not Deflated(np.eye(3)).is_empty
+
+
+def test_samples_are_not_empty_because_thousands_of_features_are_constant():
+    centred = np.zeros((2, 10_000))
+    centred[:, 5000] = [3.0, -3.0]
+    left = Deflated(None, centred)
+    assert left.largest == 18
+    assert not left.is_empty
+    found = components_by_deflation(left, [1, 1], seconds=10.0, tol=1e-6)
+    assert found.values.tolist() == [18]
+    assert np.flatnonzero(found.loadings).tolist() == [5000]
+    assert left.is_empty

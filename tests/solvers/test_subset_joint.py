@@ -236,14 +236,19 @@ def test_relaxations_of_parts_keep_to_their_room():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 4)) @ rng.standard_normal((4, 20)) + rng.standard_normal((60, 20))
     problem = problem_of_scatter(X.T @ X)
-    for room in (2**27, 3 * 45 * 20**2 * 8):
-        with patch.object(joint_bound, "MOST_BYTES", room):
-            joint, found = improved(problem, 3, Rules.none(20), 30)
+    for room in (2**27, 200_000):
+        joint = JointBound.at_root(problem, 3, Rules.none(20))
+        for _ in range(25):
+            with patch.object(joint_bound, "MOST_BYTES", room):
+                joint.improve(0.0, lambda: False)
+            kept = [part for part in joint._parts if part.relaxation is not None]
+            taken = sum(part.size_in_bytes for part in kept)
+            assert taken <= room
+            assert joint.best >= good_set(problem, 3).value
         assert joint.n_parts > 4
-        kept = [part for part in joint._parts if part.relaxation is not None]
-        assert sum(part.size_in_bytes for part in kept) <= room
-        assert found[-1] >= good_set(problem, 3).value
-    assert len(kept) < joint.n_parts
+        if room == 2**27:
+            assert taken > 200_000  # more than there is room for the second time
+    assert 1 < len(kept) < joint.n_parts
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
