@@ -294,7 +294,9 @@ def test_weights_are_those_of_the_scores():
     expected = np.minimum(4.5**1.5 / lengths, 1) * fading
     np.testing.assert_allclose(rule.weights(rows), expected, atol=1e-12)
     assert rule.weights(np.zeros((1, 2))).tolist() == [1]
-    assert replace(rule, length=1.0, spread=0.1).weights(np.zeros((1, 2))).tolist() == [1]
+    for length in (0.2, 1.0):
+        short = replace(rule, length=length, spread=0.1)
+        assert short.weights(np.zeros((1, 2))).tolist() == [1]
     signs = replace(rule, signs=True)
     np.testing.assert_allclose(signs.weights(rows), 1 / lengths)
     assert signs.weights(np.zeros((1, 2))).tolist() == [0]

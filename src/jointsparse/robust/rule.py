@@ -131,7 +131,7 @@ class RobustRule:
             return xp.where(lengths > 0, 1 / somewhere, 0.0)
         longest = max(self.length + USUAL * self.spread, 0.0) ** 1.5
         fading = xp.clip((GONE - self._score(lengths)) / (GONE - FAR), 0.0, 1.0)
-        return xp.clip(longest / somewhere, None, 1.0) * fading
+        return xp.where(lengths > longest, longest / somewhere, 1.0) * fading
 
     def scores(self, block: Any) -> FloatArray:
         """Return the outlier score of every sample; those above ``FAR`` are outliers."""
