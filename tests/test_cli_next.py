@@ -103,6 +103,18 @@ def test_of_counts_the_logarithms_are_proposed(tmp_path, shift, option):
     assert invoke(*shlex.split(command)[1:]).exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("proved", "prove", "end"),
+    [(False, None, "--prove 60"), (False, 5.0, "report.html"), (True, None, "report.html")],
+)
+def test_where_a_better_set_may_exist_a_search_is_proposed(proved, prove, end):
+    asked = selection()
+    asked.certificate = SimpleNamespace(proved=proved)
+    found = next_step(asked, SelectOptions(prove=prove))
+    assert found is not None
+    assert found[1].endswith(end)
+
+
 def test_nothing_helps_where_nothing_is_kept():
     nothing = selection()
     nothing.kept = np.array([False, False])

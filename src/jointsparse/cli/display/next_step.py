@@ -26,6 +26,7 @@ def next_step(selection: Selection, options: "SelectOptions") -> tuple[str, str]
     if not selection.kept.any() or report.is_noise:
         return None
     asked = options.features is not None or options.r2 is not None
+    provable, known = report.n_features <= PROVABLE, selection.certificate
     changes: list[tuple[bool, str, dict[str, object]]] = [
         (
             report.beaten_by > LUCKY and asked,
@@ -33,12 +34,17 @@ def next_step(selection: Selection, options: "SelectOptions") -> tuple[str, str]
             {"features": None, "r2": None},
         ),
         (
+            known is not None and not known.proved and options.prove is None and provable,
+            "Search a minute for the best set, with a proof",
+            {"prove": PROVING_SECONDS},
+        ),
+        (
             options.report is None,
             "See the samples, the groups and every feature on one page",
             {"report": "report.html"},
         ),
         (
-            selection.certificate is None and report.n_features <= PROVABLE,
+            known is None and provable,
             "Search a minute for a better set, and prove how much better one could be",
             {"prove": PROVING_SECONDS},
         ),
