@@ -105,7 +105,7 @@ def test_how_large_an_outlier_is_changes_nothing_but_its_error(shape):
     X, lam = noisy(2, *shape), 1 / np.sqrt(max(shape))
     away = np.random.default_rng(5).standard_normal(shape[1])
     parts, iterations = [], []
-    for size in (1e3, 1e6, 1e9):
+    for size in (1e3, 1e6, 1e30):
         X[4] = size * away
         solution = solve_pursuit(X, lam, tol=1e-9, max_iter=2000)
         assert solution.converged
@@ -117,6 +117,15 @@ def test_how_large_an_outlier_is_changes_nothing_but_its_error(shape):
     for part in parts[1:]:
         np.testing.assert_allclose(part, parts[0], atol=1e-5)
     assert max(iterations) <= 2 * iterations[0]
+
+
+def test_an_outlier_beyond_all_numbers_in_units_of_the_others_leaves_numbers():
+    X = 1e-20 * noisy(2, 30, 8)
+    X[4] = 1e300
+    solution = solve_pursuit(X, 0.2, tol=1e-7, max_iter=500)
+    assert np.isfinite(solution.objective)
+    assert solution.gap <= 1e-7
+    assert np.all(np.isfinite(solution.state[0]))
 
 
 @pytest.mark.parametrize(("n", "p"), [(14, 9), (9, 14)])

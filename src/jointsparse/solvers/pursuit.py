@@ -73,6 +73,7 @@ SAMPLED_ROWS = 200  # or more, of which the median of the noise is taken
 # it takes 230 and 680 iterations (30: 160 and 250; 1000: 400 and 920; not drawn in: 5000 do not
 # do). The lower it is, the more tables have such entries that are no errors, and begin twice.
 FARTHEST, USUAL = 300.0, 0.75
+NOT_BELOW = 1e-100  # of the largest entry, which is to be a number in units of the limit
 SURE = 1e-4  # gap from which on entries that are no errors are known not to be
 
 
@@ -216,8 +217,9 @@ def _limits(X: Array) -> tuple[float, float]:
     xp = array_namespace(X)
     sizes = xp.abs(X)
     largest = float(xp.max(sizes))
-    limit = FARTHEST * _quantile(sizes, USUAL)
-    return largest, limit if 0 < limit < largest else largest
+    usual = _quantile(sizes, USUAL)
+    limit = max(FARTHEST * usual, NOT_BELOW * largest)
+    return largest, limit if usual > 0 and limit < largest else largest
 
 
 def earlier_steps(entries: int) -> int:

@@ -69,8 +69,9 @@ class FarEntries:
         self.places = xp.nonzero(xp.abs(self.data) > near)
         values = self.data[self.places]
         slope = (1 - NEAR) / (largest / limit - NEAR)
-        self.beyond = (1 - slope) * (values - near * xp.sign(values))
-        self.data[self.places] = values - self.beyond
+        drawn_in = xp.sign(values) * (near + slope * (xp.abs(values) - near))
+        self.beyond = values - drawn_in
+        self.data[self.places] = drawn_in
 
     def added_norm(self, E: Array) -> float:
         """Return how much larger the sum of the sizes of E + D is than that of E."""
