@@ -19,8 +19,9 @@ Four questions, the next one only where the one before is answered by no:
    below; the answers there have to be the same, as follows. Where both prove that they reached
    their tolerance, the objectives may differ by the two gaps and no more, before and at ``TIGHT``;
    the scores there may differ by ``GROWTH`` times the root of the gaps, since near an optimum the
-   objective grows with the square of the distance. Where nothing is proved (there are many
-   stationary points), both have to converge at ``STATIONARY``, and scores, components and
+   objective grows with the square of the distance (of copies of a column, only the sum of theirs
+   is compared: how a row is divided among them costs nothing). Where nothing is proved (there are
+   many stationary points), both have to converge at ``STATIONARY``, and scores, components and
    objectives there may differ by rounding and twice that tolerance, which is one of loadings: each
    of the two may be so far from where both lead. Other kept
    features, or another ranking, are a tie only where the twin, solved to tolerances between the
@@ -61,7 +62,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -382,11 +383,13 @@ def _limit(
         if list(_beyond_the_gaps(there, twin)):
             return ""
         near = ROUNDING + GROWTH * (_gaps(there, twin) / abs(twin.objective or 1.0)) ** 0.5
+        apart = distances(*(_with_copies_alike(one, values) for one in (there, twin)))
     else:
         if not _both_converged(there, twin):
             return ""
         near = rounding + 2 * limit.tol
-    if any(distance > near for distance in distances(there, twin).values()):
+        apart = distances(there, twin)
+    if any(distance > near for distance in apart.values()):
         return ""
     if np.array_equal(there.ranking, twin.ranking) and np.array_equal(there.support, twin.support):
         return SAME_LIMIT
@@ -395,6 +398,18 @@ def _limit(
     between = np.geomspace(estimator.tol, limit.tol, 4)
     sets = {tuple(fit_twin(clone(limit).set_params(tol=tol)).ranking) for tol in between}
     return TIED if len(sets) > 1 else ""
+
+
+def _with_copies_alike(one: Answer, values: np.ndarray) -> Answer:
+    """Return an answer in which copies of a column have their mean score.
+
+    A convex penalty on the lengths of rows is the same however a row is divided among copies of its
+    column: only the sum of their scores is determined.
+    """
+    _, copies = np.unique(values, axis=1, return_inverse=True)
+    copies = copies.ravel()
+    means = np.bincount(copies, one.scores) / np.bincount(copies)
+    return replace(one, scores=means[copies])
 
 
 def _equal_but_for_copies(one: Answer, other: Answer, values: np.ndarray) -> bool:

@@ -381,6 +381,11 @@ def test_copies_of_a_column_change_places_where_a_solver_stops_at_a_tolerance():
     estimator = SPCAPSD(alpha=0.1, n_features_to_select=4)
     tied = changed(ranking=swapped, support=swapped)
     assert verdict(estimator, lambda one: tied(one, X), X) == TIED
+    divided = changed(scores=lambda scores: scores + 0.1 * scores[0] * np.r_[1, -1, X[0, 2:] * 0])
+    shared = verdict(estimator, lambda one: divided(one, X), X)
+    assert shared in (SAME_LIMIT, TIED)  # the penalty is that of the sum of the two
+    more = changed(scores=lambda scores: scores + 0.1 * scores[0] * np.r_[1, 0, X[0, 2:] * 0])
+    assert "scores differ" in verdict(estimator, lambda one: more(one, X), X)
     other = [2, 1, 0, *range(3, X.shape[1])]
     wrong = changed(ranking=lambda ranking: ranking[other], support=lambda kept: kept[other])
     assert verdict(estimator, lambda one: wrong(one, X), X) not in (SAME, SAME_LIMIT, TIED)

@@ -4,7 +4,7 @@ import pytest
 from jointsparse.numerics.projections import shrink_singular_values
 from jointsparse.solvers import pursuit, pursuit_steps
 from jointsparse.solvers.convex import acceleration
-from jointsparse.solvers.pursuit_steps import Steps, StepsInParts, scaled
+from jointsparse.solvers.pursuit_steps import Steps, StepsInParts
 
 
 @pytest.fixture(autouse=True)
@@ -70,15 +70,6 @@ def test_steps_that_are_all_alike_are_not_followed_out_of_all_proportion():
         iterate.point()
         iterate.advance(np.zeros((4, 1)), np.zeros((3, 1)))
     assert np.abs(iterate.T).max() < 100
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_scaled_data_are_new_and_in_rows(order):
-    X = np.array(table(), order=order)
-    data = scaled(X, 0.5)
-    np.testing.assert_array_equal(data, 2 * X)
-    assert data.flags.c_contiguous
-    assert not np.shares_memory(data, X)
 
 
 def test_the_step_leaps_once_the_noise_holds_still_and_is_doubled_afterwards():
