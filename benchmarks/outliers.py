@@ -28,6 +28,7 @@ FIRST_SEED, DRAWS = 8000, 4  # no draw that the tests, or the design, have looke
 SHARES = (0.05, 0.2)
 SIZE = 10  # features kept of a dataset
 CUTS = (0, 1)
+REPEATS = 3  # of a fit of some hundredths of a second: the fastest counts
 
 KINDS = {  # kind: in words, whether the share of outliers matters
     "clean": ("no outliers", False),
@@ -158,14 +159,22 @@ def clean_pieces():
             live = X[:, (X[one].std(axis=0) > 0) & (X[other].std(axis=0) > 0)]
             for train, test in ((one, other), (other, one)):
                 fold = judge_of(live, train, test, "all samples")
-                for robust in (None, "samples", "cells"):
-                    selector = SPCAPSD(n_features_to_select=SIZE, robust=robust)
-                    start = time.process_time()
-                    with threadpool_limits(1):
-                        quietly(selector.fit, standardised(live[train]))
-                    seconds[str(robust)] += time.process_time() - start
+                data = standardised(live[train])
+                selectors = {
+                    str(robust): SPCAPSD(n_features_to_select=SIZE, robust=robust)
+                    for robust in (None, "samples", "cells")
+                }
+                passes = {name: [] for name in selectors}
+                with threadpool_limits(1):
+                    for _ in range(REPEATS):  # in turn: what else the machine does hits all alike
+                        for name, selector in selectors.items():
+                            start = time.process_time()
+                            quietly(selector.fit, data)
+                            passes[name].append(time.process_time() - start)
+                for name, selector in selectors.items():
+                    seconds[name] += min(passes[name])
                     kept = np.argsort(selector.ranking_)[:SIZE]
-                    worth[str(robust)].append(float(fold.judge(kept, ridge=True).r2))
+                    worth[name].append(float(fold.judge(kept, ridge=True).r2))
         return {"worth": worth, "seconds": seconds, "shape": list(live.shape)}
 
     for name in NAMES:
@@ -253,7 +262,8 @@ CLEAN = """
 
 `SPCAPSD(n_features_to_select={size})` on half of each dataset: R² of the dropped features in the
 other half (mean of four halves, in points of 100), what `robust` adds to that, and processor time
-beside the plain fit. These tables are as they are: some have outliers of their own.
+beside the plain fit (the fastest of {repeats}; some problems take more iterations, some fewer).
+These tables are as they are: some have outliers of their own.
 """
 
 LIMITS = """
@@ -339,7 +349,7 @@ def page():
         table_of("features", 2),
         ANGLES.format(draws=DRAWS),
         table_of("angles", 1),
-        CLEAN.format(size=SIZE),
+        CLEAN.format(size=SIZE, repeats=REPEATS),
         clean_table(),
         "",
         clean_words(),
