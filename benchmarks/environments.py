@@ -19,6 +19,7 @@ from pathlib import Path
 
 HERE = "here"  # the environment that runs the benchmark
 OURSELVES = "jointsparse"  # runs from these sources, installed or not
+BEFORE = "jointsparse, before"  # runs from the checkout that JOINTSPARSE_BEFORE names
 # Newest versions with which each rival runs: ITMO_FS calls what NumPy 2 and SciPy 1.12 removed.
 PACKAGES = {
     "skmatter": ("skmatter>=0.3",),
@@ -71,6 +72,8 @@ class Environments:
             from jointsparse import __version__
 
             return __version__
+        if distribution == BEFORE:
+            return _version_before()
         return None if python is None else installed(python, self.site).get(distribution.lower())
 
     def _here(self, name):
@@ -84,6 +87,13 @@ class Environments:
         }
         found = rivals & set(installed(sys.executable, self.site))
         return bool(found) if self.site is not None else found == rivals
+
+
+def _version_before():
+    """Return the version of the earlier checkout; "?" where there is none, and nothing is run."""
+    path = Path(os.environ.get("JOINTSPARSE_BEFORE", ""), "src", "jointsparse", "__init__.py")
+    found = re.search(r'__version__ = "(.+)"', path.read_text()) if path.exists() else None
+    return found[1] if found else "?"
 
 
 def _make(folder, packages, sources=()):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 ENVIRONMENT = "here"
-DISTRIBUTION = "jointsparse"
+DISTRIBUTION = "jointsparse, before"
 
 
 class SelectBefore:
