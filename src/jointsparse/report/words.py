@@ -63,9 +63,9 @@ DEFINITIONS = {
     "most of it in this table; the number is that share. Those with no more than 4 % are not "
     "listed: nothing stands in for them.",
     "kept again": "The selection is repeated three times, each time without a third of the samples "
-    "(twice without half of them, where the table is read in blocks). Counted is how often the "
-    "feature is kept: itself, or one that is nearly the same (squared correlation of at least "
-    "0.8).",
+    "(twice without half of them, where the table is read in blocks or missing values are "
+    "estimated). Counted is how often the feature is kept: itself, or one that is nearly the same "
+    "(squared correlation of at least 0.8).",
     "shared": "Share of the feature that all other features together account for, beyond noise.",
     "score": "The method's own number. It orders features; its size has no meaning by itself, and "
     "the set is not simply the highest scores, which often repeat each other.",
