@@ -206,7 +206,7 @@ QUOTES = (
         "docs/large.md",
         "(`python -m benchmarks.annotated {} {} {}GB`): `select --transform log1p --features 50` "
         "of {} cells and {} genes in a `.h5ad` file of {:.2f} GB, one thread. Peak memory of the "
-        "process {:.2f} GB; {:.0f} s of the processor, where reading the file once takes {:.0f} s",
+        "process {:.2f} GB; {:.0f} s of the processor, where reading the file once takes {:.1f} s",
         quoted.cells,
     ),
     Quote(
