@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 import jointsparse.significance as module
 from jointsparse import SPCAPSD, Moments, feature_significance
 from jointsparse.device import to_host
+from jointsparse.methods.reading import wide_samples
 from jointsparse.selection.noise import noise_of, pattern_loadings
 from jointsparse.significance import leverages, noise_edge
 from jointsparse.solvers.picking import pairs as pairs_module
@@ -352,6 +353,39 @@ def test_the_weights_of_the_test_mend_the_scores_of_a_model(family):
     weights = feature_significance(X).sample_weights
     assert roc_auc_score(signal, as_they_are) < 0.95
     assert roc_auc_score(signal, model.fit(X, sample_weight=weights).feature_scores_) > 0.99
+
+
+def test_features_of_a_large_wide_table_are_tested_without_a_copy_of_it(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3000), dtype=np.float32)
+    X[:, :200] += 2 * rng.standard_normal((60, 1))
+
+    def copied(moments):
+        raise AssertionError("a copy")
+
+    monkeypatch.setattr(wide_samples, "LARGEST_COPY", 0)
+    monkeypatch.setattr(Moments, "centred_data", property(copied))
+    found = feature_significance(Moments.from_data(X))
+    assert found.significant[:200].all()
+    assert (
+        SPCAPSD(alpha=0.1, eta=0.03, n_features_to_select="support")
+        .fit(X)
+        .get_support()[:200]
+        .all()
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_round_of_weights_goes_on_from_the_one_before(seed):
+    # Levels so different that one round does not make the samples alike.
+    rng = np.random.default_rng(seed)
+    levels = np.exp(rng.normal(0, 1.5, 200))
+    X = rng.standard_normal((200, 3)) @ rng.standard_normal((3, 60)) * (rng.random(60) < 0.5)
+    weights = feature_significance(
+        X + levels[:, None] * rng.standard_normal(X.shape)
+    ).sample_weights
+    assert np.corrcoef(np.log(weights), -np.log(levels))[0, 1] > 0.93
+    assert np.polyfit(-np.log(levels), np.log(weights), 1)[0] > 1.3
 
 
 def test_samples_that_no_weights_make_alike_are_told():

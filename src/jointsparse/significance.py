@@ -20,7 +20,7 @@ from jointsparse.moments import Moments
 from jointsparse.running.workspace import Slot
 from jointsparse.solvers.picking.feature_test import discoveries, shares_and_pvalues
 from jointsparse.solvers.picking.noise_edge import NoiseEdge, sequential_edge
-from jointsparse.solvers.picking.pairs import pairs_beyond_chance
+from jointsparse.solvers.picking.pairs import pairs_beyond_chance, too_many_pairs
 from jointsparse.solvers.picking.patterns import (
     EQUAL,
     FIRST_PAIRS,
@@ -322,8 +322,11 @@ def _tested(moments: Moments) -> _Table:
     shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
     # A pair among many features is no pattern above their noise, nor part of one.
     apart = moments.variances > 0
+    n_varying = int(apart.sum())
     apart[apart] = ~discoveries(pvalues[apart], FDR)
-    if apart.any():
+    sizes = moments.n_features, int(apart.sum()), n_varying
+    # Columns of a wide table are a copy of it, which a large one has no room for.
+    if apart.any() and not (moments.is_wide and too_many_pairs(moments.n_samples, *sizes)):
         in_pairs, chances = pairs_beyond_chance(
             feature_columns(moments), centred_samples(moments), leverages, moments.n_samples, apart
         )

@@ -77,8 +77,7 @@ def pairs_beyond_chance(
     lengths = np.sqrt(to_host(columns.squares))
     leads = lengths > 0 if apart is None else apart & (lengths > 0)
     live = int(np.count_nonzero(lengths))
-    most = MOST_WORK if leads.sum() == live else MOST_BESIDE_PATTERNS
-    if columns.n_rows * float(leads.sum()) * p > most:
+    if too_many_pairs(columns.n_rows, p, int(leads.sum()), live):
         return shares, pvalues
     n_pairs = max(live * (live - 1) // 2, 1)
     level = CHANCE / n_pairs
@@ -93,6 +92,12 @@ def pairs_beyond_chance(
             shares[feature] = max(shares[feature], adjusted[count])
             pvalues[feature] = min(pvalues[feature], chance[count] * (live - 1))
     return shares, pvalues
+
+
+def too_many_pairs(n_rows: int, n_features: int, n_apart: int, n_varying: int) -> bool:
+    """Whether looking at the pairs of some features with all others would take too long."""
+    most = MOST_WORK if n_apart == n_varying else MOST_BESIDE_PATTERNS
+    return n_rows * float(n_apart) * n_features > most
 
 
 def _of_gaussian(correlations: FloatArray, n_samples: int) -> FloatArray:
