@@ -356,6 +356,63 @@ def test_column_without_values(tmp_path):
     refused(tmp_path / "b.parquet", "without a single value (b)", "--drop b", impute="mean")
 
 
+WAVES = ["900", "902.5", "905", "907.5", "910", "912.5", "915", "917.5"]
+RISING = (
+    "the first line, whose numbers rise or fall from column to column (900, 902.5, …), is taken"
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "row_names", "told"),
+    [
+        (WAVES, None, True),
+        (["", *WAVES[:3]], ["0", "1", "2"], True),  # as pandas writes its index
+        (["", *WAVES[:3]], ["0.5", "1.5", "2.5"], True),
+        (["", "1960", "1940"], ["food", "rent", "health"], False),
+        (["1960", "1940"], ["food", "rent", "health"], False),  # as R writes row names
+    ],
+)
+def test_names_may_be_numbers(tmp_path, first, row_names, told):
+    names = [name for name in first if name]
+    values = np.random.default_rng(0).integers(0, 99, (3, len(names)))
+    values[:, 1] = values[:, 0]  # in no order
+    rows = [list(map(str, row)) for row in values]
+    if row_names is not None:
+        rows = [[one, *row] for one, row in zip(row_names, rows, strict=True)]
+    lines = [",".join(cells) for cells in (first, *rows)]
+    (path := tmp_path / "a.csv").write_text("\n".join(lines) + "\n")
+    table = read_table(path)
+    assert table.names == names
+    np.testing.assert_array_equal(table.values, values)
+    assert any(note.startswith(RISING) for note in table.notes) == told
+    assert list(table.ids) == ([] if row_names is None else [""])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",".join(WAVES[:7]) + "\n1,2,1,2,1,2,1\n2,1,1,1,2,1,2\n",  # seven may rise by chance
+        ",".join(WAVES) + "\n1,2,3,4,5,6,7,8\n2,1,1,1,2,1,2,1\n",  # as another row does
+        ",5,3,4\n1,1,2,1\n2,1,1,1\n",  # the first cell may be missing
+        ",3,4\n1,1,2\n2,1,1\n",
+        ",3,4,5\n1,1,2,2\n,1,1,1\n",
+    ],
+)
+def test_a_first_row_of_measurements_is_not_taken_for_names(tmp_path, text):
+    (path := tmp_path / "a.csv").write_text(text)
+    refused(path, "no header row")
+
+
+@pytest.mark.parametrize(("first", "is_id"), [([0.5, 1.0, 1.5], True), ([0.5, 1.5, 1.0], False)])
+def test_decimals_without_a_name_are_ids_where_they_are_in_order(tmp_path, first, is_id):
+    rows = [f"{a},{b},{b * b}" for a, b in zip(first, (3, 1, 2), strict=True)]
+    (path := tmp_path / "a.csv").write_text("\n".join([",a,b", *rows]))
+    table = read_table(path)
+    assert table.names == (["a", "b"] if is_id else ["", "a", "b"])
+    if is_id:
+        assert "the one without a name (numbers in order)" in str(table.notes)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

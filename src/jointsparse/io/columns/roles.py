@@ -187,10 +187,13 @@ def _id_reason(columns: Columns, name: str, names: list[str], layout: Layout) ->
     if kind_in_words(column) == "text":
         different = _all_different(column) and not holds_numbers(column)
         return "different text in every row" if different else None
-    if not is_number(column) or not str(column.type).startswith(("int", "uint")):
+    if not is_number(column):
         return None
     unnamed = name == names[0] and (name == "" or name.lower().startswith("unnamed:"))
     values = column.to_numpy()
+    if not str(column.type).startswith(("int", "uint")):  # an index: times, depths, wavelengths
+        steps = np.diff(values) if unnamed else np.zeros(1)
+        return "numbers in order" if (steps > 0).all() or (steps < 0).all() else None
     running = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     if running and (len(values) >= LEAST_RUNNING or unnamed):
         return "running numbers"

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ SAMPLE_CELLS = 1 << 16
 COMMENT = "#"
 JOINED = "_"  # between the names in two rows of names
 _NO_NAME = frozenset(MISSING)
+# Numbers without an order all rise or fall in one of n!/2 lines: one of 20 000 for 8, and of 3 for
+# 3, where there is an empty cell above row names as well.
+LEAST_RISING, LEAST_BESIDE_ROW_NAMES = 8, 3
 
 
 @dataclass(frozen=True)
@@ -122,9 +126,7 @@ def read_header(path: Path, kind: str, layout: Layout | None = None) -> Header:
         notes.append("read with decimal commas")
     names, used = _names(rows, decimal, notes)
     check_text_width(path, len(names))
-    if any(map(NUMBER.fullmatch, names)) and all(
-        n in _NO_NAME or NUMBER.fullmatch(n) for n in names
-    ):
+    if _all_numbers(names) and not _are_names(names, rows, used, notes):
         hint = "its first line is all numbers; add a line of column names, or put a letter before "
         hint += "each where these numbers are names, such as wavelengths or years"
         raise table_error(path, f"has no header row: {hint}.")
@@ -192,6 +194,42 @@ def _names(rows: list[_Row], decimal: str, notes: list[str]) -> tuple[list[str],
     if len(rows) > used and len(rows[used].cells) == len(names) + 1 and rows[used].cells[-1]:
         names = ["", *names]
     return names, used
+
+
+def _all_numbers(names: list[str]) -> bool:
+    return any(map(NUMBER.fullmatch, names)) and all(
+        name in _NO_NAME or NUMBER.fullmatch(name) for name in names
+    )
+
+
+def _are_names(names: list[str], rows: list[_Row], used: int, notes: list[str]) -> bool:
+    """Whether a line of numbers is one of names all the same, such as wavelengths or years.
+
+    It is where row names stand below an empty cell, or where its numbers rise or fall.
+    """
+    behind = [row.cells for row in rows[used:]]
+    if len(names) > len(rows[0].cells):
+        return True  # R leaves out the name of the row names
+    row_names = not names[0].strip() and bool(behind) and all(cells[0].strip() for cells in behind)
+    if row_names and not all(NUMBER.fullmatch(cells[0]) for cells in behind):
+        return True
+    least = LEAST_BESIDE_ROW_NAMES if row_names else LEAST_RISING
+    named = names[1:] if row_names else names
+    if len(named) < least or not _rise(named) or any(map(_rise, behind)):
+        return False
+    notes.append(
+        f"the first line, whose numbers rise or fall from column to column ({named[0]}, "
+        f"{named[1]}, …), is taken for the names of the columns"
+    )
+    return True
+
+
+def _rise(cells: list[str]) -> bool:
+    """Whether cells are numbers that only rise, or only fall."""
+    if not all(map(NUMBER.fullmatch, cells)):
+        return False
+    pairs = list(pairwise(map(float, cells)))
+    return all(a < b for a, b in pairs) or all(a > b for a, b in pairs)
 
 
 def _second_names(names: list[str], below: list[str], row: list[str], decimal: str) -> bool:
