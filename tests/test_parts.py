@@ -72,6 +72,18 @@ def test_every_mix_of_penalties_has_the_optimum_of_cvxpy(mix):
     assert found.objective * (1 - found.gap) <= best * (1 + 1e-7)
 
 
+@pytest.mark.parametrize("mix", MIXES[::3], ids=str)
+def test_loadings_stand_for_the_matrix_whose_objective_is_told(mix):
+    X = table(seed=4)
+    found = solve(X, penalties=mix, solver=Splitting(tol=1e-6, max_iter=5000))
+    symmetric = any(isinstance(penalty, Trace) for penalty in mix)
+    U = found.loadings
+    omega = U @ U.T if symmetric else U.T
+    value = np.sum((X - X @ omega.T) ** 2) + sum(penalty.value(omega) for penalty in mix)
+    assert value == pytest.approx(found.objective, rel=1e-6)
+    assert ("rank" in found.diagnostics) == symmetric
+
+
 @pytest.mark.parametrize("mix", MIXES[::5], ids=str)
 @pytest.mark.parametrize("iterations", [1, 2, 5, 20])
 def test_the_bound_is_a_bound_however_early_it_stops(mix, iterations):

@@ -202,6 +202,7 @@ def test_sparse_samples_stay_sparse_and_say_the_same(rng, kind):
         np.testing.assert_allclose(full - full.mean(axis=0), other - other.mean(axis=0), atol=1e-9)
         gross = how.rule.gross(matrix)
         assert sp.issparse(gross)
+        np.testing.assert_array_equal(gross.toarray(), how.rule.gross(dense) & (dense != 0))
         assert gross.toarray()[3, 4]
     else:  # about zero: lengths and columns by hand
         rule = how.rule

@@ -19,6 +19,9 @@ from jointsparse.solvers.sparse_component.gershgorin import (
 from jointsparse.solvers.sparse_component.joint.primal import best_jointly_on, exchanged_jointly
 from jointsparse.solvers.sparse_component.many_features import ManyFeatures
 from jointsparse.solvers.sparse_component.primal import (
+    AXES,
+    STARTS,
+    _starts,
     best_on,
     exchanged,
     largest,
@@ -300,3 +303,14 @@ def test_a_last_support_is_still_to_be_looked_at():
     assert part.included.tolist() == [0, 1, 2]
     assert part.bound == 5.0
     assert not part._leave(none, none)
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+def test_features_with_the_largest_entries_that_may_go_together_are_starts(nonnegative):
+    S = np.eye(40)
+    S[39, 36:39] = S[36:39, 39] = 0.3
+    S[0, 1:4] = S[1:4, 0] = -0.4  # of no use where loadings may not be negative
+    starts = [start.tolist() for start in _starts(S, 3, nonnegative=nonnegative)]
+    rows = starts[AXES * (2 if nonnegative else 1) : -1]
+    assert len(rows) == STARTS
+    assert rows[0] == S[39 if nonnegative else 0].tolist()

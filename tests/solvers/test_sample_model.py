@@ -85,6 +85,15 @@ def test_the_start_has_residuals_and_their_directions(free_mean):
     assert steps[1] == pytest.approx(found.lam + found.eta)
 
 
+def test_a_residual_of_length_zero_has_no_direction():
+    found = model(free_mean=False)
+    found.data[3] = 0.0
+    _, residuals, forces, _ = found.first()
+    assert not residuals[3].any()
+    assert not forces[3].any()
+    np.testing.assert_allclose(np.linalg.norm(np.delete(forces, 3, axis=0), axis=1), 1)
+
+
 def test_multipliers_change_with_the_step_sizes_and_not_otherwise():
     rng = np.random.default_rng(4)
     targets, values = rng.standard_normal((2, 3, 2, 2))

@@ -1,6 +1,7 @@
 """Bounds on sparse components are proofs: every one of them against all supports."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -270,9 +271,13 @@ def test_without_time_the_bound_still_holds_and_more_time_lowers_it(hard):
 def test_a_callback_sees_every_node_and_can_stop(hard):
     S, k = hard
     seen = []
+    began = time.perf_counter()
     search = Search(S, k, NOBODY)
     search.run(callback=lambda progress: seen.append(progress) or len(seen) == 4)
+    elapsed = time.perf_counter() - began
     assert [progress.nodes for progress in seen] == [1, 2, 3, 4]
+    seconds = [0.0, *(progress.seconds for progress in seen), elapsed]
+    assert seconds == sorted(seconds)
     assert all(a.bound >= b.bound for a, b in itertools.pairwise(seen))
     assert not search.proved
 

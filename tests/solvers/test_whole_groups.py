@@ -12,7 +12,7 @@ from jointsparse import Constraints
 from jointsparse.solvers.subset.exchange import FoundSet, good_set, greedy_set
 from jointsparse.solvers.subset.problem import problem_of_columns, set_value, span_of
 from jointsparse.solvers.subset.search import SubsetSearch
-from jointsparse.solvers.subset.whole_groups import settled
+from jointsparse.solvers.subset.whole_groups import settled, without_each_unit
 from jointsparse.solvers.subset.whole_search import WholeSearch, search_for
 
 NOTHING = FoundSet(np.zeros(0, dtype=np.int64), 0.0)
@@ -153,6 +153,19 @@ def test_groups_are_exchanged_for_others():
     assert better.swaps
     sets = ([j for unit in pair for j in unit] for pair in combinations(rules.units, 2))
     assert better.value == pytest.approx(max(set_value(problem, some) for some in sets))
+
+
+def test_each_unit_leaves_once_and_what_is_filled_up_as_before_is_no_other_set():
+    rules = Constraints(groups=[0, 0, 1, 1, 2, 3], whole_groups=True).resolve(6)
+    start, begun = np.array([0, 1, 4, 5]), []
+
+    def refill(rest):
+        begun.append(rest)
+        return np.array([4, 5, 2, 3] if 0 not in rest else [5, 4, 1, 0])
+
+    found = without_each_unit(start, rules, refill)
+    assert sorted(begun) == [[0, 1, 4], [0, 1, 5], [4, 5]]
+    assert [again.tolist() for again in found] == [[4, 5, 2, 3]]
 
 
 def test_a_search_goes_on_where_it_stopped():
