@@ -10,7 +10,7 @@ import numpy as np
 
 from jointsparse.io.columns.layout import Layout
 from jointsparse.io.columns.onehot import indicators
-from jointsparse.io.columns.roles import Columns, assign_roles, is_number
+from jointsparse.io.columns.roles import Columns, assign_roles, is_number, no_features
 from jointsparse.io.errors import listed, reading
 from jointsparse.io.formats import DELIMITERS, formula_safe
 from jointsparse.io.limits import CELL_BYTES, NAME_BYTES, check_memory
@@ -76,7 +76,8 @@ def read_arrow(
     roles = assign_roles(path, columns, layout, keep_empty=keep_empty)
     notes += roles.notes
     groups = {name: indicators(name, columns[name]) for name in roles.categories}
-    check_shape(path, n_rows, len(roles.features) + len(groups))
+    if not roles.features and not groups:
+        raise no_features(path, columns, layout)
     if isinstance(columns, WideColumns) and not groups:
         values = columns.matrix(roles.features)
     else:

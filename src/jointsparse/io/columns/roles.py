@@ -295,6 +295,20 @@ def _leave_out(path: Path, others: dict[str, Any], layout: Layout, roles: Roles)
         )
 
 
+def no_features(path: Path, columns: Columns, layout: Layout) -> TableError:
+    """Refuse a table without numbers; say of which text columns of 0 and 1 could be made."""
+    aside = {*layout.ids, *layout.labels}
+    few = [name for name in columns if name not in aside and is_category(columns[name])]
+    if not few or layout.categories is not None:
+        return table_error(path, "has no numeric columns.")
+    return table_error(
+        path,
+        f"has no numeric columns; of text in {listed(few)} columns of 0 and 1 are made by ",
+        "categories='onehot'.",
+        "--categories onehot.",
+    )
+
+
 def _in_order_of_time(column: pa.ChunkedArray) -> bool:
     """Whether a column of dates never goes back, as that of a series of measurements."""
     if kind_in_words(column) != "dates" or len(column) < LEAST_RUNNING or column.null_count:
