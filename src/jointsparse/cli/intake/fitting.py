@@ -14,6 +14,7 @@ from jointsparse.cli.display.progress import solver_progress
 from jointsparse.cli.errors import SILENT_WARNINGS, CommandError, told
 from jointsparse.cli.intake.codes import codes_told
 from jointsparse.cli.intake.copies import copies_told
+from jointsparse.cli.intake.symmetric import symmetric_told
 from jointsparse.cli.options.arguments import name_of, parameters_of, quoted
 from jointsparse.cli.options.tables import notes_in_options
 from jointsparse.text import counted
@@ -143,7 +144,7 @@ def load_table(
             if impute in ESTIMATES:
                 table = _without_empty(table)
             table.notes[:] = notes_in_options(table.notes)
-            table.notes.extend([*codes_told(table), *copies_told(table)])
+            table.notes.extend([*codes_told(table), *copies_told(table), *symmetric_told(table)])
             return table
         from jointsparse.datasets import load_breast_cancer_table
 
