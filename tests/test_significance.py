@@ -580,6 +580,29 @@ def test_two_columns_that_are_nearly_the_same_share_something(home):
     assert "2 of them go together in pairs" in str(found)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_count_whatever_their_tails_and_one_gross_sample_makes_none(seed):
+    rng = np.random.default_rng(seed)
+    X = np.exp(2 * rng.standard_normal((44, 4)))
+    assert not feature_significance(X).significant.any()
+    X[:, 3] = X[:, 1] / X[:, 1].sum()  # counts, and their shares
+    found = feature_significance(X)
+    assert found.significant.tolist() == [False, True, False, True]
+    assert found.shares[[1, 3]].min() > 0.85
+    X = rng.standard_normal((44, 4))
+    X[5, 1:3] = 100.0  # a correlation of nearly 1
+    assert not feature_significance(X).significant.any()
+
+
+def test_ranks_that_go_the_other_way_speak_against_a_pair():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    X[:, 1] = -X[:, 0] + 0.1 * rng.standard_normal(60)
+    X[7, :2] = 200.0  # one sample turns the correlation round
+    assert np.corrcoef(X[:, 0], X[:, 1])[0, 1] > 0.9
+    assert not feature_significance(X).significant.any()
+
+
 def test_a_pair_counts_beside_patterns_too():
     X = pair(p=120)
     X[:, 20:40] += np.random.default_rng(0).standard_normal((150, 1))

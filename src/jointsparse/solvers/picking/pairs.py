@@ -6,7 +6,8 @@ where both of these are improbable in every of the p(p - 1)/2 pairs of a table t
 
 * r as large in Gaussian columns: :math:`r^2 \sim \mathrm{Beta}(\tfrac12, \tfrac{n-2}2)`;
 * a sum as large, beside its own terms :math:`z_i = x_{ij}x_{ik}`, of numbers with signs of their
-  own (Efron, 1969), which few gross values cannot reach:
+  own (Efron, 1969), which few gross values cannot reach; or the same of the ranks of both columns,
+  as gross values make large what all others say, too:
 
 .. math:: P\Bigl(\Bigl|\sum_i z_i\Bigr| \ge s\Bigr) \le 2 \min_{\lambda\ge 0} e^{-\lambda s}
           \prod_i\cosh\lambda z_i \le 2e^{-s^2/2\sum_i z_i^2} .
@@ -84,7 +85,7 @@ def pairs_beyond_chance(
     first, second, correlations = _strongest(columns, lengths, n_samples, level, leads)
     if not first.size:
         return shares, pvalues
-    of_signs = _of_signs(first, second, correlations, samples, leverages, n_samples)
+    of_signs = _of_signs(first, second, correlations, samples, leverages, n_samples, level)
     chance = np.maximum(_of_gaussian(correlations, n_samples), of_signs)
     adjusted = 1 - (1 - correlations**2) * (n_samples - 1) / (n_samples - 2)
     for count in np.flatnonzero(chance * n_pairs <= CHANCE):
@@ -151,21 +152,42 @@ def _of_signs(
     samples: Samples,
     leverages: FloatArray,
     n_samples: int,
+    level: float,
 ) -> FloatArray:
-    """Return how probable so large a sum of the products of two columns is, at most."""
+    """Return how probable so large a sum of the products of two columns is, at most.
+
+    Of the ranks, where that of the values is above a level.
+    """
     if n_samples > MANY_ROWS:
         squared = correlations**2 / np.sqrt(leverages[first] * leverages[second])
         return np.asarray(np.minimum(2 * np.exp(-squared / 2), 1.0))
     features, places = np.unique(np.concatenate([first, second]), return_inverse=True)
     values = to_host(samples.take(features)).astype(np.float64)
     values = values / np.sqrt((values**2).sum(axis=0))
-    half = first.size
-    return np.array(
-        [
-            chance_of_signs(values[:, one] * values[:, other])
-            for one, other in zip(places[:half], places[half:], strict=True)
-        ]
-    )
+    chances, half = [], first.size
+    for one, other, correlation in zip(places[:half], places[half:], correlations, strict=True):
+        chance = chance_of_signs(values[:, one] * values[:, other])
+        if chance > level:
+            terms = centred_ranks(values[:, one]) * centred_ranks(values[:, other])
+            if terms.sum() * correlation > 0:
+                chance = min(chance, chance_of_signs(terms))
+        chances.append(chance)
+    return np.array(chances)
+
+
+def centred_ranks(column: FloatArray) -> FloatArray:
+    """Return the ranks of some values about their mean; equal values share theirs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from jointsparse.solvers.picking.pairs import centred_ranks
+    >>> centred_ranks(np.array([0.1, 700.0, 0.2, 0.2])).tolist()
+    [-1.5, 1.5, 0.0, 0.0]
+    """
+    _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    return np.asarray(ranks - ranks.mean())
 
 
 def chance_of_signs(terms: FloatArray) -> float:
