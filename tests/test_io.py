@@ -443,13 +443,13 @@ def test_no_numeric_columns(tmp_path):
 def test_text_without_any_number_is_told_how_to_be_read(tmp_path):
     text = "name,class,sex\n" + "".join(f"n{i},{i % 3}rd,{'mf'[i % 2]}\n" for i in range(12))
     path = csv_file(tmp_path, text)
-    words = "has no numeric columns; of text in class, sex columns of 0 and 1 are made by "
-    refused(path, f"{words}categories='onehot'.")
-    refused(path, "in class columns of 0 and 1", label="sex")
+    words = "makes columns of 0 and 1 of class, sex."
+    refused(path, f"has no numeric columns; categories='onehot' {words}")
+    refused(path, "columns of 0 and 1 of class.", label="sex")
     with pytest.raises(TableError) as error:
         read_table(path)
     assert error.value.cure_option is not None
-    assert error.value.cure_option.endswith(f"{words}--categories onehot.")
+    assert error.value.cure_option.endswith(f"columns; --categories onehot {words}")
     assert read_table(path, categories="onehot").values.shape == (12, 5)
 
 

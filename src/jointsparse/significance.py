@@ -321,14 +321,15 @@ def _tested(moments: Moments) -> _Table:
         levels = levels / levels.mean()
     shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
     # A pair among many features is no pattern above their noise, nor part of one.
-    apart = moments.variances > 0
-    n_varying = int(apart.sum())
+    varying = moments.variances > 0
+    apart = varying.copy()
     apart[apart] = ~discoveries(pvalues[apart], FDR)
-    sizes = moments.n_features, int(apart.sum()), n_varying
-    # Columns of a wide table are a copy of it, which a large one has no room for.
-    if apart.any() and not (moments.is_wide and too_many_pairs(moments.n_samples, *sizes)):
+    samples = centred_samples(moments)
+    # Before there are columns: those of a wide table are a copy of it.
+    too_many = too_many_pairs(moments.n_samples, apart, varying)
+    if samples is not None and apart.any() and not too_many:
         in_pairs, chances = pairs_beyond_chance(
-            feature_columns(moments), centred_samples(moments), leverages, moments.n_samples, apart
+            feature_columns(moments), samples, leverages, moments.n_samples, apart
         )
         shares, pvalues = np.maximum(shares, in_pairs), np.minimum(pvalues, chances)
     values = patterns.values[: edge.n_patterns].copy()

@@ -29,11 +29,13 @@ def symmetric_told(table: "Table") -> list[str]:
     n_samples, n_features = values.shape
     if not isinstance(values, np.ndarray) or n_samples != n_features or n_samples < FEWEST:
         return []
-    largest = np.abs(values).max()
-    if not 0 < largest < np.inf or np.ptp(values) == 0:  # NaN is neither
+    most, least = float(values.max()), float(values.min())
+    largest = max(most, -least)
+    if not 0 < largest < np.inf or most == least:  # NaN is neither
         return []
-    if not (np.abs(values - values.T) <= ALIKE * largest).all():
-        return []
+    for part in (slice(1), slice(None)):  # most tables are told from one row
+        if not (np.abs(values[part] - values[:, part].T) <= ALIKE * largest).all():
+            return []
     ones = bool((np.abs(np.diagonal(values) - 1) <= ALIKE).all()) and largest <= 1 + ALIKE
     kind = "correlations" if ones else "covariances or distances"
     return [

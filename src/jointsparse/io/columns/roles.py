@@ -190,9 +190,12 @@ def _id_reason(columns: Columns, name: str, names: list[str], layout: Layout) ->
     if not is_number(column):
         return None
     unnamed = name == names[0] and (name == "" or name.lower().startswith("unnamed:"))
+    whole_numbers = str(column.type).startswith(("int", "uint"))
+    if not (whole_numbers or unnamed):
+        return None
     values = column.to_numpy()
-    if not str(column.type).startswith(("int", "uint")):  # an index: times, depths, wavelengths
-        steps = np.diff(values) if unnamed else np.zeros(1)
+    if not whole_numbers:  # an index: times, depths, wavelengths
+        steps = np.diff(values)
         return "numbers in order" if (steps > 0).all() or (steps < 0).all() else None
     running = values[0] in (0, 1) and bool((np.diff(values) == 1).all())
     if running and (len(values) >= LEAST_RUNNING or unnamed):
@@ -301,11 +304,12 @@ def no_features(path: Path, columns: Columns, layout: Layout) -> TableError:
     few = [name for name in columns if name not in aside and is_category(columns[name])]
     if not few or layout.categories is not None:
         return table_error(path, "has no numeric columns.")
+    made = f" makes columns of 0 and 1 of {listed(few)}."
     return table_error(
         path,
-        f"has no numeric columns; of text in {listed(few)} columns of 0 and 1 are made by ",
-        "categories='onehot'.",
-        "--categories onehot.",
+        "has no numeric columns; ",
+        f"categories='onehot'{made}",
+        f"--categories onehot{made}",
     )
 
 

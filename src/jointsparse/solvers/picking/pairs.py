@@ -31,7 +31,9 @@ from jointsparse.linalg import array_namespace
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.products.columns import Columns
 
-CHANCE = 0.01  # probability with which any pair of a table of independent features counts, at most
+# Probability with which any pair of a table of independent features counts, at most: of Gaussian
+# ones by their size, of others by the signs of values, and once more by those of ranks.
+CHANCE = 0.01
 MOST_WORK = 2e10  # multiplications: of larger tables pairs are not looked at
 # Where features take part in patterns there is an answer without pairs, and a fit of 100 x 5000
 # samples would take ten times as long with them: up to this many, it takes half as long again.
@@ -48,10 +50,10 @@ LOG_2 = float(np.log(2))
 
 def pairs_beyond_chance(
     columns: Columns,
-    samples: Samples | None,
+    samples: Samples,
     leverages: FloatArray,
     n_samples: int,
-    apart: NDArray[np.bool_] | None = None,
+    apart: NDArray[np.bool_],
 ) -> tuple[FloatArray, FloatArray]:
     """Return the share that each feature has in common with one other, and a p value of it.
 
@@ -61,25 +63,22 @@ def pairs_beyond_chance(
     ----------
     columns : Columns
         The table.
-    samples : Samples or None
-        The centred samples; None where only their sums are known. Of sums alone no pair counts:
-        nothing tells whether a correlation rests on a few gross values.
+    samples : Samples
+        The centred samples. Of sums alone no pair counts: nothing tells whether a correlation rests
+        on a few gross values.
     leverages : ndarray of shape (n_features,)
         Σ_i x_ij⁴ / (Σ_i x_ij²)² for every feature.
     n_samples : int
         Number of samples.
-    apart : ndarray of bool of shape (n_features,) or None
-        Features of which one at least is in every pair that is looked at; None for all.
+    apart : ndarray of bool of shape (n_features,)
+        Features of which one at least is in every pair that is looked at.
     """
     p = columns.n_features
     shares, pvalues = np.zeros(p), np.ones(p)
-    if samples is None or n_samples < 4:
+    if n_samples < 4:
         return shares, pvalues
     lengths = np.sqrt(to_host(columns.squares))
-    leads = lengths > 0 if apart is None else apart & (lengths > 0)
-    live = int(np.count_nonzero(lengths))
-    if too_many_pairs(columns.n_rows, p, int(leads.sum()), live):
-        return shares, pvalues
+    leads, live = apart & (lengths > 0), int(np.count_nonzero(lengths))
     n_pairs = max(live * (live - 1) // 2, 1)
     level = CHANCE / n_pairs
     first, second, correlations = _strongest(columns, lengths, n_samples, level, leads)
@@ -95,10 +94,11 @@ def pairs_beyond_chance(
     return shares, pvalues
 
 
-def too_many_pairs(n_rows: int, n_features: int, n_apart: int, n_varying: int) -> bool:
+def too_many_pairs(n_samples: int, apart: NDArray[np.bool_], varying: NDArray[np.bool_]) -> bool:
     """Whether looking at the pairs of some features with all others would take too long."""
-    most = MOST_WORK if n_apart == n_varying else MOST_BESIDE_PATTERNS
-    return n_rows * float(n_apart) * n_features > most
+    n_apart, p = int(np.count_nonzero(apart)), apart.size
+    most = MOST_WORK if n_apart == np.count_nonzero(varying) else MOST_BESIDE_PATTERNS
+    return min(n_samples, p) * float(n_apart) * p > most
 
 
 def _of_gaussian(correlations: FloatArray, n_samples: int) -> FloatArray:
