@@ -168,7 +168,7 @@ def test_prices_are_those_of_enumeration_everywhere(table, files, tmp_path):
         assert "<dt>Constraints</dt>" in text.split("</dl>")[0]
         for price in prices:
             assert price["words"][1:] in text.split("</dl>")[0]
-    assert "that keep to the constraints" in record["set"]["words"]
+    assert "that keeps to the constraints" in record["set"]["words"]
     plain = " ".join(invoke(*asked).split())
     assert prices[0]["words"] in plain
     assert plain.index("constraints ") > plain.index("in new samples ")

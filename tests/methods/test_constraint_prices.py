@@ -127,13 +127,13 @@ def test_more_features_than_are_to_be_kept_are_refused():
 
 def test_a_proof_under_constraints_says_so():
     X, limits = structured(), Constraints(exclude=[0])
-    assert "The best 3 of the 12 that keep to the constraints" in str(
+    assert "The best set of at most 3 of the 12 features that keeps to the constraints" in str(
         certify_set(X, [1, 2, 3], constraints=limits)
     )
-    assert "The best one of the 12 that keeps to the constraints" in str(
+    assert "The best set of at most 1 of the 12 features that keeps to the constraints" in str(
         certify_set(X, [1], constraints=limits)
     )
     assert "constraints" not in str(certify_set(X, [1, 2, 3]))
     best = SubsetSelector(n_features_to_select=2, search="exact", constraints=limits).fit(X)
-    assert "that keep to the constraints" in str(best.set_certificate_)
-    assert "no set of as many features that keeps to the constraints" in best.stopping_reason_
+    assert "that keeps to the constraints" in str(best.set_certificate_)
+    assert "no set of at most 2 features that keeps to the constraints" in best.stopping_reason_

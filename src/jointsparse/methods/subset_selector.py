@@ -52,8 +52,8 @@ class SubsetSelector(Selector):
     the share of the target that a linear regression on the features of H accounts for. By default Y
     is X: all features. The set is found by greedy picks, by exchanges of single features until none
     helps, or by a search that ends with a proof. Whatever found it, ``set_bound_`` is a proven
-    upper bound: *no* allowed set of k features has a larger value. It is about this table, not
-    about new data.
+    upper bound: *no* allowed set of at most k features has a larger value, k being the number that
+    was asked for, however many are kept. It is about this table, not about new data.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class SubsetSelector(Selector):
     set_value_ : float
         Share of the target that the set explains.
     set_bound_ : float
-        What no allowed set of as many features can exceed, proven, rounding included.
+        What no allowed set of at most k features can exceed, proven, rounding included.
     set_gap_ : float
         (bound - value) / value.
     proved_optimal_ : bool
@@ -233,20 +233,19 @@ class SubsetSelector(Selector):
             finder = self._finder(moments)
             whole = self._outcomes() or not isinstance(self.target, str) or self.n_components
             found = finder.find(wanted, shrink=not whole)
-            state = search_for(
-                finder.problem, found.features.size, finder.rules, start=found, tol=self.tol
-            )
+            # Constraints may let a set be smaller than what was asked for: others need not be.
+            most = finder.most(wanted, found)
+            state = search_for(finder.problem, most, finder.rules, start=found, tol=self.tol)
             if self.search == "exact":
                 state.run(time_limit=seconds, max_nodes=nodes)
-            elif finder.problem.n_features * (found.features.size + 12) ** 3 <= FIRST_BOUNDS:
+            elif finder.problem.n_features * (state.size + 12) ** 3 <= FIRST_BOUNDS:
                 state.run(max_nodes=1)
-        self._state, self._variances = state, moments.variances
-        self._size = found.features.size
+        self._state, self._variances, self._most = state, moments.variances, most
         return self._adopt(found if self.search == "greedy" else state.best), finder.scores
 
     def _nothing(self, moments: Moments) -> tuple[Solution, NDArray[np.float64]]:
         """Note that no feature is kept: there is nothing to search for."""
-        p = moments.n_features
+        p, self._most = moments.n_features, 0
         scores = np.clip(self._finder(moments).scores, 0.0, None)
         self.set_value_ = self.set_bound_ = self.set_gap_ = 0.0
         self.proved_optimal_, self.bound_method_ = True, "nothing is kept"
@@ -319,6 +318,7 @@ class SubsetSelector(Selector):
         ranked = np.concatenate([order, rest[np.argsort(turns, kind="stable")]])
         curve = explained_curve(problem, order, variances)
         choice = Choice(ranked, order.size, curve, None, int(problem.live.sum()))
+        self._size = order.size
         self.set_value_, self.set_bound_ = found.value, max(search.bound, found.value)
         self.set_gap_ = relative_gap(self.set_value_, self.set_bound_)
         self.proved_optimal_ = bool(self.set_bound_ <= self.set_value_ + self.tol)
@@ -343,8 +343,10 @@ class SubsetSelector(Selector):
     def _why(self) -> str:
         """Say why the search ended."""
         if self.proved_optimal_:
-            allowed = "" if self.constraints is None else " that keeps to the constraints"
-            return f"no set of as many features{allowed} is better (proved for this table)"
+            some = "of as many features"
+            if self.constraints is not None:
+                some = f"of at most {self._most} features that keeps to the constraints"
+            return f"no set {some} is better (proved for this table)"
         if self.search_nodes_ > 1:
             return f"the search ended at its limit, after {self.search_nodes_} nodes"
         picked = "every feature was the best one at its turn"
@@ -372,6 +374,7 @@ class SubsetSelector(Selector):
                 self.target, self.n_components, getattr(self, "missing_values_", None)
             ),
             constrained=self.constraints is not None,
+            k=getattr(self, "_most", kept.size),  # models of earlier versions do not know it
         )
 
     def improve(

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from jointsparse.methods.select_features import SelectFeatures
 from jointsparse.methods.sets.constraining import rules_of
-from jointsparse.methods.sets.set_certificate import certify_set
+from jointsparse.methods.sets.set_certificate import certify_set, sets_in_words
 from jointsparse.methods.sets.subset_problem import subset_problem
 from jointsparse.metrics import clustering_scores, selection_stability
 from jointsparse.model_selection.grid import as_moments, check_rows, fit_to
@@ -108,8 +108,9 @@ class Comparison:
     scores_of_all : dict or None
         Scores of K-means on all features.
     set_bound : float
-        What no set of as many features can account for more than, in this table: proven, rounding
-        included. NaN before :meth:`proved`.
+        What no set of at most as many features as the largest, or under constraints as ``n_kept``,
+        can account for more than, in this table: proven, rounding included. NaN before
+        :meth:`proved`.
     best_set_value : float
         What the best set that is known accounts for, whether a method kept it or not.
     constrained : bool
@@ -160,6 +161,7 @@ class Comparison:
         size = max(map(len, sets), default=0)
         if size == 0:
             return self
+        most = self._most(constrained=constraints is not None)
         moments = X if isinstance(X, Moments) else Moments.from_data(X, copy=False)
         rules = rules_of(constraints, moments.n_features, moments.feature_names)
         problem = settled(subset_problem(moments, "features", None), rules)
@@ -168,7 +170,12 @@ class Comparison:
         largest = [number for number, kept in enumerate(sets) if len(kept) == size]
         start = sets[max(largest, key=lambda number: values[number])]
         found = certify_set(
-            moments, start, constraints=constraints, time_limit=time_limit, tol=SET_TOLERANCE
+            moments,
+            start,
+            constraints=constraints,
+            n_features_to_select=most,
+            time_limit=time_limit,
+            tol=SET_TOLERANCE,
         )
         results = (
             replace(result, set_value=value)
@@ -187,15 +194,24 @@ class Comparison:
         """What is proved about the sets, in words; empty before :meth:`proved`."""
         if np.isnan(self.set_bound):
             return ""
-        size = max(len(result.kept) for result in self.results)
+        most = self._most(constrained=self.constrained)
+        sets = f"{most} of the {self.n_features}"
+        if self.constrained:
+            sets = sets_in_words(most, self.n_features, constrained=True)
         best = f"the best set known accounts for {100 * self.best_set_value:.2f} %"
-        allowed = " that keep to the constraints" if self.constrained else ""
         return (
             f"of the best: what the kept features account for in this table, as a share of "
-            f"{100 * self.set_bound:.2f} % of the variance, which no {size} of the "
-            f"{self.n_features}{allowed} can exceed (proved); {best}. The proof is about this "
-            "table, not about new data."
+            f"{100 * self.set_bound:.2f} % of the variance, which no {sets} can exceed (proved); "
+            f"{best}. The proof is about this table, not about new data."
         )
+
+    def _most(self, *, constrained: bool) -> int:
+        """Return how many features a set may have that the bound is about.
+
+        Constraints may have let every method keep fewer than were asked for.
+        """
+        largest = max(len(result.kept) for result in self.results)
+        return max(largest, self.n_kept) if constrained else largest
 
     def share_of_best(self, result: MethodResult) -> str:
         """Return in per cent what a set accounts for of what none of its size can exceed.

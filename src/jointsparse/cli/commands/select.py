@@ -317,8 +317,7 @@ def _constraints_held(
     kept = estimator.get_support().nonzero()[0].tolist()
     found = []
     if constraints is not None and options.prove is not None:
-        wanted = parameters_of(estimator)["n_features_to_select"]
-        count = wanted if isinstance(wanted, int) else len(kept)
+        count = proving.asked_for(estimator)
         with proving.proving(not options.quiet):
             found = constraining.prices(constraints, values, names, count, options.prove)
     return constraining.record(constraints, names, kept, found)

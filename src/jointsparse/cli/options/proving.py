@@ -1,4 +1,4 @@
-"""``--prove``: what no other set of as many features can exceed, after the fit."""
+"""``--prove``: what no other set of at most as many features can exceed, after the fit."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from jointsparse.methods.sets.set_certificate import SetCertificate
 
 PROVE_HELP = (
-    "Search so many seconds for a better set, and prove how much better one of as many features "
-    "could be in this table; preparing the search takes time too."
+    "Search so many seconds for a better set, and prove how much better one of at most as many "
+    "features could be in this table; preparing the search takes time too."
 )
 NAMED = 12  # features of a better set on the terminal; --json names all
 NOTHING = "nothing is kept, so there is nothing to prove"
@@ -98,10 +98,24 @@ def proof(
                 kept,
                 time_limit=seconds,
                 constraints=getattr(estimator, "constraints", None),
+                n_features_to_select=asked_for(estimator),
             )
         except ValueError as error:
             raise told(error, about="--prove: ", time_limit="--prove") from error
     return found, []
+
+
+def asked_for(estimator: Any) -> int:
+    """Return how many features a set may have: as many as were asked for, else as are kept.
+
+    Constraints may let a method keep fewer than it was asked for.
+    """
+    from jointsparse.selection.choosing import wanted_features
+
+    kept = estimator.get_support()
+    wanted = wanted_features(estimator.get_params()["n_features_to_select"], kept.size)
+    constrained = getattr(estimator, "constraints", None) is not None
+    return max(int(kept.sum()), wanted.count or 0) if constrained else int(kept.sum())
 
 
 def better_set(found: "SetCertificate", names: list[str]) -> str:
@@ -135,6 +149,7 @@ def set_record(found: "SetCertificate | None", names: list[str]) -> dict[str, An
         "tol": found.tol,
         "better": [names[j] for j in found.best_features.tolist()] if better else None,
         "better_value": found.best_value if better else None,
+        "most": found.features.size if found.k is None else found.k,
         "method": found.method,
         "seconds": found.seconds,
         "nodes": found.nodes,

@@ -34,7 +34,7 @@ from jointsparse.text import rounded_up
 
 @dataclass(frozen=True)
 class SetCertificate:
-    """What a set explains, and what no set of its size can exceed.
+    """What a set explains, and what no allowed set of at most k features can exceed.
 
     ``print`` says it in words.
 
@@ -45,7 +45,7 @@ class SetCertificate:
     value : float
         Share of the target that it explains.
     bound : float
-        What no allowed set of as many features can exceed: proven, rounding included.
+        What no allowed set of at most ``k`` features can exceed: proven, rounding included.
     gap : float
         (bound - value) / value.
     proved : bool
@@ -68,6 +68,8 @@ class SetCertificate:
         What is to be explained, in words.
     constrained : bool
         Whether the proof is about the sets that keep to constraints.
+    k : int or None
+        How many features a set may have; None is as many as this one has.
     """
 
     features: IntArray
@@ -84,6 +86,7 @@ class SetCertificate:
     tol: float
     target: str = "the variance"
     constrained: bool = False
+    k: int | None = None
 
     def __str__(self) -> str:
         better = self.best_value if self.best_value > self.value + self.tol else None
@@ -96,6 +99,7 @@ class SetCertificate:
             what=self.target,
             better=better,
             constrained=self.constrained,
+            most=self.k,
         )
 
 
@@ -108,19 +112,21 @@ def certify_set(
     n_components: int | None = None,
     ridge: float | None = None,
     constraints: Constraints | None = None,
+    n_features_to_select: int | None = None,
     time_limit: float | None = 10.0,
     max_nodes: int | None = None,
     tol: float = 1e-9,
     callback: Callable[[SearchProgress], object] | None = None,
 ) -> SetCertificate:
-    r"""Prove how good a set of features is, among all sets of its size.
+    r"""Prove how good a set of features is, among all sets that are no larger.
 
-    For a set H of k features and a target Y (all features by default), the value is
+    For a set H and a target Y (all features by default), the value is
 
     .. math:: f(H) = \frac{\|P_HY\|_F^2}{\|Y\|_F^2} ,
 
     the share that a linear regression on H accounts for, and the bound is a number that
-    :math:`f` of *no* set of k features exceeds. The set may come from any method or program.
+    :math:`f` of *no* set of at most k features exceeds, k being the size of the set unless
+    ``n_features_to_select`` is given. The set may come from any method or program.
 
     Parameters
     ----------
@@ -140,6 +146,9 @@ def certify_set(
         the closer). There is no search then.
     constraints : Constraints or None, default=None
         Which sets are allowed; the given one must be.
+    n_features_to_select : int or None, default=None
+        How many features a set may have; None is as many as the given one has. Where a budget or
+        whole groups let a method keep fewer than it was asked for, give what it was asked for.
     time_limit : float or None, default=10.0
         Seconds for the search; None is no limit.
     max_nodes : int or None, default=None
@@ -180,17 +189,18 @@ def certify_set(
     rules = rules_of(constraints, moments.n_features, moments.feature_names)
     if not rules.allows(chosen):
         raise ValueError("the set does not keep to the constraints")
+    k = _most(n_features_to_select, chosen.size, moments.n_features)
     if ridge is not None and not (is_number(ridge) and ridge > 0):
         raise ValueError(f"ridge={ridge!r} is neither a positive number nor None")
     what = target_words(target, n_components, moments.missing)
     with threadpool_limits(1, user_api="blas"):
         problem = settled(subset_problem(moments, target, n_components), rules)
         if ridge is not None:
-            return _by_ridge(problem, chosen, float(ridge), tol, what)
+            return _by_ridge(problem, chosen, k, float(ridge), tol, what)
         value = set_value(problem, chosen)
-        starts = [exchange(problem, chosen, rules), good_set(problem, chosen.size, rules)]
+        starts = [exchange(problem, chosen, rules), good_set(problem, k, rules)]
         start = max(starts, key=lambda found: found.value)
-        search = search_for(problem, chosen.size, rules, start=start, tol=tol)
+        search = search_for(problem, k, rules, start=start, tol=tol)
         search.run(time_limit=seconds, max_nodes=nodes, callback=callback)
     bound = max(search.bound, value)
     better = search.best.value > value + tol
@@ -209,15 +219,27 @@ def certify_set(
         tol=tol,
         target=what,
         constrained=constraints is not None,
+        k=k,
     )
 
 
+def _most(given: Any, size: int, n_features: int) -> int:
+    """Return how many features a set may have, or say what is wrong with that."""
+    most = size if given is None else given
+    if not (is_number(most, Integral) and size <= most <= n_features):
+        raise ValueError(
+            f"n_features_to_select={given!r} is not a whole number between {size}, the size of the "
+            f"set, and {n_features}"
+        )
+    return int(most)
+
+
 def _by_ridge(
-    problem: SubsetProblem, features: IntArray, penalty: float, tol: float, what: str
+    problem: SubsetProblem, features: IntArray, k: int, penalty: float, tol: float, what: str
 ) -> SetCertificate:
     begin = time.perf_counter()
     value = ridge_value(problem, features, penalty)
-    bound = max(ridge_bound(problem, features.size, penalty)[0], value)
+    bound = max(ridge_bound(problem, k, penalty)[0], value)
     return SetCertificate(
         features=features,
         value=value,
@@ -232,6 +254,7 @@ def _by_ridge(
         seconds=time.perf_counter() - begin,
         tol=tol,
         target=f"{what} (by ridge regression)",
+        k=k,
     )
 
 
@@ -264,13 +287,14 @@ def set_words(
     what: str,
     better: float | None = None,
     constrained: bool = False,
+    most: int | None = None,
 ) -> str:
     """Say what a set explains and what is proved about it.
 
     Parameters
     ----------
     value, bound : float
-        What the set explains, and what no set of its size can.
+        What the set explains, and what no set of at most so many features can.
     size, n_features : int
         How many features of how many.
     tol : float
@@ -281,23 +305,31 @@ def set_words(
         What a better set explains, where one was found.
     constrained : bool
         Whether only sets that keep to constraints are meant.
+    most : int or None
+        How many features a set may have; None is as many as this one has.
     """
     these = f"These {size} features account" if size != 1 else "This feature accounts"
-    allowed = f" that keep{'s' if size == 1 else ''} to the constraints" if constrained else ""
+    most = size if most is None else most
+    if constrained or most != size:  # sets of fewer features are meant, too
+        these_sets = sets_in_words(most, n_features, constrained=constrained)
+        no, no_other, best = f"No {these_sets}", f"No other {these_sets}", f"The best {these_sets}"
+        verb, do = "accounts", "does"
+    elif size == 1:
+        no = no_other = f"No other of the {n_features}"
+        best, verb, do = f"The best one of the {n_features}", "accounts", "does"
+    else:
+        no, no_other = f"No {size} of the {n_features}", f"No other {size} of the {n_features}"
+        best, verb, do = f"The best {size} of the {n_features}", "account", "do"
     said = f"{these} for {_percent(value)} of {what} in this table. "
     if bound <= value + tol:
-        which, verb = (f"{size}", "account") if size != 1 else ("other", "accounts")
-        said += f"No {which} of the {n_features}{allowed} {verb} for more "
-        said += f"(proved, tolerance {tol:.0e}). "
+        said += f"{no} {verb} for more (proved, tolerance {tol:.0e}). "
     elif better is not None and bound <= better + tol:
-        which, verb = (f"The best {size}", "account") if size != 1 else ("The best one", "accounts")
-        said += f"{which} of the {n_features}{allowed} {verb} for {_percent(better)} "
+        said += f"{best} {verb} for {_percent(better)} "
         more = 100 * (better - value)
         more_points = f"{more:.2f}" if more >= 0.005 else "less than 0.01"
         said += f"(found and proved): {more_points} points more. "
     else:
-        which, verb = (f"other {size}", "do") if size != 1 else ("other", "does")
-        said += f"No {which} of the {n_features}{allowed} {verb} more than "
+        said += f"{no_other} {do} more than "
         said += f"{rounded_up(100 * (bound - value)):.2f} points better, "
         said += f"{min(rounded_up(100 * bound), 100.0):.2f} % (proved). "
         if better is None:
@@ -305,6 +337,12 @@ def set_words(
         else:
             said += f"A set that accounts for {_percent(better)} was found. "
     return said + "The proof is about this table, not about new data."
+
+
+def sets_in_words(most: int, n_features: int, *, constrained: bool) -> str:
+    """Say which sets a bound is about, after "no" or "the best"."""
+    allowed = " that keeps to the constraints" if constrained else ""
+    return f"set of at most {most} of the {n_features} features{allowed}"
 
 
 def _percent(share: float) -> str:

@@ -63,6 +63,14 @@ class SetFinder:
             return self._of_size(min(int(live.sum()), self.rules.most_features()))
         return self._found(np.flatnonzero(live))
 
+    def most(self, wanted: Wanted, found: FoundSet) -> int:
+        """Return how many features a set may have to be compared with the one that was found."""
+        if wanted.count is not None:
+            return wanted.count
+        if wanted.r2 is None and self.rules.coupled:
+            return max(self.rules.most_features(), found.features.size)
+        return int(found.features.size)
+
     def _found(self, features: IntArray) -> FoundSet:
         return FoundSet(features, set_value(self.problem, features))
 
