@@ -448,9 +448,7 @@ def test_what_rounding_hides_is_bounded_with_its_node_for_ever():
     rules = Rules(5, (0, 1), np.ones(5, dtype=bool))
     problem, referee = problem_of_scatter(X.T @ X, None, 40), Referee(X, X)
     node = Table(problem, 3).nodes([[0, 1]], [np.array([2, 3, 4])], last=True)
-    good, unclear = node.standing
-    assert good.tolist() == [[False, True, True]]
-    assert unclear.tolist() == [[True, False, False]]
+    assert node.good.tolist() == [[False, True, True]]
     search = SubsetSearch(problem, 3, rules)
     search.run()
     assert search.finished

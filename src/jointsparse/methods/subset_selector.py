@@ -128,10 +128,11 @@ class SubsetSelector(Selector):
 
     Notes
     -----
-    A feature of which the others of a set leave less than 1e-9 is determined by them and adds
-    nothing. With k at most 5 and some 60 features, or 20 of 30, the best set is proved in seconds;
-    beyond, the bound stays open by a few percent. With more features than samples a large k
-    explains everything in this table, and says nothing: give ``n_components``.
+    A feature of which the others of a set leave less than 1e-9 adds nothing to its value. It may
+    add something to the bound, unless they determine it to the last digits of the samples. With k
+    at most 5 and some 60 features, or 20 of 30, the best set is proved in seconds; beyond, the
+    bound stays open by a few percent. With more features than samples a large k explains everything
+    in this table, and says nothing: give ``n_components``.
 
     References
     ----------
@@ -347,6 +348,9 @@ class SubsetSelector(Selector):
             if self.constraints is not None:
                 some = f"of at most {self._most} features that keeps to the constraints"
             return f"no set {some} is better (proved for this table)"
+        looked = self.search == "exact" or self.search_nodes_ > 1
+        if looked and self._state.finished and not self._state.proved:
+            return "the search is complete; features that nearly determine others leave it open"
         if self.search_nodes_ > 1:
             return f"the search ended at its limit, after {self.search_nodes_} nodes"
         picked = "every feature was the best one at its turn"

@@ -170,16 +170,14 @@ class Nodes:
         return np.asarray(self.inverse_trace[:, None] + self.loads * self._inverse**2)
 
     @cached_property
-    def standing(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which candidates are good for their node, and of which that cannot be said.
+    def good(self) -> NDArray[np.bool_]:
+        """Which candidates are good for their node.
 
-        The others are determined by what is in. What cannot be said has a residual of the size of
-        rounding, but what is in is so near to dependence that this may be much.
+        Of the others what is in leaves too little, or so little that rounding may be most of it.
         """
         error = 2 * (self.depth + 1) * self.table.problem.accuracy * self.loads
         good = (self.left > 4 * error) & (self.left >= DETERMINED / 2)
-        present = self.candidates < self.table.problem.n_features
-        return good & present, ~good & (self.left + error >= DETERMINED) & present
+        return np.asarray(good & (self.candidates < self.table.problem.n_features))
 
     def _leading_spectrum(
         self, basis: FloatArray, shares: FloatArray

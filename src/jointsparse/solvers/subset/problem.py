@@ -9,10 +9,12 @@ the columns of a set H,
 Nothing but inner products of the columns matters, so X̂ may be any root of the correlation matrix.
 
 **What a proof is about.** A feature of a set of which the others leave less than ``DETERMINED`` is
-determined by them and adds nothing: f(H) is the largest value of a subset of H without such
-features. Where features must be in, they come first: what they determine adds nothing to them. All
-values and bounds are those of the inner products as given, in exact arithmetic; what double
-precision may have cost is charged to the bounds. With C the inner products of a set and E what
+not counted in its *value*. Where features must be in, they come first: what they determine adds
+nothing to them. A *bound* holds with such features: they are left out of it only where the samples
+show that the others determine them to the last digits, ``EXACT``. Inner products cannot show that,
+and where they are all that is known such sets are bounded with their node. All values and bounds
+are those of the inner products as given, in exact arithmetic; what double precision may have cost
+is charged to the bounds. With C the inner products of a set and E what
 rounding did to them, f changes by at most
 
 .. math:: |\operatorname{tr}(E\,C^{-1} X_H^\top T X_H C^{-1})| \le \|E\|\,\|T\|\,
@@ -21,9 +23,9 @@ rounding did to them, f changes by at most
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,10 @@ from scipy.linalg.lapack import dpstrf
 from jointsparse.arrays import FloatArray, IntArray
 
 EPS = float(np.finfo(np.float64).eps)
-DETERMINED = 1e-9  # share of a feature below which the others of its set determine it
+DETERMINED = 1e-9  # share of a feature below which it does not count beside the others of its set
+# Share below which they determine it: the rounding of the entries of a table, and of their QR
+# factorisation, leaves some 1e-31 of a feature that is a sum of others.
+EXACT = 1e-26
 
 
 @dataclass(frozen=True)
@@ -51,12 +56,16 @@ class SubsetProblem:
         Largest error of an inner product of two unit columns.
     home : array or None
         An array on the accelerator where the samples are; None where they are on the host.
+    rotated : callable or None
+        Returns the unit columns in other coordinates, every entry exact to rounding; None where
+        only inner products are known, of which the roots of what they lose are what is left.
     """
 
     columns: FloatArray
     target: FloatArray
     accuracy: float
     home: Any = None
+    rotated: Callable[[], FloatArray | None] | None = None
 
     @property
     def n_features(self) -> int:
@@ -103,6 +112,39 @@ class SubsetProblem:
         """
         return 8 * sum(self.columns.shape) * EPS
 
+    def determined(
+        self, inside: Sequence[int] | IntArray, others: IntArray, after: IntArray | None = None
+    ) -> NDArray[np.bool_]:
+        """Return which features some others determine, as far as the samples show it.
+
+        Parameters
+        ----------
+        inside : sequence of int
+            Features none of which the others determine.
+        others : ndarray of int
+            The features in question.
+        after : ndarray of int or None
+            For each of these one more feature that is in.
+        """
+        columns = None if self.rotated is None else self.rotated()
+        if columns is None or others.size == 0:
+            return np.zeros(others.size, dtype=bool)
+        basis = np.linalg.qr(columns[:, np.asarray(inside, dtype=np.int64)])[0]
+
+        def left_of(features: IntArray) -> FloatArray:
+            left = columns[:, features]
+            for _ in range(2):  # so that none of what is in stays
+                left = left - basis @ (basis.T @ left)
+            return left
+
+        left = left_of(others)
+        if after is not None:
+            first = left_of(after)
+            first = first / np.maximum(np.linalg.norm(first, axis=0), EXACT)
+            for _ in range(2):
+                left = left - first * np.einsum("ij,ij->j", first, left)
+        return np.asarray(np.einsum("ij,ij->j", left, left) <= EXACT)
+
     def charge(self, inverse_trace: float | FloatArray, size: int) -> float | FloatArray:
         """Return what rounding may have done to f of a set of that size, given tr C⁻¹."""
         return self.rounding + 2 * size * self.accuracy * self.norm * inverse_trace
@@ -123,7 +165,10 @@ def root_of_correlations(correlations: FloatArray) -> tuple[FloatArray, float]:
 
 
 def problem_of_scatter(
-    scatter: FloatArray, factor: FloatArray | None = None, n_samples: int = 1
+    scatter: FloatArray,
+    factor: FloatArray | None = None,
+    n_samples: int = 1,
+    rotated: Callable[[], FloatArray | None] | None = None,
 ) -> SubsetProblem:
     """Return the problem of a scatter matrix S.
 
@@ -135,17 +180,23 @@ def problem_of_scatter(
         The target is the columns of X @ factor; None is all features.
     n_samples : int
         How many samples S was summed over: rounding of such sums grows with the root of that.
+    rotated : callable or None
+        Returns the unit columns exactly, see :class:`SubsetProblem`.
     """
     lengths = np.sqrt(np.clip(np.diagonal(scatter), 0.0, None))
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     correlations = scatter * inverse[:, None] * inverse
     root, accuracy = root_of_correlations(correlations)
     image = root * lengths if factor is None else root @ (lengths[:, None] * factor)
-    return _problem(root, image, accuracy + n_samples**0.5 * EPS)
+    return _problem(root, image, accuracy + n_samples**0.5 * EPS, rotated)
 
 
 def problem_of_outcomes(
-    scatter: FloatArray, cross: FloatArray, squares: FloatArray, n_samples: int = 1
+    scatter: FloatArray,
+    cross: FloatArray,
+    squares: FloatArray,
+    n_samples: int = 1,
+    rotated: Callable[[], FloatArray | None] | None = None,
 ) -> SubsetProblem:
     """Return the problem of features that shall explain outcomes Y, from sums alone.
 
@@ -159,12 +210,15 @@ def problem_of_outcomes(
         YᵀY.
     n_samples : int
         How many samples these were summed over.
+    rotated : callable or None
+        Returns the unit columns exactly, see :class:`SubsetProblem`.
     """
     count = len(scatter)
     both = np.block([[scatter, cross], [cross.T, squares]])
     factor = np.eye(len(both))[:, count:]
     problem = problem_of_scatter(both, factor, n_samples)
-    return SubsetProblem(problem.columns[:, :count], problem.target, problem.accuracy)
+    columns = problem.columns[:, :count]
+    return SubsetProblem(columns, problem.target, problem.accuracy, rotated=rotated)
 
 
 def problem_of_columns(columns: FloatArray, target: FloatArray | None = None) -> SubsetProblem:
@@ -181,15 +235,21 @@ def problem_of_columns(columns: FloatArray, target: FloatArray | None = None) ->
     scaled = columns / np.where(largest > 0, largest, 1.0)  # squares of any scale
     lengths = np.sqrt(np.einsum("ij,ij->j", scaled, scaled))
     unit = scaled / np.where(lengths > 0, lengths, 1.0)
-    return _problem(unit, columns if target is None else target, (len(columns) + 1) * EPS)
+    image = columns if target is None else target
+    return _problem(unit, image, (len(columns) + 1) * EPS, partial(np.asarray, unit))
 
 
-def _problem(unit: FloatArray, image: FloatArray, accuracy: float) -> SubsetProblem:
+def _problem(
+    unit: FloatArray,
+    image: FloatArray,
+    accuracy: float,
+    rotated: Callable[[], FloatArray | None] | None,
+) -> SubsetProblem:
     """Return the problem with the target image·imageᵀ, divided by its total."""
     largest = float(np.max(np.abs(image), initial=0.0)) or 1.0
     image = image / largest
     squares = float(np.sum(image**2)) or 1.0
-    return SubsetProblem(unit, image @ image.T / squares, accuracy)
+    return SubsetProblem(unit, image @ image.T / squares, accuracy, rotated=rotated)
 
 
 @dataclass(frozen=True)

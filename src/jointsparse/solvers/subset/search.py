@@ -131,6 +131,8 @@ class SubsetSearch:
         self._ceiling = components_bound(problem, self.size)
         self._note_ceiling(self._all(), "all features that may be kept")
         free = self.rules.left_over(self.rules.include) & problem.live
+        if not problem.determined(included, np.array(self._idle, dtype=np.int64)).all():
+            self._close(self._ceiling)  # they may add something that rounding hides
         limits = np.array([self._ceiling])
         self._push(len(included), included, np.flatnonzero(free), limits, -1)
         self._joint = None
@@ -307,9 +309,10 @@ class SubsetSearch:
         charges = np.asarray(self.problem.charge(nodes.inverse_trace, depth))
         leader = int(np.argmax(nodes.value))
         self._offer(nodes.included[leader].tolist(), float(nodes.value[leader]))
-        good, unclear = nodes.standing
+        good, unclear = nodes.good, self._unclear(nodes)
         if unclear.any():
-            # Their directions are lost in rounding: what bounds the node bounds them, for ever.
+            # Their directions are lost in rounding, or too short to be looked into: what bounds the
+            # node bounds them, for ever.
             self._close(float(np.max(bounds[unclear.any(axis=1)])))
         # Where something can be added, what is in alone is bounded together with that.
         alone = ~good.any(axis=1) | (missing == 0)
@@ -320,9 +323,20 @@ class SubsetSearch:
         if last:
             self._close_singles(nodes, good)
             if missing == 2:
-                self._close_pairs(nodes, good)
+                self._close_pairs(nodes, good, bounds)
             return
         self._branch(nodes, good, missing, bounds)
+        if nodes.depth == self._root_depth:
+            self.bounds_with[nodes.candidates[0, unclear[0]]] = bounds[0]
+
+    def _unclear(self, nodes: Nodes) -> NDArray[np.bool_]:
+        """Return which candidates are not good, nor known to be determined by what is in."""
+        unclear = ~nodes.good & (nodes.candidates < self.problem.n_features)
+        for row in np.flatnonzero(unclear.any(axis=1)).tolist():
+            places = np.flatnonzero(unclear[row])
+            chosen = nodes.candidates[row, places]
+            unclear[row, places] = ~self.problem.determined(nodes.included[row], chosen)
+        return unclear
 
     def _close_singles(self, nodes: Nodes, good: NDArray[np.bool_]) -> None:
         """Compute the best sets of nodes with one more feature."""
@@ -334,14 +348,15 @@ class SubsetSearch:
         charges = np.asarray(self.problem.charge(nodes.inverse_traces, nodes.depth + 1))
         self._close(float(np.max(totals + charges)))
 
-    def _close_pairs(self, nodes: Nodes, good: NDArray[np.bool_]) -> None:
+    def _close_pairs(self, nodes: Nodes, good: NDArray[np.bool_], bounds: FloatArray) -> None:
         """Compute the best sets of nodes with two more features."""
         inner, images = nodes.pairs()
         self.work += 20.0 * inner.size
         # The second of a pair must not be determined by the first and what is in.
         second = (1 - inner**2) * nodes.left[:, None, :]
-        allowed = good[:, :, None] & good[:, None, :] & (second >= DETERMINED / 2)
-        allowed &= self._allowed_pairs(nodes)
+        allowed = good[:, :, None] & good[:, None, :] & self._allowed_pairs(nodes)
+        self._close_near_pairs(nodes, allowed & (second < DETERMINED / 2), bounds)
+        allowed &= second >= DETERMINED / 2
         both = gains_of_pairs(inner, images, nodes.gains)
         totals = np.where(allowed, nodes.value[:, None, None] + both, -np.inf)
         row, pair = divmod(int(np.argmax(totals)), good.shape[1] ** 2)
@@ -354,6 +369,14 @@ class SubsetSearch:
         least = float(np.min(nodes.left, where=good, initial=1.0))
         worst = float(np.min(second, where=allowed, initial=1.0))
         self._close(self._upper_of_pairs(nodes, inner, totals, least, worst))
+
+    def _close_near_pairs(self, nodes: Nodes, near: NDArray[np.bool_], bounds: FloatArray) -> None:
+        """Bound pairs whose second is nearly determined with their node, unless it wholly is."""
+        for row in np.flatnonzero(near.any(axis=(1, 2))).tolist():
+            firsts, seconds = (nodes.candidates[row, p] for p in np.nonzero(near[row]))
+            inside = nodes.included[row]
+            if not self.problem.determined(inside, seconds, firsts).all():
+                self._close(float(bounds[row]))
 
     def _allowed_pairs(self, nodes: Nodes) -> NDArray[np.bool_]:
         different = ~np.eye(nodes.candidates.shape[1], dtype=bool)

@@ -28,11 +28,12 @@ def settled(problem: SubsetProblem, rules: Rules) -> SubsetProblem:
     rules : Rules
         Constraints.
     """
-    idle = [
-        feature
-        for members in rules.wholes
-        for feature in sorted(set(members) - set(independent(problem, members)))
-    ]
+    idle: list[int] = []
+    for members in rules.wholes:
+        first = independent(problem, members)
+        others = np.array(sorted(set(members) - set(first)), dtype=np.int64)
+        # What only seems to be determined may add something, and stays.
+        idle += others[problem.determined(first, others)].tolist()
     if not idle:
         return problem
     columns = problem.columns.copy()

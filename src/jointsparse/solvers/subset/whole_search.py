@@ -11,11 +11,10 @@ T' the target that I leaves, on the span of the candidates, and q the largest ra
 most m - |u| features in all: interlacing for blocks. Every set is the one of its weakest unit with
 stronger ones, so child i has the i-th unit in and all weaker ones out.
 
-**Dependence.** A feature of u of which I and the features of u before it leave no more than
-``DROPPED`` is left out of Q_u; what is left of others counts as a direction, however little it is,
-so that the bound can only be larger. With τ the largest share left out, a set of k features of
-which none is determined by the others has its columns moved by at most √(kτ), its projection by
-√(kτ tr C⁻¹) with tr C⁻¹ ≤ k/DETERMINED, and its value by 2k times that times ‖T‖: this is charged.
+**Dependence.** A feature of u that I and the features of u before it determine to the last digits
+is left out of Q_u. What is left of others counts as a direction, however little it is, so that the
+bound can only be larger. Where it is no more than ``DROPPED`` its direction is lost in rounding:
+the sets with u are then bounded with their node, for ever.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ from jointsparse.solvers.subset.rules import Rules
 from jointsparse.solvers.subset.search import TOLERANCE, SubsetSearch
 from jointsparse.solvers.subset.whole_groups import settled
 
-# Where both ways to charge for a feature that is nearly determined cost about the same: see above.
-DROPPED = 1e-14
+DROPPED = 1e-14  # share of a feature below which rounding decides where it points
 
 
 class _Node(NamedTuple):
@@ -119,9 +117,11 @@ class WholeSearch(SubsetSearch):
         inside = [j for j in node.included if self.problem.live[j] and j not in idle]
         state = _State(self.problem, inside)
         self._keep(node.included, state.value)
-        self._close(
-            min(bound, state.value + self._charge(state.inverse_trace, inside, state.dropped))
-        )
+        if state.lost:
+            self._close(bound)
+            return
+        own = state.value + float(self.problem.charge(state.inverse_trace, len(inside)))
+        self._close(min(bound, own))
         if not units:
             return
         bounds = np.minimum(self._bounds(state, units, missing), bound)
@@ -143,12 +143,6 @@ class WholeSearch(SubsetSearch):
         outside = [j for j in features if j not in self._idle]
         self._offer(outside, value)
 
-    def _charge(self, inverse_trace: float, inside: Sequence[int], dropped: float) -> float:
-        """Return what rounding, and features left out, may have done to f of what is in."""
-        plain = float(self.problem.charge(inverse_trace, len(inside)))
-        moved = (self.size * dropped * self.size / DETERMINED) ** 0.5
-        return plain + 2 * self.size * moved * self.problem.norm
-
     def _bounds(self, state: _State, units: Sequence[int], missing: int) -> FloatArray:
         """Return what no set of a node with each of some units can exceed."""
         candidates = sorted({j for number in units for j in self._live[number]})
@@ -159,12 +153,15 @@ class WholeSearch(SubsetSearch):
         bounds = np.empty(len(units))
         for place, number in enumerate(units):
             block = state.block(self._live[number])
+            if block.lost:
+                bounds[place] = np.inf
+                continue
             basis = spanned.axes.T @ block.basis
             rank = int(self._ranks[missing - len(self._units[number])])
             gain = float(np.einsum("ij,ij->", basis, spanned.target @ basis))
             rest = _sum_without(values, vectors.T @ basis, rank)
             inside = state.size + len(self._live[number])
-            charge = self._charge(block.inverse_trace, range(inside), block.dropped)
+            charge = float(self.problem.charge(block.inverse_trace, inside))
             bounds[place] = state.value + gain + rest + charge + span_charge
             self.work += 20.0 * (rank + MORE) ** 2
         return bounds
@@ -200,11 +197,11 @@ def _sum_without(values: FloatArray, shadows: FloatArray, count: int) -> float:
 
 @dataclass(frozen=True)
 class _Block:
-    """A basis of what is left of some features, tr C⁻¹ with what is in, and what was left out."""
+    """A basis of what is left of some features, tr C⁻¹ with what is in, and if one was lost."""
 
     basis: FloatArray
     inverse_trace: float
-    dropped: float
+    lost: bool  # whether rounding hides the direction of a feature that may add something
 
 
 @dataclass(frozen=True)
@@ -222,17 +219,16 @@ class _State:
         self.problem = problem
         nothing = np.zeros((len(problem.columns), 0))
         self.basis, self._inverse = nothing, np.zeros((0, 0))
-        self.inverse_trace = self.dropped = 0.0
+        self._kept: list[int] = []
         first = self.block(inside)
-        self.basis, self.inverse_trace = first.basis, first.inverse_trace
-        self.dropped = first.dropped
-        self._inverse = self._last_inverse
+        self.basis, self.inverse_trace, self.lost = first.basis, first.inverse_trace, first.lost
+        self._inverse, self._kept = self._last_inverse, self._last_kept
         self.size = self.basis.shape[1]
         self.value = float(np.einsum("ij,ij->", self.basis, problem.target @ self.basis))
 
     def block(self, features: Sequence[int]) -> _Block:
         """Return what is left of some features, one after the other."""
-        columns, dropped = self.basis, self.dropped
+        columns, kept, lost = self.basis, list(self._kept), False
         own, inverse = self.basis.shape[1], self._inverse
         for feature in features:
             left = self.problem.columns[:, feature]
@@ -242,17 +238,20 @@ class _State:
                 left = left - columns @ along
                 shares += along
             squares = float(left @ left)
-            if squares <= DROPPED:
-                dropped = max(dropped, squares)
+            if squares <= DETERMINED and self.problem.determined(kept, np.array([feature])).all():
                 continue
+            if squares <= DROPPED:
+                lost = True
+                continue
+            kept.append(feature)
             length = squares**0.5
             columns = np.column_stack([columns, left / length])
             corner = np.append(-inverse @ shares, 1.0) / length
             inverse = np.block(
                 [[inverse, corner[:-1, None]], [np.zeros((1, len(inverse))), corner[-1:, None]]]
             )
-        self._last_inverse = inverse
-        return _Block(columns[:, own:], float(np.sum(inverse**2)), dropped)
+        self._last_inverse, self._last_kept = inverse, kept
+        return _Block(columns[:, own:], float(np.sum(inverse**2)), lost)
 
     def span(self, candidates: Sequence[int], *, compress: bool) -> _Spanned:
         """Return the space of what is left of the candidates; all of it where that is not safe."""
