@@ -50,6 +50,7 @@ def subset_problem(moments: Moments, target: Any, n_components: Any) -> SubsetPr
         With "features": the first principal components only.
     """
     problem = _on_host(moments.near_one, target, n_components)
+    problem = replace(problem, accuracy=problem.accuracy + _preparation(moments))
     if not on_accelerator(moments.data):
         return problem
     return replace(problem, home=like(np.zeros(0), moments.data))
@@ -64,7 +65,9 @@ def _on_host(moments: Moments, target: Any, n_components: Any) -> SubsetProblem:
             raise ValueError("target='outcomes' needs the outcomes: use fit(X, y)")
         if wide:
             return problem_of_columns(samples, outcomes)
-        cross = np.asarray(to_host(moments.data.T @ outcomes))  # centred outcomes centre both
+        cross = np.zeros((moments.n_features, outcomes.shape[1]))
+        for start, rows in _centred_blocks(moments):  # an offset costs digits of the sums
+            cross += rows.T @ outcomes[start : start + len(rows)]
         squares = outcomes.T @ outcomes
         n_samples = moments.n_samples
         return problem_of_outcomes(moments.scatter, cross, squares, n_samples, rotated(moments))
@@ -96,6 +99,19 @@ def _rotated(moments: Moments) -> FloatArray | None:
         return np.asarray(columns / np.where(lengths > 0, lengths, 1.0))
 
     return moments.workspace.kept(ROTATED, make)
+
+
+def _preparation(moments: Moments) -> float:
+    """Return what was lost of inner products of unit columns when the samples were prepared.
+
+    Columns that were scaled, or mixed by weights, were rounded beside their mean.
+    """
+    if moments.scale is None and not moments.mixed:
+        return 0.0
+    lengths = np.sqrt(moments.variances)
+    live = lengths > 0
+    offsets = moments.n_samples**0.5 * np.abs(moments.mean[live]) / lengths[live]
+    return float(np.finfo(moments.dtype).eps * (2 + 2 * np.max(offsets, initial=0.0)))
 
 
 def _centred_blocks(moments: Moments) -> Iterator[tuple[int, FloatArray]]:
@@ -195,6 +211,7 @@ def centred_outcomes(y: Any, n_samples: int) -> FloatArray:
     if not np.all(np.isfinite(outcomes)):
         raise ValueError("y has missing or infinite values")
     outcomes = outcomes - outcomes.mean(axis=0)
+    outcomes = outcomes - outcomes.mean(axis=0)  # what rounding has left of an offset
     largest = float(np.max(np.abs(outcomes), initial=0.0))
     if largest == 0:
         raise ValueError("the outcomes are constant: there is nothing to explain")

@@ -39,7 +39,9 @@ def top_sum(values: FloatArray, count: int) -> FloatArray:
 
 def components_bound(problem: SubsetProblem, size: int) -> float:
     """Return what no set of that size can exceed: the value of as many principal components."""
-    return float(top_sum(problem.spectrum[0], size)) + problem.rounding
+    # An error of the inner products is one of the target, whose trace is at most 1.
+    charge = problem.rounding + 2 * size * problem.accuracy
+    return float(top_sum(problem.spectrum[0], size)) + charge
 
 
 def largest_without(

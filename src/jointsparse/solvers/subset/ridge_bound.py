@@ -23,7 +23,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.solvers.subset.bounds import top_sum
+from jointsparse.solvers.subset.bounds import components_bound
 from jointsparse.solvers.subset.problem import EPS, SubsetProblem
 
 STEPS = 60  # the bound falls by 1/step; later ones change its fourth digit
@@ -58,7 +58,7 @@ def ridge_bound(
     """
     live = problem.live
     size = min(size, int(live.sum()))
-    best = float(top_sum(problem.spectrum[0], size)) + problem.rounding
+    best = components_bound(problem, size)
     if size == 0:
         return best, np.zeros(live.size)
     weights = np.where(live, size / int(live.sum()), 0.0)
