@@ -1,4 +1,4 @@
-"""Weights and batches of pure noise are no structure; structure in them is found."""
+"""Weights, batches and shrunk rows of pure noise are no structure; structure in them is found."""
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,11 @@ KINDS = {
     "all twice": lambda rng, n: {"sample_weight": np.full(n, 2)},
     "one to three times": lambda rng, n: {"sample_weight": rng.integers(1, 4, n)},
     "bootstrap": lambda rng, n: {"sample_weight": rng.multinomial(n, np.full(n, 1 / n))},
+}
+SPARSE = {
+    "Bernoulli": lambda rng, shape: (rng.random(shape) < 0.05).astype(float),
+    "Poisson": lambda rng, shape: rng.poisson(0.1, shape).astype(float),
+    "gamma": lambda rng, shape: rng.gamma(0.05, size=shape),  # hardly above 0, without ties
 }
 
 
@@ -80,9 +85,30 @@ def test_noise_of_which_only_sums_are_known_claims_nothing(kind, shape):
     assert alarms(tables) <= FEW_ALARMS
 
 
+@pytest.mark.parametrize("shape", SHAPES[:1] + SHAPES[2:])
+@pytest.mark.parametrize("name", list(SPARSE))
+def test_shrunk_rows_of_sparse_noise_claim_nothing(name, shape):
+    tables = (SPARSE[name](np.random.default_rng([seed, *shape]), shape) for seed in range(FEW))
+    assert alarms((X, {"robust": "samples"}) for X in tables) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", list(SPARSE))
+def test_shrunk_rows_of_sparse_noise_claim_nothing_in_many_tables(name, shape):
+    tables = (SPARSE[name](np.random.default_rng([seed, *shape]), shape) for seed in range(MANY))
+    assert alarms((X, {"robust": "samples"}) for X in tables) <= ALARMS
+
+
 def kept(X, given):
     """Whether "auto" keeps a feature, or a fit says that one is significant."""
-    for method in (GreedySelector(), SPCAPSD(n_features_to_select="auto")):
+    given, robust = dict(given), None
+    if "robust" in given:
+        robust = given.pop("robust")
+    for method in (
+        GreedySelector(robust=robust),
+        SPCAPSD(n_features_to_select="auto", robust=robust),
+    ):
         method.fit(X, **given)
         if method.get_support().any() or method.n_significant_ or method.significant_.any():
             return True
@@ -95,12 +121,33 @@ def test_auto_keeps_no_noise(kind):
     assert sum(kept(*noise(kind, SHAPES[0], seed)) for seed in range(10)) <= 1
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_auto_keeps_no_shrunk_noise():
+    tables = [SPARSE["Bernoulli"](np.random.default_rng(seed), (100, 40)) for seed in range(10)]
+    assert not any(kept(X, {"robust": "samples"}) for X in tables)
+    assert feature_significance(Moments.from_data(tables[0])).significant.sum() == 0
+    # A report on the same samples, and a selector around the method, know that rows were shrunk.
+    for X in tables[:4]:
+        method = SelectFeatures(SPCAPSD(robust="samples")).fit(X)
+        assert not method.significant_.any()
+        assert method.selection_report(X).n_significant == 0
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["pairs", "triples", "exp(z/4)", "exp(z/2)", "exp(z)"])
 def test_auto_keeps_no_noise_in_many_tables(kind, shape):
     assert sum(kept(*noise(kind, shape, seed)) for seed in range(MANY)) <= ALARMS
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", list(SPARSE))
+def test_auto_keeps_no_shrunk_noise_in_many_tables(name, shape):
+    tables = (SPARSE[name](np.random.default_rng([seed, *shape]), shape) for seed in range(MANY))
+    assert sum(kept(X, {"robust": "samples"}) for X in tables) <= ALARMS
 
 
 def planted(kind, seed):

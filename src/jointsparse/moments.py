@@ -323,8 +323,7 @@ class Moments:
         if robust is not None:
             X, how = learning.robust_samples(X, robust, comparable=False)
             moments = cls.from_data(X, copy=copy)
-            moments.robust = how
-            return moments
+            return moments.made_robust(how)
         if is_device_array(X):
             samples = checked_samples(X)
             device = DeviceMoments(own(samples) if copy else samples)
@@ -357,6 +356,13 @@ class Moments:
             first = half_of(0, origin.sample.size)
             for half, rows in zip(self.halves, (first, ~first), strict=True):
                 half.origin = origin.of(np.flatnonzero(rows))
+        return self
+
+    def made_robust(self, how: learning.Robust) -> Self:
+        """Note how the samples were made robust; return these moments."""
+        self.robust = how
+        if how.rule.kind == "samples":
+            self.origin = Origin.of_rows(self.n_samples, shrunk=True)
         return self
 
     @classmethod

@@ -181,6 +181,8 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
     -----
     The largest eigenvalue of noise is exceeded in about 5 % of tables of noise, in which a pattern
     and some features are then found. Moments without samples assume samples of equal noise level.
+    In samples that ``robust="samples"`` shrunk, ranks count for no pair: they tell by how much
+    each row was shrunk, in all columns alike where most values are the same.
 
     Examples
     --------

@@ -156,7 +156,7 @@ class SelectFeatures(
             self._take_step(method)
             moments = Moments.from_data(self._as_fitted(values), copy=False)
             moments.scale = self.scale
-            moments.made_of(origin)
+            self._note_shrunk(moments.made_of(origin))
             return self._select(method, moments, y)
 
     def _fit_prepared(self, X: Any, y: Any, sample_weight: Any, batch: Any) -> Self:

@@ -50,6 +50,8 @@ class Origin:
         Directions that lie between tables that were added.
     worth : float
         What of a complete row each tells, where values are missing.
+    shrunk : bool
+        Whether far rows were shrunk, by ``robust="samples"``: their ranks tell by how much.
     unknown : str
         Why patterns cannot be told from noise here, in words; nothing where they can.
     """
@@ -61,6 +63,7 @@ class Origin:
     levelled: bool = False
     joined: int = 0
     worth: float = 1.0
+    shrunk: bool = False
     unknown: str = ""
 
     @classmethod
@@ -71,6 +74,7 @@ class Origin:
         sample: IntArray | None = None,
         batch: IntArray | None = None,
         weights: FloatArray | None = None,
+        shrunk: bool = False,
         unknown: str = "",
     ) -> Origin:
         """Return that of rows of which some things are known; the rest is as usual."""
@@ -79,6 +83,7 @@ class Origin:
             np.zeros(n_rows, dtype=np.int64) if batch is None else numbered(batch),
             np.ones(n_rows) if weights is None else weights,
             mixed=weights is not None,
+            shrunk=shrunk,
             unknown=unknown,
         )
 
@@ -187,6 +192,7 @@ class Origin:
             np.concatenate([self.batch, other.batch + self.n_batches]),
             np.concatenate([self.weights, other.weights]),
             joined=self.joined + other.joined + 1,
+            shrunk=self.shrunk or other.shrunk,
             unknown=self.unknown or other.unknown,
         )
 

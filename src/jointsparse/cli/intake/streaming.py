@@ -426,6 +426,7 @@ def _taken_in(
         table.mean, table.deviations = step.center_, step.deviation_
         values, passes = step.transform(source), "several times"
         values.n_samples = table.n_samples
+        origin = step.origin_of(table.n_samples)
         if reading is Reading.MOMENTS:
             values = Moments.from_source(values)
             values.feature_names = table.names

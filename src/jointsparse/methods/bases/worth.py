@@ -210,7 +210,7 @@ class SelectionWorth(NotesOutliers):
             inner: Any = getattr(self, "estimator", self)
             moments = Moments.from_data(data, missing=inner.missing, copy=False)
         else:
-            moments = _moments_to_judge(data)
+            moments = self._note_shrunk(_moments_to_judge(data))
         return scaled_moments(moments, scale_of(self))
 
     def _data_for_report(self, X: Any) -> Any:

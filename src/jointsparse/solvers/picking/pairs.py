@@ -165,7 +165,7 @@ def _of_signs(
     """Return how probable so large a sum of the products of two columns is, at most.
 
     Of the ranks, where that of the values is above a level. Rows that batches and weights tie
-    together have fewer signs of their own.
+    together have fewer signs of their own. Ranks in rows that were shrunk tell by how much.
     """
     share = 1.0 if origin is None else origin.n_effective / (n_samples - 1)
     if n_samples > MANY_ROWS:
@@ -180,7 +180,7 @@ def _of_signs(
     chances, half = [], first.size
     for one, other, correlation in zip(places[:half], places[half:], correlations, strict=True):
         chance = chance_of_signs(values[:, one] * values[:, other], share)
-        if chance > level:
+        if chance > level and not (origin is not None and origin.shrunk):
             terms = centred_ranks(ranked[:, one]) * centred_ranks(ranked[:, other])
             if terms.sum() * correlation > 0:
                 chance = min(chance, chance_of_signs(terms, share))
