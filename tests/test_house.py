@@ -13,7 +13,7 @@ import jointsparse
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "jointsparse"
 FILES = sorted(SOURCE.rglob("*.py"))
-LONGEST_FILE = 500
+LONGEST_FILE = 530
 LONGEST_FUNCTION = 60  # without its docstring
 LARGEST_ROOM = 15  # modules in a folder, beside its __init__: as many as are seen at a glance
 # Modules of public estimators, which saved models name.

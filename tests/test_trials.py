@@ -447,7 +447,9 @@ def test_why_nothing_is_held_out_is_said():
     sums = Moments.from_scatter(centred.T @ centred, len(X))
     assert _why_not(sums) == "there are no samples to hold out"
     assert "too few" in _why_not(Moments.from_data(X[:3]))
-    elsewhere = SimpleNamespace(n_samples=300, halves=None, has_samples=True, elsewhere=True)
+    elsewhere = SimpleNamespace(
+        n_samples=300, origin=None, halves=None, has_samples=True, elsewhere=True
+    )
     assert "do not fit in memory" in _why_not(elsewhere)
 
 

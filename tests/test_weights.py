@@ -7,6 +7,7 @@ import scipy.sparse as sp
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -21,6 +22,7 @@ from jointsparse import (
     Moments,
     SelectFeatures,
     SubsetSelector,
+    feature_significance,
     load_model,
     open_source,
     registry,
@@ -65,14 +67,21 @@ def within(X, batch):
 def test_a_weight_is_a_number_of_copies_in_every_method(name):
     weights = np.random.default_rng(1).integers(0, 4, 60)
     y = np.arange(60) % 2
-    one = METHODS[name].make().fit(X, y, sample_weight=weights)
-    other = METHODS[name].make().fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    method = METHODS[name].make().set_params(**_fixed(name))
+    one = clone(method).fit(X, y, sample_weight=weights)
+    other = clone(method).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
     np.testing.assert_array_equal(one.feature_scores_, other.feature_scores_)
     np.testing.assert_array_equal(one.ranking_, other.ranking_)
-    np.testing.assert_array_equal(one.get_support(), other.get_support())  # "auto" counts them too
-    if hasattr(one, "selection_report"):
-        assert one.selection_report_.verdict == other.selection_report_.verdict
-        assert one.selection_report_.worth.r2 == other.selection_report_.worth.r2
+    np.testing.assert_array_equal(one.get_support(), other.get_support())
+
+
+def test_copies_of_a_sample_tell_as_much_as_one_where_noise_is_told_from_structure():
+    twice = feature_significance(Moments.from_data(X, sample_weight=np.full(60, 2)))
+    once = feature_significance(X)
+    assert twice.n_significant == once.n_significant
+    np.testing.assert_allclose(twice.pvalues, once.pvalues, rtol=1e-9)
+    np.testing.assert_allclose(twice.shares, once.shares, rtol=1e-9)
+    np.testing.assert_allclose(twice.noise_edge, once.noise_edge, rtol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -37,6 +37,7 @@ from jointsparse.running.workspace import Slot, Workspace
 from jointsparse.sources import Source, as_source
 from jointsparse.sources.door import as_samples, how_moments_estimate, own
 from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.origin import Origin
 from jointsparse.sources.refusals import bytes_for_moments as bytes_for_moments
 from jointsparse.sources.refusals import check_memory
 from jointsparse.sources.refusals import not_finite as not_finite
@@ -46,6 +47,7 @@ from jointsparse.sources.sums import (
     add_sums,
     fold_halves,
     fold_sums,
+    half_of,
     mean_of,
     squares_around,
 )
@@ -90,6 +92,8 @@ class Moments:
         What was missing, and what was done about it; None where nothing was.
     batches : Batches or None
         What lay between batches and was taken out; None without batches.
+    origin : Origin or None
+        What the rows of the table are; None where each is a sample like all others.
     scale : {None, "standard", "robust"}
         How a selector scaled the features.
 
@@ -127,6 +131,7 @@ class Moments:
         self.labels: Any = None  # classes of the samples, for the methods that want them
         self.missing: MissingValues | None = None
         self.batches: Batches | None = None
+        self.origin: Origin | None = None
         self.scale: str | None = None
         self._scatter: FloatArray | None
         self._scatter, self.repair_change = scatter or (None, 0.0)
@@ -291,7 +296,8 @@ class Moments:
             source, or the path of a file or folder, is read once, block by block, and not kept.
         sample_weight : array-like of shape (n_samples,) or None
             Weights, at least 0. Whole numbers are counts: a sample of weight 2 is there twice, one
-            of weight 0 is not. Others are divided by their mean: only their ratios matter.
+            of weight 0 is not. Others are divided by their mean: only their ratios matter. Where
+            patterns are told from noise a sample counts once, however often it is there.
         batch : array-like of shape (n_samples,) or None
             Which samples were measured together: the scatter *within* batches is computed, and
             ``batches`` tells what lay between them.
@@ -317,8 +323,7 @@ class Moments:
         if robust is not None:
             X, how = learning.robust_samples(X, robust, comparable=False)
             moments = cls.from_data(X, copy=copy)
-            moments.robust = how
-            return moments
+            return moments.made_robust(how)
         if is_device_array(X):
             samples = checked_samples(X)
             device = DeviceMoments(own(samples) if copy else samples)
@@ -342,7 +347,23 @@ class Moments:
         moments.missing, moments.batches = table.missing, table.batches
         moments.mixed = table.mixed or table.batches is not None
         moments.feature_names = feature_names
-        return moments
+        return moments.made_of(table.origin)
+
+    def made_of(self, origin: Origin | None) -> Self:
+        """Note what the rows are, and those of two halves; return these moments."""
+        self.origin = origin
+        if origin is not None and self.halves and origin.is_single:
+            first = half_of(0, origin.sample.size)
+            for half, rows in zip(self.halves, (first, ~first), strict=True):
+                half.origin = origin.of(np.flatnonzero(rows))
+        return self
+
+    def made_robust(self, how: learning.Robust) -> Self:
+        """Note how the samples were made robust; return these moments."""
+        self.robust = how
+        if how.rule.kind == "samples":
+            self.origin = Origin.of_rows(self.n_samples, shrunk=True)
+        return self
 
     @classmethod
     def _of_estimate(cls, found: Estimate) -> Self:
@@ -425,6 +446,9 @@ class Moments:
         total = Moments(n, mean, scatter, self.feature_names, halves=halves)
         total.dtype = np.result_type(self.dtype, other.dtype)
         total.robust = learning.joined(self.robust, other.robust)
+        if self.origin or other.origin:
+            own, more = (m.origin or Origin.of_rows(m.n_samples) for m in (self, other))
+            total.origin = own.plus(more)
         return total
 
     def partial_fit(self, X: Any) -> Self:
@@ -440,13 +464,14 @@ class Moments:
         known: Moments = self
         if self._data is not None:
             values = self._data if self._device is None else to_host(self._data)
-            known = Moments.from_source(ArraySource(values))
+            known = Moments.from_source(ArraySource(values)).made_of(self.origin)
         more = Moments.from_source(source, offset=self.n_samples)
         more.robust = how if known is self else None
         total = known + more
         self.n_samples, self.mean, self._scatter = total.n_samples, total.mean, total.scatter
         self.halves, self._data, self._device = total.halves, None, None
         self.missing = self.batches = self.scale = None
+        self.origin = total.origin
         self.workspace = Workspace()  # not emptied: moments with other labels share it
         self.robust, self.labels, self.dtype = how, None, total.dtype
         for kept in DERIVED:
@@ -467,6 +492,7 @@ class Moments:
         if self.elsewhere:  # no pass over them for what is known
             scaled.__dict__["variances"] = self.variances * factors * factors
         scaled.missing, scaled.batches, scaled.mixed = self.missing, self.batches, self.mixed
+        scaled.origin = self.origin
         return scaled
 
     @property

@@ -7,7 +7,7 @@ every sample counts once and no value is missing, or else an estimated mean and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from jointsparse.linalg import array_namespace
 from jointsparse.sources import Source, as_source, is_streamed
 from jointsparse.sources.door import as_samples, how_to_estimate, refuse_not_finite
 from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.origin import Origin
 from jointsparse.sources.refusals import not_finite
 from jointsparse.sources.sums import NotFiniteError, half_of
 from jointsparse.sources.views.filling import filled_with_means
@@ -43,6 +44,8 @@ class Prepared:
         What lay between batches.
     mixed : bool
         Whether weights were no counts: rows are mixtures of samples then.
+    origin : Origin or None
+        What the rows are; None where each is a sample like all others.
     """
 
     samples: Any
@@ -50,6 +53,7 @@ class Prepared:
     missing: MissingValues | None = None
     batches: Batches | None = None
     mixed: bool = False
+    origin: Origin | None = None
 
 
 def prepared(
@@ -79,17 +83,20 @@ def prepared(
     table = weighted(samples, sample_weight, batch, fill=missing == "mean")
     samples = table.samples
     if lost is None or not lost.counts.any():
-        return Prepared(samples, batches=table.batches, mixed=table.shares)
+        return Prepared(samples, None, None, table.batches, table.shares, table.origin)
     if missing == "mean":
         samples = _filled(samples)
-        return Prepared(samples, None, lost, table.batches, table.shares)
+        return Prepared(samples, None, lost, table.batches, table.shares, table.origin)
     if table.shares:
         raise ValueError(
             f"missing={missing!r} takes whole-number weights only, which are counts of samples; "
             "with other weights use missing='mean'"
         )
     estimate = _estimate(samples, missing)
-    return Prepared(None, estimate, estimate.told, table.batches)
+    origin = table.origin
+    if origin is not None:
+        origin = replace(origin, worth=estimate.told.n_samples / origin.sample.size)
+    return Prepared(None, estimate, estimate.told, table.batches, origin=origin)
 
 
 def _looked_at(samples: Any, how: str) -> tuple[Any, MissingValues]:

@@ -112,6 +112,8 @@ class SelectionReport:
         What other numbers of features predict in new samples; None where ``worth`` is.
     about : tuple of str
         What was done to the samples before the fit: missing values, batches.
+    untested : str
+        Why patterns could not be told from noise; nothing where they could.
     """
 
     n_kept: int
@@ -134,6 +136,7 @@ class SelectionReport:
     extremes: Extremes | None = None
     curve: Curve | None = None
     about: tuple[str, ...] = ()
+    untested: str = ""
 
     @property
     def extremes_matter(self) -> bool:
@@ -306,6 +309,7 @@ def selection_report(
         kept=kept,
         found_again=_found_again(columns, kept, cut),
         emptied=emptied,
+        untested=found.untested,
         extremes=extreme_values(moments) if extremes is None else extremes,
         curve=curve,
     )

@@ -26,8 +26,10 @@ from jointsparse.solvers.picking.patterns import (
     FIRST_PAIRS,
     MOST_PAIRS,
     Patterns,
+    can_be_evened,
     centred_samples,
     patterns_of,
+    weights_of,
 )
 from jointsparse.solvers.products.columns import feature_columns
 
@@ -71,8 +73,11 @@ class FeatureSignificance:
     weighted : bool
         Whether they were.
     sample_weights : ndarray of shape (n_samples,)
-        These weights, of mean 1; all 1 where samples were not weighted. They belong to this test: a
-        method takes samples as they are unless ``fit(X, sample_weight=...)`` is given them.
+        These weights, of mean 1, times those that the samples came with; all 1 where samples were
+        not weighted. They belong to this test: a method takes samples as they are unless
+        ``fit(X, sample_weight=...)`` is given them.
+    untested : str
+        Why patterns could not be told from noise, so that none is claimed; empty where they could.
     """
 
     shares: FloatArray
@@ -87,8 +92,11 @@ class FeatureSignificance:
     sample_heterogeneity: float
     weighted: bool
     sample_weights: FloatArray
+    untested: str = ""
 
     def __str__(self) -> str:
+        if self.untested:
+            return f"Patterns are not told from noise: {self.untested}."
         total, found = self.significant.size, int(self.significant.sum())
         if self.n_significant == 0 and found:
             lines = [
@@ -157,7 +165,10 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
     ----------
     X : array-like, data frame, sparse matrix, tensor, source, path or Moments
         Samples in rows, or their moments. Rows must be independent of each other: time series,
-        batches and copies of samples are structure to this test.
+        batches and copies of samples are structure to this test, unless ``Moments.from_data`` was
+        told of them (``batch``, ``sample_weight``): then n - 1 above is n less the number of
+        batches, a sample counts once, however often it is there, and one of a larger weight is
+        known to be louder.
     fdr : float, default=0.05
         Share of false ones among the significant features, on average.
 
@@ -170,6 +181,8 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
     -----
     The largest eigenvalue of noise is exceeded in about 5 % of tables of noise, in which a pattern
     and some features are then found. Moments without samples assume samples of equal noise level.
+    In samples that ``robust="samples"`` shrunk, ranks count for no pair: they tell by how much
+    each row was shrunk, in all columns alike where most values are the same.
 
     Examples
     --------
@@ -204,7 +217,12 @@ def feature_significance(X: Any, *, fdr: float = FDR) -> FeatureSignificance:
         sample_heterogeneity=table.plain.spread,
         weighted=table.edge is not table.plain,
         sample_weights=_own(table.weights),
+        untested=_untested(moments),
     )
+
+
+def _untested(moments: Moments) -> str:
+    return "" if moments.origin is None else moments.origin.unknown
 
 
 def _own(weights: FloatArray) -> FloatArray:
@@ -254,7 +272,13 @@ def _noise_edge(moments: Moments) -> NoiseEdge:
         equal = _edge(base, standardised=False, equal_samples=True)[1]
         if equal.n_patterns > found.n_patterns:
             found, factor = equal, unit
-    return replace(found, edge=found.edge * factor, noise=found.noise * factor)
+    found = replace(found, edge=found.edge * factor, noise=found.noise * factor)
+    return found if not _untested(moments) else _silent(found, moments.total_variance)
+
+
+def _silent(found: NoiseEdge, most: float) -> NoiseEdge:
+    """Return an edge that nothing is above, where patterns cannot be told from noise."""
+    return replace(found, n_patterns=0, edge=max(found.edge, most), limited=False)
 
 
 def leverages(moments: Moments) -> FloatArray:
@@ -305,18 +329,19 @@ def _table(moments: Moments) -> _Table:
 
 def _tested(moments: Moments) -> _Table:
     patterns, plain = _edge(moments, standardised=True)
+    if _untested(moments):
+        plain = _silent(plain, float(patterns.squares.sum()))
     leverages = patterns.leverages
     edge, levels = plain, plain.first_levels
     # One number for all of them: a table of a billion samples has room for no array of ones.
     weights = np.broadcast_to(1.0, moments.n_samples)
     # With their patterns in it: a loud sample that was taken for a pattern would look quiet.
-    while plain.spread > DIFFERENT and edge.levels.max() > ALIKE:
+    while plain.spread > DIFFERENT and edge.levels.max() > ALIKE and can_be_evened(moments):
         levels = np.maximum(levels, QUIETEST * float(np.median(levels)))
         found, better = _edge(moments, standardised=True, levels=levels)
         if better.levels.std() > LESS * edge.levels.std():
             break  # they differ in some features, not in a level that all features have
-        patterns, edge, weights = found, better, 1 / levels
-        weights = weights / weights.mean()
+        patterns, edge, weights = found, better, weights_of(moments, levels)
         levels = levels * edge.levels
         levels = levels / levels.mean()
     shares, pvalues = shares_and_pvalues(patterns, edge.n_patterns)
@@ -329,7 +354,12 @@ def _tested(moments: Moments) -> _Table:
     too_many = too_many_pairs(moments.n_samples, apart, varying)
     if samples is not None and apart.any() and not too_many:
         in_pairs, chances = pairs_beyond_chance(
-            feature_columns(moments), samples, leverages, moments.n_samples, apart
+            feature_columns(moments),
+            samples,
+            leverages,
+            moments.n_samples,
+            apart,
+            moments.origin,
         )
         shares, pvalues = np.maximum(shares, in_pairs), np.minimum(pvalues, chances)
     values = patterns.values[: edge.n_patterns].copy()

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jointsparse.arrays import FloatArray, IntArray
-from jointsparse.device import is_device_array, like
 from jointsparse.moments import Moments
 from jointsparse.operators.samples import NeedsSamplesError
+from jointsparse.partition import some_rows, units_first
 from jointsparse.solvers.picking.held_out import (
     Fold,
     Judged,
@@ -37,6 +37,7 @@ from jointsparse.solvers.picking.held_out import (
     cross_validation_folds,
     folds_of_halves,
 )
+from jointsparse.sources.origin import Origin
 from jointsparse.steps import steps
 
 N_FOLDS = 3  # selections beside the one on all samples: three cost about two fits more
@@ -44,6 +45,8 @@ FEWEST_SAMPLES = 3 * N_FOLDS  # three samples to test with are the least that ha
 MOST_ROWS = 4500  # samples that take part: more would not change the first two digits
 N_RANDOM = 20  # random sets of the same size: better than all of them has a chance of 1 in 21
 N_FOR_CEILING = 500  # features, at random, by which the ceiling is estimated where there are more
+# What batches and copies leave of all rows where halves of a table that is not at hand are judged.
+LARGE_BATCHES = 0.9
 ALIKE = 1e-5  # relative difference of lengths that standardising in single precision leaves
 COVERED = 0.9  # share of what can be predicted with which "auto" is content
 # Sizes at which the curve is measured: half as many again each time, for the count is not known
@@ -113,8 +116,17 @@ def _has_rows(moments: Moments) -> bool:
 
 
 def _why_not(moments: Moments) -> str:
-    if moments.n_samples < FEWEST_SAMPLES:
-        return f"{moments.n_samples} samples are too few to hold some out"
+    origin = moments.origin
+    n_samples = moments.n_samples
+    if origin is not None and not origin.unknown:
+        n_samples = origin.n_samples
+    if n_samples < FEWEST_SAMPLES:
+        return f"{n_samples} samples are too few to hold some out"
+    if origin is not None and origin.unknown:
+        return origin.unknown
+    tied = origin is not None and origin.n_directions < LARGE_BATCHES * moments.n_samples
+    if tied and not _has_rows(moments):
+        return "rows of one batch, or of one sample, lie in both halves of what was read"
     if moments.halves is None and not _has_rows(moments):
         if moments.has_samples:
             return "the samples do not fit in memory, where parts of them are selected on"
@@ -122,20 +134,34 @@ def _why_not(moments: Moments) -> str:
     return ""
 
 
-def rows_that_take_part(n_samples: int) -> IntArray:
+def rows_that_take_part(n_samples: int, origin: Origin | None = None) -> IntArray:
     """Return the samples that trials use, in the order in which they are cut into parts."""
-    return np.random.default_rng(0).permutation(n_samples)[:MOST_ROWS]
+    rows = np.random.default_rng(0).permutation(n_samples)
+    if origin is not None and not origin.is_single:
+        rows = units_first(rows, origin)[0]
+    return rows[:MOST_ROWS]
 
 
-def cut_into_parts(rows: IntArray) -> tuple[IntArray, ...]:
-    """Return K parts of some samples, in the order in which they come."""
-    return tuple(np.sort(part) for part in np.array_split(rows, N_FOLDS))
+def cut_into_parts(rows: IntArray, origin: Origin | None = None) -> tuple[IntArray, ...]:
+    """Return K parts of some samples, in the order in which they come.
+
+    Rows of one sample, and those of a small batch, are in one part: what one of them shows of the
+    others would be no forecast.
+    """
+    if origin is None or origin.is_single:
+        return tuple(np.sort(part) for part in np.array_split(rows, N_FOLDS))
+    rows, ends = units_first(rows, origin)
+    wanted = np.arange(1, N_FOLDS) * rows.size / N_FOLDS
+    cuts = [int(ends[np.argmin(np.abs(ends - place))]) for place in wanted]
+    if not 0 < cuts[0] < cuts[-1] < rows.size:  # a sample that is there very often
+        cuts = [int(units[-1]) for units in np.array_split(ends, N_FOLDS)[:-1]]
+    return tuple(np.sort(part) for part in np.split(rows, cuts))
 
 
 def without_part(moments: Moments, rows: IntArray, part: IntArray) -> tuple[Moments, IntArray]:
     """Return the samples that a selection may see when a part is the judge, and their rows."""
     others = np.sort(np.setdiff1d(rows, part))
-    return _scaled_alike(_of_rows(moments, others), moments), others
+    return _scaled_alike(some_rows(moments, others), moments), others
 
 
 def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
@@ -157,8 +183,8 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
             assert moments.halves is not None
             halves = steps("parts left out", moments.halves)
             return Cut(None, tuple(pick(half, None) for half in halves))
-        rows = rows_that_take_part(moments.n_samples)
-        parts = cut_into_parts(rows)
+        rows = rows_that_take_part(moments.n_samples, moments.origin)
+        parts = cut_into_parts(rows, moments.origin)
         left_out = steps("parts left out", parts)
         return Cut(parts, tuple(pick(*without_part(moments, rows, part)) for part in left_out))
     except NeedsSamplesError:
@@ -168,15 +194,6 @@ def cut_and_pick(moments: Moments, pick: Pick) -> Cut:
         )
     except ValueError as error:
         return Cut(why_not=f"the method refuses a part of the samples ({error})")
-
-
-def _of_rows(moments: Moments, rows: IntArray) -> Moments:
-    data = moments.data
-    part = Moments.from_data(
-        data[like(rows, data)] if is_device_array(data) else data[rows], copy=False
-    )
-    part.feature_names = moments.feature_names
-    return part
 
 
 def _scaled_alike(some: Moments, every: Moments) -> Moments:

@@ -18,6 +18,7 @@ from jointsparse.methods.reading.samples import valid_samples
 from jointsparse.robust.learning import Robust, apply_rule, learn, learn_from, scores_of
 from jointsparse.robust.rule import RobustRule
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.origin import Origin
 
 UNITS = ("comparable", "original")
 LENGTHS = ("bounded", "one")
@@ -122,6 +123,10 @@ class RobustStep(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         names = source.feature_names
         return source.map_finite(change, source.n_features, dtype, names).as_given()
 
+    def origin_of(self, n_samples: int) -> Origin | None:
+        """Return what rows are that were made so, where a test of noise has to know."""
+        return Origin.of_rows(n_samples, shrunk=True) if self.kind == "samples" else None
+
     def score_samples(self, X: Any) -> FloatArray:
         """Return the outlier scores of samples, seen in ``fit`` or new.
 
@@ -201,6 +206,10 @@ class SpatialSign(RobustStep):
     Sparse samples stay sparse and are not centred: m and c are 0, and lengths are counted from
     there. Of more than 8 million entries (or 1000 samples, if these have more) a random part of
     the samples tells what is usual, the same in every run.
+
+    Where most values of a column are the same, :func:`feature_significance` may take the pattern of
+    shrinking for pairs of features that go together, unless it knows of it: use the parameter
+    ``robust="samples"`` of a method there, not this step before it.
 
     A sample is judged by its length alone. A group of samples that is smaller than the others and
     far from them is taken for outliers, whether it is one or not: look at ``outliers_``.

@@ -145,8 +145,10 @@ class SelectFeatures(
                 return self._fit_streamed(as_source(X), sample_weight, batch)
             checked = valid_samples(self, X, fitting=True)
             self._check_wanted(self.n_features_in_)
+            origin = None
             if prepare:
-                X = checked = self._prepared(checked, sample_weight, batch)
+                checked, origin = self._prepared(checked, sample_weight, batch)
+                X = checked
                 y = rows_for(y, sample_weight)
             X = self._for_method(X, checked)
             self.estimator_ = clone(self.estimator).fit(X, y, **fit_params)
@@ -154,6 +156,7 @@ class SelectFeatures(
             self._take_step(method)
             moments = Moments.from_data(self._as_fitted(values), copy=False)
             moments.scale = self.scale
+            self._note_shrunk(moments.made_of(origin))
             return self._select(method, moments, y)
 
     def _fit_prepared(self, X: Any, y: Any, sample_weight: Any, batch: Any) -> Self:
@@ -163,18 +166,20 @@ class SelectFeatures(
 
     def _fit_streamed(self, source: Source, sample_weight: Any, batch: Any) -> Self:
         table = source
-        batches = None
+        batches = origin = None
         if sample_weight is not None or batch is not None:
             refuse_with_robust(self.robust, sample_weight=sample_weight, batch=batch)
             found = prepared(source, sample_weight=sample_weight, batch=batch)
-            table, batches = found.samples, found.batches
+            table, batches, origin = found.samples, found.batches, found.origin
         scale = scale_of(self)
         moments = moments_from(scaled_source(table, scale), self)
         moments.scale, moments.batches = scale, batches
+        if origin is not None:
+            moments.made_of(origin)
         return self.fit_moments(moments)
 
-    def _prepared(self, checked: Any, sample_weight: Any, batch: Any) -> Any:
-        """Return the samples for a method of another library, weighted and scaled."""
+    def _prepared(self, checked: Any, sample_weight: Any, batch: Any) -> tuple[Any, Any]:
+        """Return samples for a method of another library, weighted and scaled, and their origin."""
         samples = checked if is_device_array(checked) else ArraySource(checked)
         table = prepared(samples, sample_weight=sample_weight, batch=batch)
         if table.mixed:
@@ -186,7 +191,8 @@ class SelectFeatures(
             )
         note_preparation(self, Moments.of_prepared(table))
         moments = scaled_moments(Moments.of_prepared(table), self.scale)
-        return moments.data if moments.data is not None else table.samples.read()
+        values = moments.data if moments.data is not None else table.samples.read()
+        return values, table.origin
 
     def fit_moments(self, moments: Moments) -> Self:
         """Fit the method to moments instead of samples, and choose the features.

@@ -26,6 +26,7 @@ from jointsparse.model_selection.stability import (
     support_on,
 )
 from jointsparse.moments import Moments
+from jointsparse.partition import some_rows
 from jointsparse.selection.choosing import is_number
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.picking.held_out import Fold, Judged, held_out_folds
@@ -434,7 +435,7 @@ class _Judge:
                 warnings.simplefilter("always")
                 start = time.perf_counter()
                 # Moments of its own, so that no method profits from what another has computed.
-                own = Moments.from_data(self.moments.data, copy=False)
+                own = Moments.from_data(self.moments.data, copy=False).made_of(self.moments.origin)
                 own.feature_names = self.moments.feature_names
                 fitted = fit_to(clone(estimator), own)
                 seconds = time.perf_counter() - start
@@ -483,7 +484,7 @@ class _Judge:
 
 
 def _significant(moments: Moments, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    return feature_significance(Moments.from_data(moments.data[rows], copy=False)).significant
+    return feature_significance(some_rows(moments, rows)).significant
 
 
 def _best_first(fitted: Any) -> NDArray[np.int64]:

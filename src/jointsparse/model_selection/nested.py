@@ -54,7 +54,7 @@ def held_out_scores(
         Called after each fit.
     """
     rows = np.random.default_rng(seed).permutation(moments.n_samples)[:MOST_ROWS]
-    parts = cut_into_parts(rows)
+    parts = cut_into_parts(rows, moments.origin)
     kept, inside = [], []
     for part in parts:
         training = without_part(moments, rows, part)[0]

@@ -26,6 +26,7 @@ from jointsparse.arrays import FloatArray, IntArray
 from jointsparse.metrics import selection_stability
 from jointsparse.model_selection.grid import as_moments, check_rows, check_selector, fit_to
 from jointsparse.moments import Moments
+from jointsparse.partition import some_rows
 from jointsparse.selection.choosing import is_number
 from jointsparse.significance import feature_significance
 from jointsparse.solvers.picking.stand_ins import found_again, groups_of_stand_ins
@@ -259,8 +260,7 @@ def complementary_pairs(
 
 def support_on(estimator: Any, moments: Moments, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return what an estimator keeps on some of the samples."""
-    part = Moments.from_data(moments.data[rows], copy=False)
-    part.feature_names = moments.feature_names  # constraints may go by them
+    part = some_rows(moments, rows)
     return np.asarray(fit_to(clone(estimator), part).get_support(), dtype=bool)
 
 

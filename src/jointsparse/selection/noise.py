@@ -27,7 +27,7 @@ from jointsparse.device import to_host
 from jointsparse.moments import Moments
 from jointsparse.running.workspace import Slot
 from jointsparse.significance import leverages, noise_edge
-from jointsparse.solvers.picking.patterns import ROW_PAIRS
+from jointsparse.solvers.picking.patterns import ROW_PAIRS, directions_of
 from jointsparse.solvers.picking.row_targets import Projection, Target, row_axes
 from jointsparse.solvers.products.columns import feature_columns
 
@@ -85,7 +85,7 @@ ABOVE: Slot[AboveNoise] = Slot("above noise")
 
 def _above(moments: Moments) -> AboveNoise:
     edge, total = noise_edge(moments), moments.total_variance
-    squares = (moments.n_samples - 1) * edge.noise / total
+    squares = directions_of(moments) * edge.noise / total
     usual = USUAL_KURTOSIS / moments.n_samples
     hanging = np.maximum(leverages(moments), usual) * (moments.variances / total)
     count = edge.n_patterns

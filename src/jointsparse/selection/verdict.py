@@ -93,6 +93,10 @@ def patterns_in_words(report: SelectionReport) -> str:
 
 
 def _about_noise(report: SelectionReport) -> str:
+    if report.untested:
+        kept = "nothing" if report.n_kept == 0 else _kept(report)
+        verb = "are" if report.n_kept > 1 else "is"
+        return f"Patterns are not told from noise: {report.untested}; {kept} {verb} kept."
     if report.n_kept == 0:
         return f"{NO_STRUCTURE}: nothing is kept."
     kept, verb = "the 1 kept is", "it predicts"

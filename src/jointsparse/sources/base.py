@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from jointsparse.io.budget import default_budget, limited_to
 from jointsparse.operators.blocks import RemoteSamples
 from jointsparse.sources.finite import refuse_missing
+from jointsparse.sources.origin import Origin
 from jointsparse.sources.read_ahead import read_ahead
 
 BLOCK_ENTRIES = 2**22  # 32 MB of float64: larger blocks are no faster, smaller ones are slower
@@ -50,6 +51,8 @@ class Source:
         Columns that are no features and go along with the samples.
     entries : int or None
         How many entries are stored of sparse samples; None of dense ones.
+    origin : Origin or None
+        What the rows are, where they are not samples like all others.
     """
 
     n_features: int
@@ -61,6 +64,7 @@ class Source:
     ids: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     entries: int | None = None
+    origin: Origin | None = None
     read_at_once: str = "blocks"  # what has to be read as a whole, in messages
 
     def aside(self, name: str) -> NDArray[Any]:

@@ -34,6 +34,7 @@ from jointsparse.sources.base import Block, Source
 from jointsparse.sources.batch_sums import fold_batches
 from jointsparse.sources.door import missing_entries, without_mask
 from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.origin import Origin
 from jointsparse.sources.sums import rounding
 
 # Times the spread: a mean beyond this leaves fewer digits of deviations than single precision has
@@ -83,11 +84,14 @@ class Weighted(NamedTuple):
         What was taken out.
     shares : bool
         Whether weights were no counts, so that rows are mixtures of samples.
+    origin : Origin or None
+        What the rows are; None where each is a sample like all others.
     """
 
     samples: Any
     batches: Batches | None
     shares: bool
+    origin: Origin | None = None
 
 
 class AlignedSource(Source):
@@ -245,14 +249,44 @@ def weighted(
     if weights is not None and codes is not None and codes.size != weights.size:
         raise _wrong_length("batch", codes.size, weights.size)
     shares = weights is not None and not are_counts(weights)
+    origin = None
     if weights is not None:
         samples = _taken(samples, weights if not shares else (weights > 0).astype(np.float64))
         codes = None if codes is None else codes[weighted_rows(weights)]
+        rows = weighted_rows(weights)
         weights = weights[weights > 0] if shares else None
+        mean = None if weights is None else weights * (weights.size / weights.sum())
+        origin = Origin.of_rows(rows.size, sample=rows, batch=codes, weights=mean)
+    elif codes is not None:
+        origin = Origin.of_rows(codes.size, batch=codes)
+    origin = None if origin is None or origin.is_usual else origin
     if names is None and not shares:
-        return Weighted(samples, None, False)
+        return Weighted(samples, None, False, origin)
     samples, batches = _centred_table(samples, weights, codes, names, fill=fill)
-    return Weighted(samples, batches, shares)
+    return Weighted(samples, batches, shares, origin)
+
+
+def plain_rows(rows: FloatArray, origin: Origin) -> FloatArray:
+    """Return rows around their mean as they were before they were weighted and mixed.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, any)
+        Rows of a table less its mean, or some columns of them.
+    origin : Origin
+        Theirs.
+    """
+    mixing = _Mixing.of(origin.weights) if origin.mixed else None
+    if mixing is None:
+        return rows
+    unmixed = rows - 2 * mixing.axis[:, None] * (mixing.axis @ rows)
+    return np.asarray(unmixed / mixing.roots[:, None])
+
+
+def centred_again(samples: Any, origin: Origin) -> Any:
+    """Return a table of samples with the weights and batches of an origin."""
+    weights = origin.weights if origin.mixed else None
+    return _centred_table(samples, weights, origin.batch, None, fill=False)[0]
 
 
 def _wrong_length(what: str, given: int, expected: int) -> ValueError:

@@ -261,7 +261,8 @@ def select(options: SelectOptions) -> None:
     constraining.check_constraints(options)
     estimator = _build(options, chosen)
     shape, place = _check_results(options), find_device(options.device)
-    table, values, scaling, step = take_in(options, estimator)
+    table, judged, scaling, step = take_in(options, estimator)
+    values = fitting.without_origin(judged)
     reporting.check_pixels(shape, len(table.names))
     constraints = constraining.constraints_of(options, table)
     if constraints is not None:
@@ -270,14 +271,15 @@ def select(options: SelectOptions) -> None:
     proving.check_memory(options.prove, values, options.memory)
     loud = not options.quiet
     with limited_to(options.memory):
+        known = default_parameters(chosen)
         estimator, choice = choosing.chosen(
-            estimator, values, options.choose, options.clusters, options.seed, options.quiet
+            estimator, judged, options.choose, options.clusters, options.seed, options.quiet
         )
         placed = move(values, place)
-        known = default_parameters(chosen)
-        seconds, warnings = fitting.fit(estimator, placed, known, show_progress=loud)
+        fitted = judged if place is None else fitting.of_origin(placed, fitting.origin_of(judged))
+        seconds, warnings = fitting.fit(estimator, fitted, known, show_progress=loud)
         proving.go_on(options.prove, estimator, show_progress=loud)
-        worth, more_warnings = fitting.worth(estimator, values, show_progress=loud)
+        worth, more_warnings = fitting.worth(estimator, judged, show_progress=loud)
     warnings += more_warnings
     certificate, unproved = proving.proof(options.prove, placed, estimator, show_progress=loud)
     notes = [*table.notes, *_seed_note(options.seed, parameters_of(estimator)), *choice, *unproved]

@@ -286,6 +286,32 @@ def _standardised(values: Any, *, centred: bool) -> Any:
     return scaled
 
 
+def of_origin(values: Any, origin: Any) -> Any:
+    """Return a table together with what its rows are; as it is where they are samples."""
+    from jointsparse.moments import Moments
+    from jointsparse.sources import Source
+
+    if origin is None or isinstance(values, Moments):
+        return values
+    if isinstance(values, Source):
+        values.origin = origin
+        return values
+    return Moments.from_data(values, copy=False).made_of(origin)
+
+
+def without_origin(values: Any) -> Any:
+    """Return a table in memory that knows what its rows are as an array; others as they are."""
+    from jointsparse.moments import Moments
+
+    at_hand = isinstance(values, Moments) and values.has_samples and not values.elsewhere
+    return values.data if at_hand else values
+
+
+def origin_of(values: Any) -> Any:
+    """Return what the rows of a table are, where it knows."""
+    return getattr(values, "origin", None)
+
+
 def fit(
     estimator: Any, values: Any, defaults: dict[str, Any], show_progress: bool
 ) -> tuple[float, list[str]]:

@@ -119,4 +119,4 @@ def _prepared_source(source: "Source", how: Preparation, given: dict[str, Any]) 
         source = filled_with_means(source).source
     if how.transform is Transform.LOG1P:
         source = Log1pSource(source)
-    return weighed_source(source, given, Reading.MOMENTS)[0]
+    return weighed_source(source, given, Reading.MOMENTS).samples

@@ -15,6 +15,7 @@ from jointsparse.cli.intake.fitting import (
     Scale,
     Transform,
     filling_of,
+    of_origin,
     told_with,
 )
 from jointsparse.cli.options.arguments import name_of
@@ -413,8 +414,10 @@ def _taken_in(
             table.filling, source = filled.means, filled.source
     if how.transform is Transform.LOG1P:
         source = Log1pSource(source)
-    source, notes = weighed_source(source, given, reading)
-    table.notes.extend(notes)
+    weighed = weighed_source(source, given, reading)
+    source, origin = weighed.samples, weighed.origin
+    if weighed.batches is not None:
+        table.notes.append(str(weighed.batches))
     passes = "once" if how.impute is None else "twice"
     values: Any
     if how.robust is not None:
@@ -423,11 +426,12 @@ def _taken_in(
         table.mean, table.deviations = step.center_, step.deviation_
         values, passes = step.transform(source), "several times"
         values.n_samples = table.n_samples
+        origin = step.origin_of(table.n_samples)
         if reading is Reading.MOMENTS:
             values = Moments.from_source(values)
             values.feature_names = table.names
     elif reading is Reading.MOMENTS:
-        values = Moments.from_source(source)
+        values = Moments.from_source(source).made_of(origin)
         values.feature_names = table.names
         table.n_samples, table.mean = values.n_samples, values.mean
         table.deviations = standard_deviations(values.variances, values.n_samples)
@@ -444,7 +448,7 @@ def _taken_in(
         by = " of columns" if reading is Reading.PRODUCTS else ""
         budget = size_in_words(source.budget)
         table.notes.append(f"read {passes}, in blocks{by}, within {budget} of memory")
-    return table, values
+    return table, of_origin(values, origin)
 
 
 def _filled_note(source: "Source", missing: Any, means: Any) -> str:

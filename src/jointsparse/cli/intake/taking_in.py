@@ -64,9 +64,11 @@ def _prepare(
     """Return what to fit of a table in memory, how it was scaled in words, and the robust step."""
     given = how.weighing.of_table(table)
     if not given and options.impute not in fitting.ESTIMATES:
-        return robustness.prepare(
+        values, scaling, step = robustness.prepare(
             table, options.data, options.transform, options.scale, options.robust
         )
+        origin = None if step is None else step.origin_of(values.shape[0])
+        return fitting.of_origin(values, origin), scaling, step
     if options.impute in fitting.ESTIMATES and options.transform is Transform.RANK:
         raise CommandError("--transform rank needs all values of a column: use --missing mean")
     data = options.data or fitting.BUNDLED_NAME

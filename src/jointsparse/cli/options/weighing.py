@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jointsparse.cli.errors import CommandError, told
-from jointsparse.cli.intake.fitting import ESTIMATES, Impute, Scale, scale_columns
+from jointsparse.cli.intake.fitting import ESTIMATES, Impute, Scale, of_origin, scale_columns
 
 if TYPE_CHECKING:
     from jointsparse.io import Table
     from jointsparse.io.columns.layout import Layout
+    from jointsparse.preparation import Prepared
     from jointsparse.sources import Source
 
 WEIGHTS_HELP = (
@@ -120,16 +121,17 @@ def weighed(
         raise CommandError(_COUNTS_ONLY)
     notes = [str(found) for found in (table.missing, table.batches) if found is not None]
     if table.estimate is None and table.samples.array is not None:
-        return *scale_columns(table.samples.array, scale), notes
+        values, words = scale_columns(table.samples.array, scale)
+        return of_origin(values, table.origin), words, notes
     moments = Moments.of_prepared(table)
-    words = {Scale.NONE: "not scaled", Scale.ROBUST: "scaled by median and quartiles"}
+    scaled = {Scale.NONE: "not scaled", Scale.ROBUST: "scaled by median and quartiles"}
     if scale is Scale.STANDARD:
         moments = moments.standardised()
     elif scale is Scale.ROBUST and not estimate:
         raise CommandError(
             "--scale robust needs a dense table; use standard or none for sparse data"
         )
-    return moments, words.get(scale, "standardised"), notes
+    return moments, scaled.get(scale, "standardised"), notes
 
 
 _COUNTS_ONLY = (
@@ -138,18 +140,17 @@ _COUNTS_ONLY = (
 )
 
 
-def weighed_source(
-    source: "Source", given: dict[str, Any], reading: Any
-) -> "tuple[Source, list[str]]":
-    """Return a table that stays on disk, with weights and without batches, and notes."""
+def weighed_source(source: "Source", given: dict[str, Any], reading: Any) -> "Prepared":
+    """Return a table that stays on disk, with weights and without batches, and what they were."""
     from jointsparse.methods.reading.plan import Reading
+    from jointsparse.preparation import Prepared
 
     if not given:
-        return source, []
-    table = _prepared(source, given, "error")
+        return Prepared(source)
+    table: Prepared = _prepared(source, given, "error")
     if table.mixed and reading is not Reading.MOMENTS:
         raise CommandError(_COUNTS_ONLY)
-    return table.samples, [] if table.batches is None else [str(table.batches)]
+    return table
 
 
 def _prepared(samples: Any, given: dict[str, Any], missing: str) -> Any:

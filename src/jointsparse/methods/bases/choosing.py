@@ -266,6 +266,9 @@ class ChoosesFeatures(SelectionWorth):
         if choice.available == 0:
             which = "" if self.constraints is None else " that may be kept"
             return f"no feature{which} has a nonzero score{self._how_to_keep_some(moments)}"
+        if moments.origin is not None and moments.origin.unknown and not wanted.support:
+            why = f"patterns are not told from noise ({moments.origin.unknown})"
+            return why if choice.n_kept else f"{why}: nothing is kept. {KEEP_SOME}"
         if not wanted.support and self._is_noise:
             few = ""
             if moments.n_samples < FEWEST_SAMPLES:

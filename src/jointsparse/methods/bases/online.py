@@ -18,8 +18,10 @@ from jointsparse.preparation import prepared
 from jointsparse.running.notices import warn_caller
 from jointsparse.sources import Source, as_source, is_streamed
 from jointsparse.sources.in_memory import ArraySource
+from jointsparse.sources.origin import Origin
 
 Half = tuple[int, FloatArray, FloatArray]
+WEIGHTED = "partial_fit keeps sums, which do not tell how samples were weighted"
 
 
 def no_partial_fit(estimator: Any) -> str:
@@ -61,7 +63,8 @@ class Online:
         y : ignored
             For compatibility with scikit-learn.
         sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights of these samples, as in ``fit``; shares are relative to this call's.
+            Weights of these samples, as in ``fit``; shares are relative to this call's. Patterns
+            are then not told from noise: no feature is significant, and "auto" keeps none.
 
         Returns
         -------
@@ -79,22 +82,27 @@ class Online:
                     "partial_fit takes samples without missing values only: what stands for one "
                     "depends on samples that are still to come; use fit, or missing='error'"
                 )
-            source = self._portion(X, sample_weight, first=seen is None)
+            source, weighted = self._portion(X, sample_weight, first=seen is None)
+            weighted = weighted or getattr(self, "_seen_weighted", False)
             known = None if seen is None else _restored(seen, source.feature_names)
             total = Moments.from_source(source, offset=0 if known is None else known.n_samples)
             if known is not None:
                 total = known + total
                 total.feature_names = getattr(self, "feature_names_in_", None)
+            if weighted:
+                total.origin = Origin.of_rows(2, unknown=WEIGHTED)
             if total.n_samples < 2:
                 raise ValueError("one sample does not vary: begin with two at least")
             self.fit_moments(total)  # type: ignore[attr-defined]
             assert total.halves is not None
             one, other = ((half.n_samples, half.mean, half.scatter) for half in total.halves)
             self._seen, self.n_samples_seen_ = (one, other), total.n_samples
+            if weighted:
+                self._seen_weighted = True
         return self
 
-    def _portion(self, X: Any, sample_weight: Any, *, first: bool) -> Source:
-        """Return the samples of a call as a source, checked against those before."""
+    def _portion(self, X: Any, sample_weight: Any, *, first: bool) -> tuple[Source, bool]:
+        """Return the samples of a call, checked, and whether their weights matter."""
         if is_streamed(X):
             source = as_source(X)
             if not first:
@@ -105,13 +113,13 @@ class Online:
                 names = getattr(self, "feature_names_in_", None)
             source = ArraySource(to_host(values) if is_device_array(values) else values, names)
         if sample_weight is None:
-            return source
-        found: Source = prepared(source, sample_weight=sample_weight).samples
-        return found
+            return source, False
+        found = prepared(source, sample_weight=sample_weight)
+        return found.samples, found.origin is not None
 
     def _forget(self) -> None:
         """Leave what earlier calls of ``partial_fit`` summed up."""
-        for name in ("_seen", "n_samples_seen_"):
+        for name in ("_seen", "_seen_weighted", "n_samples_seen_"):
             self.__dict__.pop(name, None)
 
 

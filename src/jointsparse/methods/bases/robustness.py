@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -54,9 +55,7 @@ def robust_moments(X: Any, estimator: Any) -> Moments:
     if robust is None:
         return Moments.from_data(X, copy=False)
     samples, how = robust_samples(X, robust, comparable=_comparable(estimator))
-    moments = Moments.from_data(samples, copy=False)
-    moments.robust = how
-    return moments
+    return Moments.from_data(samples, copy=False).made_robust(how)
 
 
 def moments_from(X: Any, estimator: Any) -> Moments:
@@ -73,9 +72,7 @@ def moments_from(X: Any, estimator: Any) -> Moments:
     if robust is None:
         return moments_to_fit(as_source(X), estimator)
     samples, how = robust_samples(X, robust, comparable=_comparable(estimator))
-    moments = moments_to_fit(samples, estimator)
-    moments.robust = how
-    return moments
+    return moments_to_fit(samples, estimator).made_robust(how)
 
 
 def made_robust_for(estimator: Any, moments: Moments) -> Moments:
@@ -116,6 +113,9 @@ def _robust_of(moments: Moments, how: Robust | None, estimator: Any) -> Moments:
         data = moments.data if is_device_array(moments.data) else ArraySource(moments.data)
         made = robust_moments(data, estimator)
         made.feature_names = moments.feature_names
+        if moments.origin is not None:
+            shrunk = moments.origin.shrunk or made.origin is not None
+            made.made_of(replace(moments.origin, shrunk=shrunk))
         return made
     made = moments.scaled(1 / how.rule.scale)
     made.robust = how._replace(comparable=True)
@@ -143,6 +143,13 @@ class NotesOutliers:
             return
         self.outlier_scores_, self.outliers_ = how.scores, how.outliers
         self.robust_step_ = step_of(how)
+
+    def _note_shrunk(self, moments: Moments) -> Moments:
+        """Note that samples were shrunk, where those of fit were; return the moments."""
+        step = self.__dict__.get("robust_step_")
+        if step is not None and moments.origin is None:
+            moments.made_of(step.origin_of(moments.n_samples))
+        return moments
 
     def _as_fitted(self, values: Any) -> Any:
         """Return checked samples as the method saw those of ``fit``."""

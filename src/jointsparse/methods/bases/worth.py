@@ -23,9 +23,11 @@ from jointsparse.methods.reading.needs import TO_JUDGE
 from jointsparse.methods.reading.samples import takes_missing, valid_samples
 from jointsparse.methods.reading.scaling import scaled_moments
 from jointsparse.moments import Moments
+from jointsparse.partition import some_rows
 from jointsparse.selection_report import SelectionReport, selection_report
 from jointsparse.significance import feature_significance
 from jointsparse.sources import as_source, is_streamed
+from jointsparse.sources.origin import Origin
 from jointsparse.trials import (
     MOST_ROWS,
     Cut,
@@ -208,7 +210,7 @@ class SelectionWorth(NotesOutliers):
             inner: Any = getattr(self, "estimator", self)
             moments = Moments.from_data(data, missing=inner.missing, copy=False)
         else:
-            moments = _moments_to_judge(data)
+            moments = self._note_shrunk(_moments_to_judge(data))
         return scaled_moments(moments, scale_of(self))
 
     def _data_for_report(self, X: Any) -> Any:
@@ -245,7 +247,9 @@ class SelectionWorth(NotesOutliers):
         elif moments.elsewhere:
             self._remembered = (moments, cut, None, None)  # the samples stay where they are
         else:
-            samples, rows = _some_rows(moments.data)
+            samples, rows = _some_rows(moments.data, moments.origin)
+            if samples is not None and moments.origin is not None:
+                samples = _with_origin(moments, samples, rows)
             if samples is not None and rows is None:
                 self._remembered = (samples, cut, y, None)
                 return True
@@ -272,6 +276,13 @@ def _moments_of(remembered: Any) -> Moments:
     return Moments.from_data(remembered, copy=False)
 
 
+def _with_origin(moments: Moments, samples: Any, rows: IntArray | None) -> Moments:
+    """Return the moments of what is kept, which know what their rows are."""
+    if rows is not None:
+        return some_rows(moments, rows)
+    return Moments.from_data(samples, copy=False).made_of(moments.origin)
+
+
 def _moments_to_judge(X: Any) -> Moments:
     """Return the moments of samples to judge a set of features by, however many there are."""
     if not is_streamed(X):
@@ -295,7 +306,7 @@ def _among(cut: Cut | None, rows: IntArray) -> Cut | None:
     return replace(cut, parts=tuple(np.searchsorted(rows, part) for part in cut.parts))
 
 
-def _some_rows(data: Any) -> tuple[Any, Any]:
+def _some_rows(data: Any, origin: Origin | None) -> tuple[Any, Any]:
     """Return a copy of the samples that trials use, or of fewer, and their rows; None for all.
 
     No samples where they are too large.
@@ -309,5 +320,5 @@ def _some_rows(data: Any) -> tuple[Any, Any]:
         return array_namespace(data).asarray(data, copy=True), None
     if most < min(n_samples, FEWEST_REMEMBERED):
         return None, None
-    rows = np.sort(rows_that_take_part(n_samples)[:most])
+    rows = np.sort(rows_that_take_part(n_samples, origin)[:most])
     return (data[like(rows, data)] if is_device_array(data) else data[rows]), rows

@@ -37,7 +37,8 @@ def moments_to_fit(source: Source, estimator: Any) -> Moments:
     if source.array is not None:
         return Moments.from_data(source.array, copy=False)
     name = type(getattr(estimator, "estimator", estimator)).__name__
-    return read_moments(source, Needs.of(estimator), name)
+    moments = read_moments(source, Needs.of(estimator), name)
+    return moments if source.origin is None else moments.made_of(source.origin)
 
 
 def read_moments(source: Source, needs: Needs, method: str = "this") -> Moments:

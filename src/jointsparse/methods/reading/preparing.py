@@ -40,7 +40,7 @@ def prepared_moments(
     moments.missing, moments.batches, moments.scale = table.missing, table.batches, scale
     moments.mixed = table.mixed or table.batches is not None
     moments.feature_names = names
-    return moments
+    return moments.made_of(table.origin)
 
 
 def _refuse(estimator: Any, sample_weight: Any, missing: str) -> None:

@@ -36,6 +36,7 @@ from jointsparse.device import is_device_array, like, to_host
 from jointsparse.eigen.lanczos import leading_pairs
 from jointsparse.linalg import array_namespace, blocks, eigh, positive_part, submatrix
 from jointsparse.moments import Moments
+from jointsparse.partition import apart
 from jointsparse.solvers.products.columns import Columns, feature_columns
 
 MANY_ROWS, FEW = 1000, 10  # of so many eigenvectors, a tenth is found sooner than all
@@ -396,6 +397,7 @@ def cross_validation_folds(
     inside : sequence of ndarray of bool or None
         J of each fold; None is all features.
     """
+    moments = apart(moments, parts)
     rows = np.concatenate(parts)
     ends = np.cumsum([part.size for part in parts])
     masks = inside or [np.ones(moments.n_features, dtype=bool)] * len(parts)

@@ -365,7 +365,7 @@ def sequential_edge(patterns: Patterns, *, equal_samples: bool = False) -> Noise
         ratio = n_features / columns
         left = patterns.residual_squares(count)
         noise = left[varying] * (ratio / rows)
-        levels, spread = np.ones(1), 0.0
+        levels, spread = patterns.known_levels, 0.0
         loud = None if equal_samples else patterns.residual_rows(count)
         squares, total = (0.0, 0.0) if loud is None else numbers(noise @ noise, noise.sum())
         if loud is not None and total > 0:

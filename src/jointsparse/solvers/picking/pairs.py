@@ -30,6 +30,8 @@ from jointsparse.device import to_host
 from jointsparse.linalg import array_namespace
 from jointsparse.operators.samples import Samples
 from jointsparse.solvers.products.columns import Columns
+from jointsparse.sources.origin import Origin
+from jointsparse.sources.weighting import plain_rows
 
 # Probability with which any pair of a table of independent features counts, at most: of Gaussian
 # ones by their size, of others by the signs of values, and once more by those of ranks.
@@ -44,6 +46,7 @@ AT_ONCE, ENTRIES_AT_ONCE = 512, 2**24
 MOST_PAIRS = 200  # of those that may count, the most correlated: their products are looked at
 MANY_ROWS = 20_000  # above, products of two columns are bounded
 STEPS = 30  # of Newton's method, which copies stop when their signs decide
+TIES = 9  # digits of columns of length 1 to which values are told apart that were weighted before
 FLAT = 1e-12  # share of Σz² below which a larger factor changes nothing
 LOG_2 = float(np.log(2))
 
@@ -54,6 +57,7 @@ def pairs_beyond_chance(
     leverages: FloatArray,
     n_samples: int,
     apart: NDArray[np.bool_],
+    origin: Origin | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the share that each feature has in common with one other, and a p value of it.
 
@@ -72,21 +76,24 @@ def pairs_beyond_chance(
         Number of samples.
     apart : ndarray of bool of shape (n_features,)
         Features of which one at least is in every pair that is looked at.
+    origin : Origin or None
+        What the rows are, where they are not as many independent samples.
     """
     p = columns.n_features
     shares, pvalues = np.zeros(p), np.ones(p)
-    if n_samples < 4:
+    freedom = n_samples - 1 if origin is None else origin.n_effective
+    if freedom < 3:
         return shares, pvalues
     lengths = np.sqrt(to_host(columns.squares))
     leads, live = apart & (lengths > 0), int(np.count_nonzero(lengths))
     n_pairs = max(live * (live - 1) // 2, 1)
     level = CHANCE / n_pairs
-    first, second, correlations = _strongest(columns, lengths, n_samples, level, leads)
+    first, second, correlations = _strongest(columns, lengths, freedom, level, leads)
     if not first.size:
         return shares, pvalues
-    of_signs = _of_signs(first, second, correlations, samples, leverages, n_samples, level)
-    chance = np.maximum(_of_gaussian(correlations, n_samples), of_signs)
-    adjusted = 1 - (1 - correlations**2) * (n_samples - 1) / (n_samples - 2)
+    of_signs = _of_signs(first, second, correlations, samples, leverages, n_samples, level, origin)
+    chance = np.maximum(_of_gaussian(correlations, freedom), of_signs)
+    adjusted = 1 - (1 - correlations**2) * freedom / (freedom - 1)
     for count in np.flatnonzero(chance * n_pairs <= CHANCE):
         for feature in (first[count], second[count]):
             shares[feature] = max(shares[feature], adjusted[count])
@@ -101,22 +108,22 @@ def too_many_pairs(n_samples: int, apart: NDArray[np.bool_], varying: NDArray[np
     return min(n_samples, p) * float(n_apart) * p > most
 
 
-def _of_gaussian(correlations: FloatArray, n_samples: int) -> FloatArray:
+def _of_gaussian(correlations: FloatArray, freedom: float) -> FloatArray:
     """Return how probable so large a correlation is for two independent Gaussian columns."""
     left = np.clip(1 - correlations**2, 0.0, 1.0)
-    return np.asarray(betainc((n_samples - 2) / 2, 0.5, left))
+    return np.asarray(betainc((freedom - 1) / 2, 0.5, left))
 
 
 def _strongest(
     columns: Columns,
     lengths: FloatArray,
-    n_samples: int,
+    freedom: float,
     level: float,
     leads: NDArray[np.bool_],
 ) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the pairs whose correlation is improbable by itself, and the correlations."""
     inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    least, n_leads = _least(n_samples, level) ** 0.5, int(np.count_nonzero(leads))
+    least, n_leads = _least(freedom, level) ** 0.5, int(np.count_nonzero(leads))
     found: list[tuple[IntArray, IntArray, FloatArray]] = []
     order = np.concatenate([np.flatnonzero(leads), np.flatnonzero(~leads & (lengths > 0))])
     at_once = max(1, min(AT_ONCE, ENTRIES_AT_ONCE // max(columns.n_rows, columns.n_features)))
@@ -135,12 +142,12 @@ def _strongest(
     return first[strongest], second[strongest], correlations[strongest]
 
 
-def _least(n_samples: int, level: float) -> float:
+def _least(freedom: float, level: float) -> float:
     """Return the squared correlation from which on it is so improbable; a little less."""
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        improbable = _of_gaussian(np.sqrt([middle]), n_samples)[0] <= level
+        improbable = _of_gaussian(np.sqrt([middle]), freedom)[0] <= level
         low, high = (low, middle) if improbable else (middle, high)
     return low
 
@@ -153,24 +160,30 @@ def _of_signs(
     leverages: FloatArray,
     n_samples: int,
     level: float,
+    origin: Origin | None,
 ) -> FloatArray:
     """Return how probable so large a sum of the products of two columns is, at most.
 
-    Of the ranks, where that of the values is above a level.
+    Of the ranks, where that of the values is above a level. Rows that batches and weights tie
+    together have fewer signs of their own. Ranks in rows that were shrunk tell by how much.
     """
+    share = 1.0 if origin is None else origin.n_effective / (n_samples - 1)
     if n_samples > MANY_ROWS:
         squared = correlations**2 / np.sqrt(leverages[first] * leverages[second])
-        return np.asarray(np.minimum(2 * np.exp(-squared / 2), 1.0))
+        return np.asarray(np.minimum(2 * np.exp(-share * squared / 2), 1.0))
     features, places = np.unique(np.concatenate([first, second]), return_inverse=True)
     values = to_host(samples.take(features)).astype(np.float64)
     values = values / np.sqrt((values**2).sum(axis=0))
+    ranked = values
+    if origin is not None and origin.mixed:  # ranks of weighted values would be those of weights
+        ranked = np.round(plain_rows(values, origin), TIES)
     chances, half = [], first.size
     for one, other, correlation in zip(places[:half], places[half:], correlations, strict=True):
-        chance = chance_of_signs(values[:, one] * values[:, other])
-        if chance > level:
-            terms = centred_ranks(values[:, one]) * centred_ranks(values[:, other])
+        chance = chance_of_signs(values[:, one] * values[:, other], share)
+        if chance > level and not (origin is not None and origin.shrunk):
+            terms = centred_ranks(ranked[:, one]) * centred_ranks(ranked[:, other])
             if terms.sum() * correlation > 0:
-                chance = min(chance, chance_of_signs(terms))
+                chance = min(chance, chance_of_signs(terms, share))
         chances.append(chance)
     return np.array(chances)
 
@@ -190,8 +203,10 @@ def centred_ranks(column: FloatArray) -> FloatArray:
     return np.asarray(ranks - ranks.mean())
 
 
-def chance_of_signs(terms: FloatArray) -> float:
+def chance_of_signs(terms: FloatArray, share: float = 1.0) -> float:
     """Return a bound of the probability that terms of random signs have so large a sum.
+
+    Of signs of their own there is a share of the terms, which multiplies the exponent.
 
     Examples
     --------
@@ -215,4 +230,4 @@ def chance_of_signs(terms: FloatArray) -> float:
             break
         factor = max(factor + (total - float((sizes * slopes).sum())) / bend, 0.0)
     few = -LOG_2 * float(sizes.sum()) ** 2 / squares
-    return min(2 * float(np.exp(max(exponent, few))), 1.0)
+    return min(2 * float(np.exp(share * max(exponent, few))), 1.0)

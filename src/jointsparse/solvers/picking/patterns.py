@@ -27,6 +27,7 @@ from jointsparse.arrays import Array, FloatArray
 from jointsparse.device import is_device_array, like, to_host
 from jointsparse.eigen.lanczos import LARGEST_GRAM, leading_pairs
 from jointsparse.eigen.tridiagonal import Eigenpairs, KnownPairs, eigenpairs
+from jointsparse.io.budget import available_memory
 from jointsparse.linalg import RANK, array_namespace
 from jointsparse.moments import Moments
 from jointsparse.operators.dense import DenseSamples
@@ -34,12 +35,15 @@ from jointsparse.operators.samples import Samples
 from jointsparse.operators.sparse import SparseSamples
 from jointsparse.running.workspace import Slot
 from jointsparse.solvers.products.gram import centred_in_double
+from jointsparse.sources.origin import Origin
+from jointsparse.sources.weighting import plain_rows
 
 FIRST_PAIRS, MOST_PAIRS = 32, 512  # leading eigenpairs of a matrix too large to decompose
 NOTHING = 1e-10  # of a squared length: what is left of it is rounding
 # Entries of a table of which centred and standardised copies are made: 4 MB each, of which two are
 # not counted beforehand. Larger tables are looked at through the samples, a tenth longer.
 HELD = 2**19
+EVEN_COPIES = 4  # arrays as large as the table, in float64, that weighting takes beside batches
 EQUAL = 1e-9  # relative difference of lengths below which features are equally long already
 FEW = 2**13  # features of whose squares the host takes sums sooner than a device launches them
 
@@ -55,7 +59,8 @@ class Patterns:
     n_features : int
         Number of features that are not constant.
     n_directions : int
-        In how many directions samples can vary: one less than their number, or their rank.
+        In how many directions samples can vary: one less than their number, or their rank; less
+        what batches and copies take (:mod:`jointsparse.sources.origin`).
     squares : ndarray of shape (all features,)
         Squared lengths of the features, 0 for constant ones.
     values : ndarray
@@ -65,6 +70,8 @@ class Patterns:
     row_variance : float
         Variance that the squared length of a sample would have, relative to its mean squared, if
         samples of equal noise level were made of independent entries; nan without samples.
+    origin : Origin or None
+        What the rows are; None where each is a sample like all others.
     """
 
     n_samples: int
@@ -76,6 +83,7 @@ class Patterns:
     row_variance: float
     _view: _View
     _pairs: Eigenpairs
+    origin: Origin | None = None
     _images: list[Array] = field(default_factory=list)
     _row_images: tuple[int, FloatArray | float] = (0, 0.0)  # of how many directions, and their sum
 
@@ -129,8 +137,16 @@ class Patterns:
         """Whether samples are at hand."""
         return self._view.rows is not None
 
+    @property
+    def known_levels(self) -> FloatArray:
+        """Noise levels of the samples, of mean 1, if nothing but weights makes them differ."""
+        return np.ones(1) if self.origin is None else self.origin.levels
+
     def residual_rows(self, count: int) -> FloatArray | None:
-        """Return what they leave of each sample's squared length; None without samples."""
+        """Return what they leave of each sample's squared length; None without samples.
+
+        Of noise in equal samples these are alike, whatever batches left of a row.
+        """
         rows = self._view.rows
         if rows is None:
             return None
@@ -142,7 +158,8 @@ class Patterns:
             images = images + self._view.row_images(axes, self.values[known:count])
         self._row_images = (count, images)
         left = rows - images
-        return np.where(left > NOTHING * (float(rows.sum()) / rows.size), left, 0.0)
+        left = np.where(left > NOTHING * (float(rows.sum()) / rows.size), left, 0.0)
+        return left if self.origin is None else self.origin.lengths(left)
 
 
 class _View:
@@ -155,10 +172,12 @@ class _View:
         factors: FloatArray,
         weights: FloatArray | None,
         mean: FloatArray | None,
+        *,
+        even: bool = False,
     ) -> None:
         home = moments.native.scatter if samples is None else samples.empty
         self.host_factors, self.factors = factors, like(factors, home)
-        self.weighted = weights is not None
+        self.weighted = even or weights is not None
         n, p = moments.n_samples, moments.n_features
         self.by_rows = samples is not None and (p > n or moments.elsewhere)
         self.moments_scatter = None if self.by_rows else moments.native
@@ -167,7 +186,8 @@ class _View:
         self.fourth = np.zeros(p)  # Σ_i (f_jx_ij)⁴ for every feature
         self.samples: Any = None
         if samples is not None:
-            if isinstance(samples, DenseSamples) and samples.is_held:
+            small = not even or n * p <= HELD
+            if isinstance(samples, DenseSamples) and samples.is_held and small:
                 self._hold(samples, weights, mean)
             else:
                 self._look(moments, samples, weights, mean)
@@ -194,6 +214,9 @@ class _View:
         """Look at Y through X."""
         factors, home = self.host_factors, samples.empty
         self.samples = samples.scaled(self.factors)
+        if self.weighted and weights is None:  # those of a copy, which nobody else asks for
+            self.rows, self.fourth = map(to_host, self.samples.powers())
+            return
         self.rows, self.fourth = _powers(moments, self.samples, factors)
         if weights is None or mean is None:
             return
@@ -281,19 +304,32 @@ def patterns_of(
     >>> float(patterns.values.sum().round(6)), patterns.n_directions
     (150.0, 49)
     """
-    samples = centred_samples(moments)
-    weights = None if levels is None or samples is None else 1 / levels
-    squares, mean = _squares(moments, samples, weights)
+    samples, origin = centred_samples(moments), charged(moments)
+    weights = mean = None
+    if levels is not None and samples is not None:
+        weights = _rows_over(moments, levels)
+    if origin is not None and weights is not None:
+        origin = origin.reweighted(weights)
+    even = origin is not None and (origin.mixed or (weights is not None and not origin.is_even))
+    even = even and samples is not None and can_be_evened(moments)
+    if origin is not None and even:
+        samples, weights = _even_samples(moments, origin), None
+        squares = to_host(samples.squared_lengths())
+        squares[(moments.variances == 0) | (squares <= RANK * moments.variances)] = 0.0
+    else:
+        squares, mean = _squares(moments, samples, weights)
     live = squares > 0
     factors = live.astype(np.float64)
     if standardised:
         factors = _standardising(squares, moments.n_samples)
         squares = moments.n_samples * live.astype(np.float64)
-    view = _View(moments, samples, factors, weights, mean)
+    view = _View(moments, samples, factors, weights, mean, even=even)
+    if origin is not None and origin.mixed and not even:
+        view.rows = None  # they are mixtures, which hide the loudest
     total = float(squares.sum())
     values, found, complete = _eigenpairs(moments, view, total, pairs)
     n, p = moments.n_samples, int(np.count_nonzero(live))
-    n_directions = max(n - 1, 1)
+    n_directions = directions_of(moments)
     if complete and p >= n and 2 * values.size >= n_directions - 1:
         # Directions that were taken out of all samples (groups that were centred one by one), and
         # samples that are there twice, do not vary. A table of very low rank is structure instead.
@@ -301,7 +337,7 @@ def patterns_of(
     count = 0 if complete else max(min(n_directions, p) - values.size, 0)
     others = (count, max(total - float(values.sum()), 0.0) / count) if count else (0, 0.0)
     spread = view.row_variance(squares, total)
-    return Patterns(n, p, n_directions, squares, values, others, spread, view, found)
+    return Patterns(n, p, n_directions, squares, values, others, spread, view, found, origin)
 
 
 def _standardising(squares: FloatArray, n_samples: int) -> FloatArray:
@@ -317,6 +353,47 @@ POWERS: Slot[tuple[FloatArray, FloatArray]] = Slot("powers of standardised sampl
 
 # Eigenpairs of XXᵀ divided by a number, and the number, where there are more features than samples.
 ROW_PAIRS: Slot[tuple[Eigenpairs, float]] = Slot("eigenpairs of rows")
+
+
+def charged(moments: Moments) -> Origin | None:
+    """Return what the rows are; None where each is a sample like all others."""
+    origin = moments.origin
+    return None if origin is None or origin.is_usual or origin.unknown else origin
+
+
+def directions_of(moments: Moments) -> int:
+    """Return in how many directions noise would vary: n - 1, less what batches and copies take."""
+    origin = charged(moments)
+    return max(moments.n_samples - 1, 1) if origin is None else origin.n_directions
+
+
+def can_be_evened(moments: Moments) -> bool:
+    """Whether samples can be weighted by their levels: not where a copy of them has no place."""
+    origin = charged(moments)
+    if origin is None or origin.is_even:
+        return True
+    needed = EVEN_COPIES * 8 * moments.n_samples * moments.n_features
+    return not moments.elsewhere and needed <= available_memory()
+
+
+def weights_of(moments: Moments, levels: FloatArray) -> FloatArray:
+    """Return one over the levels of samples, of mean 1, for each row."""
+    weights = _rows_over(moments, levels)
+    return np.asarray(weights / weights.mean())
+
+
+def _rows_over(moments: Moments, levels: FloatArray) -> FloatArray:
+    origin = charged(moments)
+    return 1 / levels if origin is None else origin.weights / origin.for_rows(levels)
+
+
+def _even_samples(moments: Moments, origin: Origin) -> DenseSamples:
+    """Return the samples with other weights, around the means of their batches."""
+    rows = to_host(moments.data).astype(np.float64) - moments.mean
+    assert moments.origin is not None
+    centred = origin.centred(plain_rows(rows, moments.origin))
+    home = moments.data
+    return DenseSamples(like(centred, home) if is_device_array(home) else centred)
 
 
 def centred_samples(moments: Moments) -> Samples | None:
