@@ -98,7 +98,7 @@ def test_spreadsheets_that_are_none(tmp_path):
     with zipfile.ZipFile(tmp_path / "c.xlsx", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("xl/workbook.xml", b"0" * (1 << 20))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jointsparse.io.plain_text.sheets._MOST_BYTES", 1 << 19)
+        patch.setattr("jointsparse.io.plain_text.workbooks.MOST_BYTES", 1 << 19)
         with pytest.raises(TableError, match="unpacks to more than 1 GB"):
             read_table(tmp_path / "c.xlsx")
 
@@ -108,38 +108,6 @@ def test_what_to_install_for_spreadsheets(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
     with pytest.raises(TableError, match=r"pip install 'jointsparse\[excel\]'"):
         read_table(tmp_path / "a.xlsx")
-
-
-def test_open_document(tmp_path):
-    pytest.importorskip("python_calamine")
-    path = tmp_path / "a.ods"
-    cells = [["who", "a", "b"], *([f"w{i}", i * 0.5, i * i] for i in range(4))]
-
-    def cell(value):
-        if isinstance(value, str):
-            return f'<table:table-cell office:value-type="string"><text:p>{value}</text:p>'
-        return f'<table:table-cell office:value-type="float" office:value="{value}">'
-
-    ends = "</table:table-cell>"
-    lines = ("".join(cell(value) + ends for value in row) for row in cells)
-    rows = "".join(f"<table:table-row>{line}</table:table-row>" for line in lines)
-    spaces = " ".join(
-        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
-        for name in ("office", "table", "text")
-    )
-    content = (
-        f'<?xml version="1.0" encoding="UTF-8"?><office:document-content {spaces}><office:body>'
-        f'<office:spreadsheet><table:table table:name="one">{rows}</table:table>'
-        "</office:spreadsheet></office:body></office:document-content>"
-    )
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
-        archive.writestr("META-INF/manifest.xml", "<manifest/>")
-        archive.writestr("content.xml", content)
-    table = read_table(path)
-    assert table.names == ["a", "b"]
-    assert table.ids["who"].tolist() == ["w0", "w1", "w2", "w3"]
-    np.testing.assert_array_equal(table.values, [[0, 0], [0.5, 1], [1, 4], [1.5, 9]])
 
 
 # --- AnnData ------------------------------------------------------------------------------------

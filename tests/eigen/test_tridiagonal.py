@@ -62,7 +62,8 @@ def test_where_a_routine_gives_up_another_takes_over(monkeypatch, caplog):
     def gives_up(routine):
         return lambda *arguments: (*routine(*arguments)[:-1], 1)
 
-    for name in ("dstein", "dstevd"):
+    divided = "dstevd" if hasattr(lapack, "dstevd") else "dsbevd"  # SciPy 1.15 lacks the first
+    for name in ("dstein", divided):
         monkeypatch.setattr(tridiagonal.lapack, name, gives_up(getattr(lapack, name)))
     with caplog.at_level(logging.INFO):
         check(matrix, whole, 0, 3)
@@ -71,6 +72,17 @@ def test_where_a_routine_gives_up_another_takes_over(monkeypatch, caplog):
     monkeypatch.setattr(tridiagonal.lapack, "dsterf", gives_up(lapack.dsterf))
     with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
         _ = Tridiagonal(matrix).values
+
+
+@pytest.mark.parametrize("n", [25, 80, 200])
+def test_all_vectors_without_the_routine_that_old_scipy_lacks(n, monkeypatch):
+    matrix = scatter(n)
+    values, vectors = Tridiagonal(matrix.copy()).everything()
+    monkeypatch.delattr(tridiagonal.lapack, "dstevd", raising=False)
+    values_before, vectors_before = Tridiagonal(matrix.copy()).everything()
+    np.testing.assert_array_equal(values_before, values)
+    np.testing.assert_array_equal(vectors_before, vectors)
+    np.testing.assert_allclose((vectors_before * values_before) @ vectors_before.T, matrix)
 
 
 def test_numbers_that_are_not_finite_are_refused_as_by_numpy():

@@ -107,7 +107,7 @@ def _columns(path: Path, kind: str, layout: Layout, memory: int) -> tuple[Column
     notes: list[str] = []
     decimal = layout.decimal or "."
     if kind in DELIMITERS:
-        header = read_header(path, kind, layout)
+        header = read_header(path, kind, layout, memory)
         if len(header.names) >= WIDE:
             names, renamed = distinct(header.names)
             wide = read_wide(path, header, names, memory, partial(plain, decimal=header.decimal))

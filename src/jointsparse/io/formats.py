@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from jointsparse.io.errors import table_error
+from jointsparse.io.errors import TableError, table_error
 
 _KINDS = {f".{kind}": kind for kind in ("csv", "tsv", "txt", "parquet", "npy", "npz", "mtx")}
 _KINDS |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
-_KINDS |= dict.fromkeys((".xlsx", ".xlsm", ".xls", ".xlsb", ".ods"), "sheet")
+_KINDS |= dict.fromkeys((".xlsx", ".xlsm", ".xls"), "sheet")
 _KINDS |= {".h5ad": "h5ad"} | dict.fromkeys((".h5", ".hdf5", ".he5"), "hdf5")
 _GZIP_KINDS = ("csv", "tsv", "txt", "npy", "mtx")
+_NOT_BOUNDED = (".xlsb", ".ods")  # a few bytes of which can promise any number of cells
 READ_ONLY = ("sheet", "h5ad", "hdf5")  # kinds that are not written
 # The first delimiter that splits the header is read, the first of all is written.
 DELIMITERS = {"csv": ",;\t", "tsv": "\t", "txt": "\t,;", "sheet": ","}
@@ -25,10 +26,20 @@ MISSING += [f" {marker}" for marker in MISSING]
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
 
 
+def not_bounded(path: Path, what: str) -> TableError:
+    """Return the error of a workbook of which nobody knows how far it reaches."""
+    return table_error(
+        path, f"is {what}, whose extent is not known before it is read; save it as .xlsx."
+    )
+
+
 def kind_of(path: Path, *, unless: tuple[str, ...] = ()) -> str:
     """Return the format that the suffix names; those in ``unless`` are not advised."""
     name = path.name.lower()
-    kind = _KINDS.get(Path(name.removesuffix(".gz")).suffix)
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if suffix in _NOT_BOUNDED and not unless:
+        raise not_bounded(path, f"an {suffix} file")
+    kind = _KINDS.get(suffix)
     if kind is None or (name.endswith(".gz") and kind not in _GZIP_KINDS):
         advised = [suffix for suffix, one in _KINDS.items() if one not in unless]
         known = " ".join([*advised, *(f".{name}.gz" for name in _GZIP_KINDS)])

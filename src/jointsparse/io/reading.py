@@ -44,7 +44,7 @@ def read_table(
     ----------
     path : path-like
         A .csv, .tsv, .txt, .npy, .mtx (also .gz), .parquet, .arrow, .feather, .ipc, .npz, .xlsx,
-        .xls, .ods, .h5ad or .h5 file, or a folder of 10x Genomics with a matrix.mtx in it.
+        .xls, .h5ad or .h5 file, or a folder of 10x Genomics with a matrix.mtx in it.
     label : str or sequence of str, optional
         Columns to keep aside as labels (text is allowed in them), or arrays of an .npz file. The
         first is the one that scores are computed for.

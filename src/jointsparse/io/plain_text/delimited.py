@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from jointsparse.io.budget import size_in_words
+from jointsparse.io.budget import available_memory, size_in_words
 from jointsparse.io.columns.layout import Layout
 from jointsparse.io.errors import READ_FAILURES, table_error
 from jointsparse.io.formats import DELIMITERS, MISSING, NUMBER
@@ -94,12 +94,15 @@ def _comments_skipped(row: Any) -> str:
     return "skip" if row.text.startswith(COMMENT) else "error"
 
 
-def read_header(path: Path, kind: str, layout: Layout | None = None) -> Header:
+def read_header(
+    path: Path, kind: str, layout: Layout | None = None, memory: int | None = None
+) -> Header:
     """Find out how a text is written, and the names of its columns."""
     layout = layout or Layout()
     sheet, notes = None, list[str]()
     if kind == "sheet":
-        sheet, notes = sheet_as_text(path, layout.dataset)
+        allowed = available_memory() if memory is None else memory
+        sheet, notes = sheet_as_text(path, layout.dataset, allowed)
         encoding = UTF8
     elif layout.encoding is not None:
         encoding = check_encoding(path, layout.encoding)

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import csv
 import io
+import struct
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 from jointsparse.io.errors import listed, reading, shown, table_error
+from jointsparse.io.plain_text.old_workbooks import checked_old
+from jointsparse.io.plain_text.workbooks import Workbook, check_entries
 
-_MOST_BYTES = 1 << 30  # of an unpacked workbook; the programs that write them stop long before
+_OLD_MARK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-def sheet_as_text(path: Path, sheet: str | None) -> tuple[bytes, list[str]]:
+def sheet_as_text(path: Path, sheet: str | None, memory: int) -> tuple[bytes, list[str]]:
     """Return a sheet as comma-separated text in UTF-8, and notes about which one.
 
     Parameters
     ----------
     path : Path
-        An .xlsx, .xlsm, .xls, .xlsb or .ods file.
+        An .xlsx, .xlsm or .xls file.
     sheet : str or None
         Its name; None is the first one that is not empty.
+    memory : int
+        How many bytes reading it may take.
     """
     try:
         import python_calamine as calamine
@@ -29,20 +39,15 @@ def sheet_as_text(path: Path, sheet: str | None) -> tuple[bytes, list[str]]:
         raise table_error(
             path, "needs python-calamine: pip install 'jointsparse[excel]'."
         ) from None
-    with reading(path, calamine.CalamineError):
-        _check_unpacked(path)
+    with reading(path, calamine.CalamineError, expat.ExpatError, struct.error), _without_panic():
         with path.open("rb") as stream:
-            book = calamine.CalamineWorkbook.from_filelike(stream)
-            names = list(book.sheet_names)
-            if sheet is not None and sheet not in names:
-                raise table_error(path, f"has no sheet {shown(sheet)}; it has {listed(names)}.")
-            wanted = names if sheet is None else [sheet]
-            filled: list[str] = []
-            text = b""
-            for name in wanted:
-                found = _text_of(book.get_sheet_by_name(name).to_python())
-                text = text or found
-                filled += [name] * bool(found)
+            old = stream.read(len(_OLD_MARK)) == _OLD_MARK
+        if old:
+            filled, text = _old_sheet(path, sheet, memory, calamine.CalamineWorkbook.from_path)
+        elif zipfile.is_zipfile(path):
+            filled, text = _new_sheet(path, sheet, memory, calamine.CalamineWorkbook.from_filelike)
+        else:
+            raise ValueError("it is no workbook of Excel")
     if not filled:
         raise table_error(path, "has no sheet with anything in it.")
     notes = []
@@ -52,16 +57,57 @@ def sheet_as_text(path: Path, sheet: str | None) -> tuple[bytes, list[str]]:
     return text, notes
 
 
-def _check_unpacked(path: Path) -> None:
-    """Refuse a workbook that unpacks to more than any program writes."""
-    import zipfile
-
-    if not zipfile.is_zipfile(path):
-        return  # the old format of Excel is not packed
+def _new_sheet(path: Path, sheet: str | None, memory: int, opened: Any) -> tuple[list[str], bytes]:
+    """Return the names of the sheets with something in them, and the text of the first."""
+    check_entries(path, memory)
+    filled: list[str] = []
+    text = b""
     with zipfile.ZipFile(path) as archive:
-        size = sum(info.file_size for info in archive.infolist())
-    if size > _MOST_BYTES:
-        raise table_error(path, "unpacks to more than 1 GB; save the sheet as .csv or .parquet.")
+        book = Workbook(path, archive, memory)
+        for name in _wanted(path, sheet, book.names):
+            if not book.has_anything(name):
+                continue
+            if not text:
+                book.check(name)
+                with book.only(name) as stream:
+                    text = _text_of(opened(stream).get_sheet_by_name(name).to_python())
+            filled += [name] * bool(text)
+    return filled, text
+
+
+def _old_sheet(path: Path, sheet: str | None, memory: int, opened: Any) -> tuple[list[str], bytes]:
+    """Return the same of a workbook in the format before 2007."""
+    data = checked_old(path, memory)
+    # Windows does not remove a file that is open.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        # Under this suffix it is read as nothing else: there may be a packed file in it, too.
+        copy = Path(folder) / "book.xls"
+        copy.write_bytes(data)
+        book = opened(copy)
+    filled: list[str] = []
+    text = b""
+    for name in _wanted(path, sheet, list(book.sheet_names)):
+        found = _text_of(book.get_sheet_by_name(name).to_python())
+        text = text or found
+        filled += [name] * bool(found)
+    return filled, text
+
+
+def _wanted(path: Path, sheet: str | None, names: list[str]) -> list[str]:
+    if sheet is not None and sheet not in names:
+        raise table_error(path, f"has no sheet {shown(sheet)}; it has {listed(names)}.")
+    return names if sheet is None else [sheet]
+
+
+@contextmanager
+def _without_panic() -> Iterator[None]:
+    """Turn what Rust raises where it gives up, which is no Exception, into damage."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError("its reader gave up") from None
 
 
 def _text_of(rows: list[list[Any]]) -> bytes:
